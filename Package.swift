@@ -1,0 +1,77 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+let package = Package(
+    name: "subledger",
+    platforms: [.macOS(.v15)],
+    products: [
+        .executable(name: "subledger", targets: ["subledger"])
+    ],
+    dependencies: [
+        // The command line: parsing, help, exit statuses.
+        .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),
+        // Settings from flags and environment variables through one reader; its file formats are not needed.
+        .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0", traits: []),
+        // SHA-256, for dedupe keys and for comparing secrets in constant time.
+        .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.0"),
+        // The HTTP server.
+        .package(url: "https://github.com/hummingbird-project/hummingbird.git", from: "2.28.0"),
+        // Log lines.
+        .package(url: "https://github.com/apple/swift-log.git", from: "1.16.0"),
+        // Counters, so that libraries' own can join ours.
+        .package(url: "https://github.com/apple/swift-metrics.git", from: "2.13.0"),
+        // Starting and stopping the parts of the server in order.
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
+    ],
+    targets: [
+        .executableTarget(
+            name: "subledger",
+            dependencies: [
+                "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "Subscriptions",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Configuration", package: "swift-configuration"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ]),
+        .target(
+            name: "HTTPServer",
+            dependencies: [
+                "AppStore", "EventLog", "Projector", "Subscriptions",
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ]),
+        .target(
+            name: "AppStore",
+            dependencies: ["Subscriptions", .product(name: "Crypto", package: "swift-crypto")]),
+        .target(name: "Subscriptions"),
+        .target(
+            name: "EventLog",
+            dependencies: ["Postgres", "Subscriptions", .product(name: "Logging", package: "swift-log")],
+            // A link to the file at the top of the repository.
+            resources: [.embedInCode("schema.sql")]),
+        .target(
+            name: "Projector",
+            dependencies: [
+                "EventLog", "Postgres", "Subscriptions", .product(name: "Logging", package: "swift-log"),
+            ]),
+        .target(
+            name: "Postgres",
+            dependencies: ["CLibpq", .product(name: "Logging", package: "swift-log")]),
+        .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .target(
+            name: "TestSupport",
+            dependencies: ["EventLog", "Postgres", .product(name: "Logging", package: "swift-log")],
+            path: "Tests/TestSupport"),
+        .testTarget(
+            name: "IntegrationTests",
+            dependencies: [
+                "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "Subscriptions", "TestSupport",
+                "subledger",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+    ],
+    swiftLanguageModes: [.v6]
+)

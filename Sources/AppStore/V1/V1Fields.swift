@@ -1,0 +1,118 @@
+import Subscriptions
+
+/// Reads the fields of one V1 object by the types that were seen on the wire, whatever the documentation says.
+///
+/// A field that cannot be read becomes a defect and is absent; so does nothing else. Blank texts and `null` are
+/// how Apple writes absence in places, and are no defects.
+struct V1Fields {
+    let object: JSONValue
+    /// Where the object stands, as in `unified_receipt.latest_receipt_info`; empty for the body itself.
+    let base: StaticString
+    let index: Int?
+    private(set) var defects: [Defect] = []
+
+    init(_ object: JSONValue, base: StaticString = "", index: Int? = nil) {
+        self.object = object
+        self.base = base
+        self.index = index
+    }
+
+    mutating func note(_ key: StaticString, _ problem: String) {
+        let place = base.description + (index.map { "[\($0)]" } ?? "")
+        defects.append(Defect(path: place.isEmpty ? key.description : "\(place).\(key)", problem: problem))
+    }
+
+    /// The value that stands under the key; of several the last.
+    private mutating func value(_ key: StaticString) -> JSONValue? {
+        var found: JSONValue?
+        var count = 0
+        object.forEachEntry(named: key) {
+            found = $0
+            count += 1
+        }
+        if count > 1 { note(key, "key stands \(count) times, the last one counts") }
+        guard let found, !found.isNull else { return nil }
+        return found
+    }
+
+    /// The text of a string or the digits of a number.
+    private mutating func scalar(_ key: StaticString, expecting what: String) -> String? {
+        guard let value = value(key) else { return nil }
+        if let number = value.numberText { return number }
+        guard value.isString else {
+            note(key, "is not \(what)")
+            return nil
+        }
+        guard let text = value.string else {
+            note(key, "is not Unicode text")
+            return nil
+        }
+        guard !text.utf8.contains(0) else {
+            note(key, "holds a NUL character")
+            return nil
+        }
+        return isBlank(text) ? nil : text
+    }
+
+    mutating func text(_ key: StaticString) -> String? {
+        scalar(key, expecting: "a text")
+    }
+
+    /// An id: digits in a string or a number, kept as they came and never read as floating point.
+    mutating func identifier(_ key: StaticString) -> String? {
+        guard let text = scalar(key, expecting: "an id") else { return nil }
+        if value(key)?.isString == false, !text.utf8.allSatisfy(isDigit) {
+            note(key, "is a number that is no whole number")
+            return nil
+        }
+        return text
+    }
+
+    mutating func integer(_ key: StaticString) -> Int? {
+        guard let text = scalar(key, expecting: "a whole number") else { return nil }
+        guard let number = Int(text) else {
+            note(key, "is not a whole number")
+            return nil
+        }
+        return number
+    }
+
+    /// `true`, `false`, 1 or 0, in a string or native: V1 uses all of them.
+    mutating func flag(_ key: StaticString) -> Bool? {
+        if let native = object[key]?.bool { return native }
+        guard let text = scalar(key, expecting: "a yes or no") else { return nil }
+        switch text.lowercased() {
+        case "true", "1": return true
+        case "false", "0": return false
+        default:
+            note(key, "is neither true nor false")
+            return nil
+        }
+    }
+
+    /// The first of the renderings that can be read. The Pacific one is never asked, since its daylight saving
+    /// makes an hour of each year ambiguous.
+    mutating func instant(_ renderings: StaticString...) -> Instant? {
+        var unread: StaticString?
+        for key in renderings {
+            guard let text = scalar(key, expecting: "a date") else { continue }
+            if let instant = parse(date: text) { return instant }
+            unread = unread ?? key
+        }
+        if let unread { note(unread, "is not a date between 1970 and 9999") }
+        return nil
+    }
+
+    /// Digits are epoch milliseconds, also under `expires_date` of iOS 6 style receipts; all else is
+    /// `2019-11-08 08:13:55 Etc/GMT`.
+    private func parse(date text: String) -> Instant? {
+        if text.utf8.allSatisfy(isDigit) { return Int64(text).flatMap { Instant(milliseconds: $0) } }
+        let parts = text.split(separator: " ")
+        guard parts.count == 3, ["Etc/GMT", "GMT", "UTC"].contains(parts[2]) else { return nil }
+        return Instant(iso8601: "\(parts[0])T\(parts[1])Z")
+    }
+}
+
+private func isDigit(_ byte: UInt8) -> Bool {
+    (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+}

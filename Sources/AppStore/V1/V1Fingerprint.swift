@@ -1,0 +1,83 @@
+import Crypto
+import Subscriptions
+
+/// Stands in for the notification id that V1 does not have: a digest of what one notification says.
+///
+/// Left out is what differs when Apple sends the same notification again: the base64 receipts (they carry their
+/// own creation time), the secret, the second and third rendering of each date, and the time of receipt. Dates
+/// count by the second, since one purchase was seen with and without its milliseconds.
+struct V1Fingerprint {
+    var environment: Environment
+    var app: String?
+    var type: String?
+    var autoRenewStatus: Bool?
+    var autoRenewProductId: String?
+    var autoRenewStatusChangeDate: Instant?
+    var expirationIntent: Int?
+    var originalTransactionId: String?
+    var cancellationDate: Instant?
+    var transactions: [Transaction]
+    var renewals: [RenewalInfo]
+
+    var dedupeKey: DedupeKey {
+        var text = CanonicalText()
+        text.add("apple-v1")
+        text.add(environment.rawValue)
+        text.add(app)
+        text.add(type)
+        text.add(autoRenewStatus)
+        text.add(autoRenewProductId)
+        text.add(autoRenewStatusChangeDate)
+        text.add(expirationIntent)
+        text.add(originalTransactionId)
+        text.add(cancellationDate)
+        for row in transactions.sorted(by: { $0.transactionId < $1.transactionId }) {
+            text.add("transaction")
+            text.add(row.transactionId)
+            text.add(row.webOrderLineItemId)
+            text.add(row.productId)
+            text.add(row.purchaseDate)
+            text.add(row.expiresDate)
+            text.add(row.revocationDate)
+            text.add(row.isUpgraded)
+        }
+        for renewal in renewals.sorted(by: { $0.originalTransactionId < $1.originalTransactionId }) {
+            text.add("renewal")
+            text.add(renewal.originalTransactionId)
+            text.add(renewal.productId)
+            text.add(renewal.autoRenewProductId)
+            text.add(renewal.autoRenewStatus)
+            text.add(renewal.isInBillingRetryPeriod)
+            text.add(renewal.gracePeriodExpiresDate)
+            text.add(renewal.expirationIntent)
+            text.add(renewal.priceIncreaseStatus)
+        }
+        return DedupeKey(bytes: Array(SHA256.hash(data: text.bytes)))
+    }
+}
+
+/// Fields with their lengths, so that no two lists of fields make one text.
+private struct CanonicalText {
+    private(set) var bytes: [UInt8] = []
+
+    mutating func add(_ field: String?) {
+        guard let field else {
+            bytes.append(UInt8(ascii: "-"))
+            return
+        }
+        bytes += Array("\(field.utf8.count):".utf8)
+        bytes += Array(field.utf8)
+    }
+
+    mutating func add(_ field: Instant?) {
+        add(field.map { String($0.milliseconds / 1000) })
+    }
+
+    mutating func add(_ field: Bool?) {
+        add(field.map { $0 ? "1" : "0" })
+    }
+
+    mutating func add(_ field: Int?) {
+        add(field.map { String($0) })
+    }
+}

@@ -1,0 +1,234 @@
+import Subscriptions
+
+extension V1Notification {
+    /// What the notification says, in the vocabulary of all sources.
+    ///
+    /// - Parameter receivedAt: Our clock; purchases dated after it (renewals charged early) do not count towards
+    ///   the time of the event.
+    package func event(receivedAt: Instant) -> Event {
+        var normaliser = V1Normaliser(document)
+        return normaliser.event(receivedAt: receivedAt)
+    }
+
+    /// The bundle id that the body names, at its top or in a receipt.
+    var bundleId: String? {
+        var normaliser = V1Normaliser(document)
+        return normaliser.bundleId()
+    }
+}
+
+/// Works through one body once, collecting defects on the way.
+private struct V1Normaliser {
+    private var body: V1Fields
+    private let unified: JSONValue?
+    /// Objects under the two names of the old receipt info; expired lines use the second.
+    private let oldRows: [(object: JSONValue, base: StaticString, index: Int?)]
+    private var defects: [Defect] = []
+
+    init(_ document: JSONDocument) {
+        let root = document.root
+        body = V1Fields(root)
+        unified = root["unified_receipt"].flatMap { $0.isObject ? $0 : nil }
+        oldRows =
+            Self.objects(root["latest_receipt_info"], base: "latest_receipt_info")
+            + Self.objects(root["latest_expired_receipt_info"], base: "latest_expired_receipt_info")
+        if document.holdsNonASCII, String(validating: document.bytes, as: UTF8.self) == nil {
+            defects.append(Defect(path: "", problem: "the body is not UTF-8 throughout"))
+        }
+    }
+
+    /// Receipt info comes as an object or as an array of objects, in either place.
+    private static func objects(
+        _ value: JSONValue?, base: StaticString
+    ) -> [(object: JSONValue, base: StaticString, index: Int?)] {
+        guard let value else { return [] }
+        if value.isObject { return [(value, base, nil)] }
+        return value.elements.enumerated().map { ($0.element, base, $0.offset) }
+    }
+
+    mutating func bundleId() -> String? {
+        if let named = body.text("bid") { return named }
+        for row in oldRows {
+            var fields = V1Fields(row.object)
+            if let named = fields.text("bid") { return named }
+        }
+        return nil
+    }
+
+    mutating func event(receivedAt: Instant) -> Event {
+        let app = bundleId()
+        let environment = environment()
+        let type = body.text("notification_type")
+        if type == nil { body.note("notification_type", "is missing or blank") }
+        let namedLine = body.identifier("original_transaction_id")
+        let old = rows(oldRows, line: namedLine)
+        let new = rows(
+            Self.objects(unified?["latest_receipt_info"], base: "unified_receipt.latest_receipt_info"), line: namedLine)
+        let topCancellation = body.instant("cancellation_date_ms", "cancellation_date")
+        var transactions = Self.union(new, old)
+        applyTopCancellation(topCancellation, to: &transactions)
+        let changeDate = body.instant("auto_renew_status_change_date_ms", "auto_renew_status_change_date")
+        let renewals = renewals(
+            line: old.first?.originalTransactionId ?? namedLine, transactions: transactions, changeDate: changeDate)
+
+        let occurredAt = Self.occurredAt(
+            type: type, transactions: transactions, changeDate: changeDate, cancellation: topCancellation,
+            receivedAt: receivedAt)
+        let fingerprint = V1Fingerprint(
+            environment: environment, app: app, type: type, autoRenewStatus: body.flag("auto_renew_status"),
+            autoRenewProductId: body.text("auto_renew_product_id"), autoRenewStatusChangeDate: changeDate,
+            expirationIntent: body.integer("expiration_intent"), originalTransactionId: namedLine,
+            cancellationDate: topCancellation, transactions: transactions, renewals: renewals)
+        return Event(
+            source: .appleV1, environment: environment, app: app, type: type, subtype: nil,
+            kind: V1Kind.kind(of: type, transactions), dedupeKey: fingerprint.dedupeKey, occurredAt: occurredAt,
+            transactions: transactions, renewals: renewals, defects: Self.distinct(defects + body.defects))
+    }
+
+    /// Reading a field in two places must not report it twice.
+    private static func distinct(_ defects: [Defect]) -> [Defect] {
+        var seen: Set<Defect> = []
+        return defects.filter { seen.insert($0).inserted }
+    }
+
+    // MARK: Environment
+
+    /// `PROD` at the top level, `Production` in the unified receipt; case varies.
+    private mutating func environment() -> Environment {
+        let top = body.text("environment")
+        var unifiedFields = unified.map { V1Fields($0, base: "unified_receipt") }
+        let inner = unifiedFields?.text("environment")
+        let stated = [top, inner].compactMap { $0.flatMap(Self.environment(named:)) }
+        if stated.count == 2, stated[0] != stated[1] {
+            body.note("environment", "differs from unified_receipt.environment, this one counts")
+        }
+        guard let environment = stated.first else {
+            body.note("environment", "is neither production nor sandbox")
+            return .unknown
+        }
+        return environment
+    }
+
+    private static func environment(named name: String) -> Environment? {
+        switch name.lowercased() {
+        case "prod", "production": .production
+        case "sandbox": .sandbox
+        default: nil
+        }
+    }
+
+    // MARK: Transactions
+
+    private mutating func rows(
+        _ objects: [(object: JSONValue, base: StaticString, index: Int?)], line: String?
+    ) -> [Transaction] {
+        var result: [Transaction] = []
+        result.reserveCapacity(objects.count)
+        for row in objects {
+            var fields = V1Fields(row.object, base: row.base, index: row.index)
+            if row.object.isObject {
+                if let transaction = fields.transaction(of: line) { result.append(transaction) }
+                defects += fields.defects
+            } else {
+                let place = row.base.description + (row.index.map { "[\($0)]" } ?? "")
+                defects.append(Defect(path: place, problem: "is not an object"))
+            }
+        }
+        return result
+    }
+
+    /// Each transaction once. The unified receipt says more than the old one, and they come in one body.
+    private static func union(_ new: [Transaction], _ old: [Transaction]) -> [Transaction] {
+        var order: [String] = []
+        var byId: [String: Transaction] = [:]
+        for row in new + old {
+            guard var known = byId[row.transactionId] else {
+                order.append(row.transactionId)
+                byId[row.transactionId] = row
+                continue
+            }
+            known = known.completed(by: row)
+            known.revocationDate = known.revocationDate ?? row.revocationDate
+            known.revocationReason = known.revocationReason ?? row.revocationReason
+            known.isUpgraded = known.isUpgraded || row.isUpgraded
+            byId[row.transactionId] = known
+        }
+        return order.compactMap { byId[$0] }
+    }
+
+    /// Old CANCEL bodies state the cancellation beside the receipt, for the purchase that
+    /// `web_order_line_item_id` names.
+    private mutating func applyTopCancellation(_ date: Instant?, to transactions: inout [Transaction]) {
+        guard let date else { return }
+        let purchase = body.identifier("web_order_line_item_id")
+        let target =
+            transactions.count == 1
+            ? 0 : transactions.firstIndex { purchase != nil && $0.webOrderLineItemId == purchase }
+        guard let target else {
+            if !transactions.contains(where: { $0.revocationDate == date }) {
+                body.note("cancellation_date_ms", "is of a purchase that the receipt does not hold")
+            }
+            return
+        }
+        transactions[target].revocationDate = transactions[target].revocationDate ?? date
+        transactions[target].revocationReason =
+            transactions[target].revocationReason ?? body.integer("cancellation_reason")
+    }
+
+    // MARK: Renewals
+
+    private mutating func renewals(line: String?, transactions: [Transaction], changeDate: Instant?) -> [RenewalInfo] {
+        var result: [RenewalInfo] = []
+        for (index, element) in (unified?["pending_renewal_info"]?.elements ?? []).enumerated() {
+            var fields = V1Fields(element, base: "unified_receipt.pending_renewal_info", index: index)
+            if let renewal = fields.renewal() { result.append(renewal) }
+            defects += fields.defects
+        }
+        let autoRenewProductId = body.text("auto_renew_product_id")
+        let autoRenewStatus = body.flag("auto_renew_status")
+        let expirationIntent = body.integer("expiration_intent")
+        guard autoRenewStatus != nil || autoRenewProductId != nil || changeDate != nil || expirationIntent != nil,
+            let line = line ?? Self.onlyLine(result, transactions, renewingTo: autoRenewProductId)
+        else { return result }
+
+        let index = result.firstIndex { $0.originalTransactionId == line } ?? result.count
+        if index == result.count { result.append(RenewalInfo(originalTransactionId: line)) }
+        let newest = transactions.filter { $0.originalTransactionId == line }
+            .max { ($0.purchaseDate ?? .earliest) < ($1.purchaseDate ?? .earliest) }
+        result[index].productId = result[index].productId ?? newest?.productId
+        result[index].autoRenewProductId = result[index].autoRenewProductId ?? autoRenewProductId
+        result[index].autoRenewStatus = result[index].autoRenewStatus ?? autoRenewStatus
+        result[index].autoRenewStatusChangeDate = changeDate
+        result[index].expirationIntent = result[index].expirationIntent ?? expirationIntent
+        return result
+    }
+
+    /// Newer bodies do not say which line their top-level fields are about; only what is beyond doubt is used.
+    private static func onlyLine(
+        _ renewals: [RenewalInfo], _ transactions: [Transaction], renewingTo product: String?
+    ) -> String? {
+        if renewals.count == 1 { return renewals[0].originalTransactionId }
+        let matching = renewals.filter { product != nil && $0.autoRenewProductId == product }
+        if matching.count == 1 { return matching[0].originalTransactionId }
+        let lines = Set(transactions.filter { $0.expiresDate != nil }.map(\.originalTransactionId))
+        return renewals.isEmpty && lines.count == 1 ? lines.first : nil
+    }
+
+    // MARK: Time
+
+    /// V1 has no date of its own. Every body is a snapshot, so the latest thing that it knows of is the closest
+    /// bound to when it was made.
+    private static func occurredAt(
+        type: String?, transactions: [Transaction], changeDate: Instant?, cancellation: Instant?, receivedAt: Instant
+    ) -> Instant? {
+        var candidates = transactions.compactMap(\.purchaseDate).filter { $0 <= receivedAt }
+        candidates += transactions.compactMap(\.revocationDate)
+        candidates += [changeDate, cancellation].compactMap { $0 }
+        if type == "DID_FAIL_TO_RENEW" {
+            let newest = transactions.filter { $0.expiresDate != nil }
+                .max { ($0.purchaseDate ?? .earliest) < ($1.purchaseDate ?? .earliest) }
+            candidates += [newest?.expiresDate].compactMap { $0 }
+        }
+        return candidates.max()
+    }
+}

@@ -1,0 +1,55 @@
+import Subscriptions
+
+extension V1Fields {
+    /// One transaction of receipt info, iOS 6 or iOS 7 style: their keys do not contradict each other.
+    ///
+    /// - Parameter line: The line that the notification names, for rows that leave theirs out.
+    /// - Returns: Nil, with a defect, when the row cannot be identified.
+    mutating func transaction(of line: String?) -> Transaction? {
+        guard let transactionId = identifier("transaction_id") else {
+            note("transaction_id", "is missing, the row is passed over")
+            return nil
+        }
+        guard let originalTransactionId = identifier("original_transaction_id") ?? line else {
+            note("original_transaction_id", "is missing, the row is passed over")
+            return nil
+        }
+        var row = Transaction(transactionId: transactionId, originalTransactionId: originalTransactionId)
+        row.webOrderLineItemId = identifier("web_order_line_item_id")
+        row.productId = text("product_id")
+        row.subscriptionGroupIdentifier = identifier("subscription_group_identifier")
+        row.quantity = integer("quantity")
+        row.purchaseDate = instant("purchase_date_ms", "purchase_date")
+        row.originalPurchaseDate = instant("original_purchase_date_ms", "original_purchase_date")
+        row.expiresDate = instant("expires_date_ms", "expires_date", "expires_date_formatted")
+        row.revocationDate = instant("cancellation_date_ms", "cancellation_date")
+        row.revocationReason = integer("cancellation_reason")
+        row.isUpgraded = flag("is_upgraded") ?? false
+        row.isTrialPeriod = flag("is_trial_period")
+        row.isInIntroOfferPeriod = flag("is_in_intro_offer_period")
+        row.inAppOwnershipType = text("in_app_ownership_type")
+        row.promotionalOfferId = text("promotional_offer_id")
+        row.offerCodeRefName = text("offer_code_ref_name")
+        row.appAccountToken = text("app_account_token")?.lowercased()
+        return row
+    }
+
+    /// One element of `pending_renewal_info`.
+    mutating func renewal() -> RenewalInfo? {
+        guard let line = identifier("original_transaction_id") else {
+            note("original_transaction_id", "is missing, the element is passed over")
+            return nil
+        }
+        var renewal = RenewalInfo(originalTransactionId: line)
+        renewal.productId = text("product_id")
+        renewal.autoRenewProductId = text("auto_renew_product_id")
+        renewal.autoRenewStatus = flag("auto_renew_status")
+        renewal.expirationIntent = integer("expiration_intent")
+        renewal.isInBillingRetryPeriod = flag("is_in_billing_retry_period")
+        renewal.gracePeriodExpiresDate = instant("grace_period_expires_date_ms", "grace_period_expires_date")
+        renewal.priceIncreaseStatus = integer("price_consent_status") ?? integer("price_increase_status")
+        renewal.promotionalOfferId = text("promotional_offer_id")
+        renewal.offerCodeRefName = text("offer_code_ref_name")
+        return renewal
+    }
+}

@@ -1,0 +1,134 @@
+import Logging
+import Postgres
+import Subscriptions
+
+/// Takes events from many requests and commits them together.
+///
+/// While one batch is being committed the next one gathers, so the size of batches follows the load by itself and a
+/// lone event waits for nobody. What waits is bounded in number and bytes.
+package actor Appender {
+    private let writer: EventLogWriter
+    private let logger: Logger
+    private var streamIds: [StreamKey: Int32] = [:]
+    private var queue: [Waiting] = []
+    private var queueBytes = 0
+    private var wakeWriter: CheckedContinuation<Void, Never>?
+    private var isStopping = false
+
+    private struct Waiting {
+        let entry: EventLogWriter.Entry
+        let enqueuedAt: ContinuousClock.Instant
+        let continuation: CheckedContinuation<Result<Appended, AppendError>, Never>
+    }
+
+    package init(pool: PostgresPool, logger: Logger) {
+        self.writer = EventLogWriter(pool: pool)
+        self.logger = logger
+    }
+
+    /// How many events wait for the next commit.
+    package var queuedEvents: Int { queue.count }
+
+    /// Appends a proven event and returns its place, or the place that it already has.
+    ///
+    /// Durable when this returns. Safe to repeat: the dedupe key is unique in its stream, so a retry finds the
+    /// first row and writes nothing. Not cancellable, because a commit on its way cannot be called back.
+    ///
+    /// - Parameter receivedAt: Our clock.
+    package func append(_ proven: some ProvenEvent, receivedAt: Instant) async throws(AppendError) -> Appended {
+        guard !isStopping else { throw .unavailable }
+        guard queue.count < Limits.queueEventsMax, queueBytes + proven.body.count <= Limits.queueBytesMax else {
+            throw .queueFull
+        }
+        let entry = EventLogWriter.Entry(
+            stream: proven.stream, event: proven.event, body: proven.body, receivedAt: receivedAt)
+        let result = await withCheckedContinuation { continuation in
+            queue.append(Waiting(entry: entry, enqueuedAt: .now, continuation: continuation))
+            queueBytes += entry.body.count
+            wakeWriter?.resume()
+            wakeWriter = nil
+        }
+        return try result.get()
+    }
+
+    /// Commits batches until `stop()`; then what is still queued, and returns.
+    package func run() async {
+        while true {
+            if queue.isEmpty {
+                if isStopping { return }
+                await withCheckedContinuation { wakeWriter = $0 }
+                continue
+            }
+            await commit(takeBatch())
+        }
+    }
+
+    /// Lets `run()` end once the queue is empty. Events that come later are not taken.
+    package func stop() {
+        isStopping = true
+        wakeWriter?.resume()
+        wakeWriter = nil
+    }
+
+    private func takeBatch() -> [Waiting] {
+        var count = 0
+        var bytes = 0
+        for waiting in queue {
+            guard count < Limits.batchEventsMax, count == 0 || bytes + waiting.entry.body.count <= Limits.batchBytesMax
+            else { break }
+            count += 1
+            bytes += waiting.entry.body.count
+        }
+        let batch = Array(queue.prefix(count))
+        queue.removeFirst(count)
+        queueBytes -= bytes
+        return batch
+    }
+
+    private func commit(_ batch: [Waiting]) async {
+        let oldest = ContinuousClock.now - Limits.queueWaitMax
+        for late in batch where late.enqueuedAt < oldest {
+            late.continuation.resume(returning: .failure(.unavailable))
+        }
+        let inTime = batch.filter { $0.enqueuedAt >= oldest }
+        guard !inTime.isEmpty else { return }
+        do throws(AppendError) {
+            let places = try await append(inTime.map(\.entry))
+            for (waiting, place) in zip(inTime, places) {
+                waiting.continuation.resume(returning: .success(place))
+            }
+        } catch {
+            // One event that the database refuses must not take the others with it.
+            if case .refused = error, inTime.count > 1 {
+                for waiting in inTime { await commit([waiting]) }
+                return
+            }
+            for waiting in inTime { waiting.continuation.resume(returning: .failure(error)) }
+        }
+    }
+
+    private func append(_ entries: [EventLogWriter.Entry]) async throws(AppendError) -> [Appended] {
+        let deadline = ContinuousClock.now + Limits.commitWaitMax
+        do throws(PostgresError) {
+            var ids: [Int32] = []
+            for entry in entries {
+                if let known = streamIds[entry.stream] {
+                    ids.append(known)
+                } else {
+                    let id = try await writer.streamId(of: entry.stream, deadline: deadline)
+                    streamIds[entry.stream] = id
+                    ids.append(id)
+                }
+            }
+            return try await writer.append(entries, streamIds: ids, deadline: deadline)
+        } catch {
+            logger.warning(
+                "batch was not stored",
+                metadata: [
+                    "batch.events": "\(entries.count)", "db.error": "\(error.label)",
+                    "db.sqlstate": "\(error.sqlstate ?? "")",
+                ])
+            throw AppendError(error)
+        }
+    }
+}

@@ -1,0 +1,187 @@
+import Postgres
+import Subscriptions
+
+/// Writes batches of events, each batch in one transaction and one round trip.
+struct EventLogWriter: Sendable {
+    let pool: PostgresPool
+
+    /// An event with what a row of the log needs beside it, made ready outside the transaction.
+    struct Entry: Sendable {
+        let stream: StreamKey
+        let event: Event
+        let body: [UInt8]
+        let receivedAt: Instant
+    }
+
+    /// Appends entries to the streams of the given ids and returns their places, in the order of the entries.
+    ///
+    /// The first step locks the heads of the streams, in the order of their ids so that two writers cannot wait for
+    /// each other. The second is a statement of its own because a statement sees what had been committed when it
+    /// began: it must begin behind the lock to see what the previous holder committed.
+    func append(
+        _ entries: [Entry], streamIds: [Int32], deadline: ContinuousClock.Instant
+    ) async throws(PostgresError) -> [Appended] {
+        let distinct = Parameter.array(Set(streamIds).sorted())
+        let steps = [
+            Step(Statements.lockHeads, [distinct]),
+            Step(Statements.append, Self.parameters(entries, streamIds)),
+            Step(Statements.notify, [distinct]),
+        ]
+        let results = try await pool.withConnection(deadline: deadline) {
+            (connection) async throws(PostgresError) -> [RowSet] in
+            try await connection.transaction(steps, deadline: deadline)
+        }
+        let rows = results[1]
+        var places: [Appended] = []
+        places.reserveCapacity(rows.count)
+        for index in 0..<rows.count {
+            places.append(Appended(position: try rows[index].value(at: 0), isNew: try rows[index].value(at: 1)))
+        }
+        return places
+    }
+
+    private static func parameters(_ entries: [Entry], _ streamIds: [Int32]) -> [Parameter] {
+        [
+            .array(streamIds),
+            .array(entries.map(\.event.dedupeKey.bytes)),
+            .array(entries.map(\.receivedAt)),
+            .array(entries.map(\.event.occurredAt)),
+            .array(entries.map(\.event.source.rawValue)),
+            .array(entries.map(\.event.type)),
+            .array(entries.map(\.event.subtype)),
+            .array(entries.map(\.event.kind.rawValue)),
+            .array(
+                entries.map { entry in
+                    var writer = JSONWriter()
+                    writer.object { entry.event.facts.writeMembers(to: &$0) }
+                    return JSONB(utf8: writer.bytes)
+                }),
+            .array(
+                entries.map { entry -> JSONB? in
+                    guard !entry.event.defects.isEmpty else { return nil }
+                    var writer = JSONWriter()
+                    writer.array(entry.event.defects) { $1.write(to: &$0) }
+                    return JSONB(utf8: writer.bytes)
+                }),
+            .array(entries.map(\.body)),
+        ]
+    }
+
+    /// The id of a stream, made if there is none yet. Safe from several writers at once.
+    func streamId(of stream: StreamKey, deadline: ContinuousClock.Instant) async throws(PostgresError) -> Int32 {
+        let key = [Parameter(stream.app), Parameter(stream.environment.rawValue)]
+        let found = try await pool.query(Statements.findStream, key, deadline: deadline)
+        if found.count == 1 { return try found[0].value(at: 0) }
+        let steps = [
+            Step(Statements.lockStreams), Step(Statements.createStream, key), Step(Statements.findStream, key),
+        ]
+        let results = try await pool.withConnection(deadline: deadline) {
+            (connection) async throws(PostgresError) -> [RowSet] in
+            try await connection.transaction(steps, deadline: deadline)
+        }
+        return try results[2][0].value(at: 0)
+    }
+
+    private enum Statements {
+        static let lockHeads = Statement(
+            "log_lock_heads",
+            """
+            select stream_id
+            from subledger.stream_head
+            where stream_id = any ($1::integer[])
+            order by stream_id
+            for update
+            """)
+
+        /// Bodies are taken out of their array by ordinal, so that they are not copied through the intermediate
+        /// steps. A second copy inside one batch gets the place of the first.
+        static let append = Statement(
+            "log_append",
+            """
+            with input as (
+              select input.ordinal, input.stream_id, input.dedupe_key, known.position,
+                row_number() over (partition by input.stream_id, input.dedupe_key order by input.ordinal) as copy
+              from unnest($1::integer[], $2::bytea[]) with ordinality as input (stream_id, dedupe_key, ordinal)
+              left join lateral (
+                select event.position
+                from subledger.event
+                where event.stream_id = input.stream_id
+                  and event.dedupe_key = input.dedupe_key
+              ) as known on true
+            ),
+            fresh as (
+              select input.ordinal, input.stream_id, input.dedupe_key,
+                stream_head.position + row_number() over (partition by input.stream_id order by input.ordinal)
+                  as position
+              from input
+              join subledger.stream_head using (stream_id)
+              where input.position is null
+                and input.copy = 1
+            ),
+            written as (
+              insert into subledger.event (
+                stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, facts,
+                defects, body
+              )
+              select fresh.stream_id, fresh.position, ($3::timestamptz[])[fresh.ordinal],
+                ($4::timestamptz[])[fresh.ordinal], ($5::text[])[fresh.ordinal], ($6::text[])[fresh.ordinal],
+                ($7::text[])[fresh.ordinal], ($8::text[])[fresh.ordinal], fresh.dedupe_key,
+                ($9::jsonb[])[fresh.ordinal], ($10::jsonb[])[fresh.ordinal], ($11::bytea[])[fresh.ordinal]
+              from fresh
+            ),
+            moved as (
+              update subledger.stream_head
+              set position = last.position
+              from (select stream_id, max(position) as position from fresh group by stream_id) as last
+              where stream_head.stream_id = last.stream_id
+            )
+            select coalesce(input.position, fresh.position) as position,
+              input.position is null and input.copy = 1 as is_new
+            from input
+            left join fresh using (stream_id, dedupe_key)
+            order by input.ordinal
+            """)
+
+        static let notify = Statement(
+            "log_notify",
+            """
+            select pg_notify('subledger_event', stream_id::text)
+            from unnest($1::integer[]) as input (stream_id)
+            """)
+
+        static let findStream = Statement(
+            "log_find_stream",
+            """
+            select stream_id
+            from subledger.stream
+            where app = $1
+              and environment = $2
+            """)
+
+        static let lockStreams = Statement(
+            "log_lock_streams",
+            """
+            select pg_advisory_xact_lock(hashtext('subledger'), hashtext('stream'))
+            """)
+
+        static let createStream = Statement(
+            "log_create_stream",
+            """
+            with created as (
+              insert into subledger.stream (stream_id, app, environment)
+              select coalesce(max(stream_id), 0) + 1, $1, $2
+              from subledger.stream
+              having not exists (
+                select
+                from subledger.stream
+                where app = $1
+                  and environment = $2
+              )
+              returning stream_id
+            )
+            insert into subledger.stream_head (stream_id, position)
+            select stream_id, 0
+            from created
+            """)
+    }
+}

@@ -1,0 +1,21 @@
+/// Bounds of the append path, each with its reason.
+package enum Limits {
+    /// Most events of one commit. Beyond some hundreds a larger batch gains nothing and makes everybody in it wait.
+    package static let batchEventsMax = 256
+    /// Most body bytes of one commit, so that the server's memory for a batch stays small; one larger body passes.
+    package static let batchBytesMax = 4 << 20
+    /// Most events that wait for a commit: a few seconds' work. Beyond it senders are told to come again.
+    package static let queueEventsMax = 4096
+    /// Most body bytes that wait for a commit, so that memory stays flat whatever the size of the bodies.
+    package static let queueBytesMax = 64 << 20
+    /// Longest wait in the queue, and longest time of one commit. Their sum is the longest wait for an answer,
+    /// below the 30 seconds at which Apple was seen to give up.
+    package static let queueWaitMax = Duration.seconds(5)
+    package static let commitWaitMax = Duration.seconds(5)
+    /// Most events of one page of the log.
+    package static let pageEventsMax = 1000
+    /// Longest time for a read.
+    package static let readWaitMax = Duration.seconds(5)
+    /// Longest time for bringing the schema up to date, waiting for another instance that does so included.
+    package static let migrateWaitMax = Duration.seconds(300)
+}

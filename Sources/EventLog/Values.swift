@@ -1,0 +1,21 @@
+import Postgres
+import Subscriptions
+
+extension Instant: PostgresEncodable, PostgresDecodable {
+    package static var postgresType: PostgresType { .timestamptz }
+
+    package func encode(into buffer: inout [UInt8]) {
+        Timestamptz(microsecondsSinceUnixEpoch: milliseconds * 1000).encode(into: &buffer)
+    }
+
+    /// - Throws: If the column holds a time outside 1970...9999, which nothing here ever writes.
+    package static func decode(
+        postgres bytes: UnsafeRawBufferPointer, oid: UInt32
+    ) throws(PostgresDecodingError) -> Instant {
+        let microseconds = try Timestamptz.decode(postgres: bytes, oid: oid).microsecondsSinceUnixEpoch
+        guard let instant = Instant(milliseconds: microseconds / 1000) else {
+            throw PostgresDecodingError("a time outside 1970...9999")
+        }
+        return instant
+    }
+}

@@ -1,0 +1,34 @@
+import HTTPTypes
+import Hummingbird
+import NIOCore
+import Subscriptions
+
+/// Answers are JSON on one line, errors included: `{"error":"…"}`.
+enum Answer {
+    static func json(_ status: HTTPResponse.Status, _ write: (inout JSONWriter) -> Void) -> Response {
+        var writer = JSONWriter()
+        writer.object(write)
+        return Response(
+            status: status, headers: [.contentType: "application/json"],
+            body: .init(byteBuffer: ByteBuffer(bytes: writer.bytes + [UInt8(ascii: "\n")])))
+    }
+
+    static func error(_ status: HTTPResponse.Status, _ problem: String) -> Response {
+        var response = json(status) { $0.member("error", problem) }
+        if status == .serviceUnavailable { response.headers[.retryAfter] = String(Limits.retryAfterSeconds) }
+        return response
+    }
+}
+
+/// Gives the errors that the framework itself raises (no such route, broken request) the form of all others.
+struct ErrorAnswers<Context: RequestContext>: RouterMiddleware {
+    func handle(
+        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+    ) async throws -> Response {
+        do {
+            return try await next(request, context)
+        } catch let error as any HTTPResponseError {
+            return Answer.error(error.status, error.status.reasonPhrase.lowercased())
+        }
+    }
+}

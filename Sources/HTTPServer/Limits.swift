@@ -1,0 +1,14 @@
+import NIOCore
+
+/// Bounds of the listeners, each with its reason.
+package enum Limits {
+    /// Largest body taken. V1 bodies hold up to 100 transactions and two receipts that grow with history; none
+    /// above 1 MiB is known, and 5 MiB leaves room.
+    package static let bodyBytesMax = 5 << 20
+    /// A connection on which nothing moves for so long is closed, or a thousand forgotten ones would fill the table.
+    static let idleTimeout = TimeAmount.seconds(60)
+    /// What a sender is told to wait before it comes again. Apple keeps a schedule of its own; proxies and tools obey.
+    static let retryAfterSeconds = 5
+    /// Page of the event log when the reader names none.
+    static let eventsDefault = 100
+}

@@ -1,0 +1,55 @@
+import Hummingbird
+import Logging
+import NIOCore
+import ServiceLifecycle
+
+/// Where a listener listens.
+package struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
+    package let host: String
+    /// 0 takes any free port.
+    package let port: Int
+
+    package init(host: String, port: Int) {
+        self.host = host
+        self.port = port
+    }
+
+    package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+}
+
+/// An HTTP server on one address, as a service that ends when its requests in flight are answered.
+package struct Listener: Service {
+    private let application: Application<RouterResponder<BasicRequestContext>>
+    private let address: ListenAddress
+
+    init(
+        _ router: Router<BasicRequestContext>, address: ListenAddress, logger: Logger,
+        onListening: @escaping @Sendable (Int) async -> Void
+    ) {
+        self.address = address
+        // The framework's own lines (start, stop, every broken connection) are below what an operator wants to read.
+        var quiet = logger
+        quiet.logLevel = max(logger.logLevel, .warning)
+        application = Application(
+            router: router,
+            server: .http1(configuration: .init(idleTimeout: Limits.idleTimeout)),
+            configuration: .init(address: .hostname(address.host, port: address.port)),
+            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? address.port) },
+            logger: quiet)
+    }
+
+    package func run() async throws {
+        do {
+            try await application.run()
+        } catch let error as IOError {
+            throw ListenError(address: address, problem: error.description)
+        }
+    }
+}
+
+package struct ListenError: Error, CustomStringConvertible {
+    let address: ListenAddress
+    let problem: String
+
+    package var description: String { "cannot listen on \(address): \(problem)" }
+}

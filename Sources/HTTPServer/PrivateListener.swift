@@ -1,0 +1,28 @@
+import EventLog
+import Hummingbird
+import Logging
+import Projector
+import Subscriptions
+
+extension Listener {
+    /// The listener for backends and operators.
+    ///
+    /// - Parameter onListening: Called with the port once connections are accepted.
+    package static func `private`(
+        at address: ListenAddress, log: LogReader, subscriptions: SubscriptionReader, metrics: MetricsRegistry,
+        now: @escaping @Sendable () -> Instant, logger: Logger,
+        onListening: @escaping @Sendable (Int) async -> Void
+    ) -> Listener {
+        let router = Router(context: BasicRequestContext.self)
+        router.add(middleware: ErrorAnswers())
+        SubscriptionRoutes(subscriptions: subscriptions, now: now, logger: logger).add(to: router)
+        EventRoutes(log: log, logger: logger).add(to: router)
+        HealthRoute(log: log).add(to: router)
+        router.get("/metrics") { _, _ in
+            Response(
+                status: .ok, headers: [.contentType: "text/plain; version=0.0.4"],
+                body: .init(byteBuffer: ByteBuffer(string: metrics.prometheusText)))
+        }
+        return Listener(router, address: address, logger: logger, onListening: onListening)
+    }
+}

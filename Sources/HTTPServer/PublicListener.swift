@@ -1,0 +1,38 @@
+import AppStore
+import EventLog
+import Hummingbird
+import Logging
+import Subscriptions
+
+extension Listener {
+    /// The listener that Apple reaches: it takes notifications and answers a health check, nothing else.
+    ///
+    /// - Parameter onListening: Called with the port once connections are accepted.
+    package static func `public`(
+        at address: ListenAddress, apps: Apps, appender: Appender, log: LogReader,
+        now: @escaping @Sendable () -> Instant, logger: Logger,
+        onListening: @escaping @Sendable (Int) async -> Void
+    ) -> Listener {
+        let router = Router(context: BasicRequestContext.self)
+        router.add(middleware: ErrorAnswers())
+        NotificationRoutes(apps: apps, appender: appender, now: now, logger: logger).add(to: router)
+        HealthRoute(log: log).add(to: router)
+        return Listener(router, address: address, logger: logger, onListening: onListening)
+    }
+}
+
+/// `GET /health`: whether a notification would be stored just now.
+struct HealthRoute: Sendable {
+    let log: LogReader
+
+    func add(to router: Router<BasicRequestContext>) {
+        router.get("/health") { _, _ in
+            do throws(ReadError) {
+                try await log.ping()
+                return Answer.json(.ok) { $0.member("status", "ok") }
+            } catch {
+                return Answer.error(.serviceUnavailable, error.description)
+            }
+        }
+    }
+}

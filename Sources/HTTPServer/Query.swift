@@ -1,0 +1,46 @@
+import Hummingbird
+import Subscriptions
+
+/// Reads the query of a request; what is malformed is named in the error.
+struct Query {
+    private let parameters: Parameters
+
+    struct Malformed: Error {
+        let problem: String
+    }
+
+    init(_ request: Request) {
+        parameters = request.uri.queryParameters
+    }
+
+    /// Nil when absent or empty.
+    func text(_ name: String) -> String? {
+        guard let value = parameters[name[...]], !value.isEmpty else { return nil }
+        return String(value)
+    }
+
+    /// Production unless the reader asks for another.
+    func environment() throws(Malformed) -> Subscriptions.Environment {
+        guard let text = text("environment") else { return .production }
+        guard let environment = Subscriptions.Environment(rawValue: text) else {
+            throw Malformed(problem: "environment must be production, sandbox or unknown")
+        }
+        return environment
+    }
+
+    func number(_ name: String, in range: ClosedRange<Int64>, default fallback: Int64) throws(Malformed) -> Int64 {
+        guard let text = text(name) else { return fallback }
+        guard let number = Int64(text), range.contains(number) else {
+            throw Malformed(problem: "\(name) must be a number from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+
+    func instant(_ name: String) throws(Malformed) -> Instant? {
+        guard let text = text(name) else { return nil }
+        guard let instant = Instant(iso8601: text) else {
+            throw Malformed(problem: "\(name) must be an ISO 8601 instant such as 2019-11-08T08:11:46Z")
+        }
+        return instant
+    }
+}

@@ -1,0 +1,77 @@
+import CLibpq
+import Foundation
+
+/// A process that we started, and must collect when it ends.
+struct ChildProcess: Sendable {
+    let pid: Int32
+
+    /// Starts a command in a session of its own, so that a terminal's Ctrl-C does not reach it, with none of our
+    /// descriptors, in the root folder, and with its output appended to a file.
+    ///
+    /// - Throws: ``EmbeddedServerError`` when it cannot be started.
+    static func start(_ command: [String], output: String) throws(EmbeddedServerError) -> ChildProcess {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        posix_spawn_file_actions_adddup2(&actions, 1, 2)
+        _ = posix_spawn_file_actions_addclosefrom_np(&actions, 3)
+        _ = posix_spawn_file_actions_addchdir_np(&actions, "/")
+
+        // What we ignore or block must not stay ignored or blocked in the child.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var signals = sigset_t()
+        sigfillset(&signals)
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        sigemptyset(&signals)
+        posix_spawnattr_setsigmask(&attributes, &signals)
+        let flags = POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | SUBLEDGER_SPAWN_SETSID
+        posix_spawnattr_setflags(&attributes, Int16(flags))
+
+        var arguments = command.map { strdup($0) } + [nil]
+        var environment = environment().map { strdup($0) } + [nil]
+        defer { (arguments + environment).forEach { free($0) } }
+        var pid: pid_t = 0
+        let code = posix_spawn(&pid, command[0], &actions, &attributes, &arguments, &environment)
+        guard code == 0 else {
+            throw EmbeddedServerError("cannot run \(command[0]): \(String(cString: strerror(code)))")
+        }
+        return ChildProcess(pid: pid)
+    }
+
+    /// Collects the process if it has ended.
+    ///
+    /// - Returns: Nothing while it runs; then its exit code, or 128 and the signal that ended it, as a shell says.
+    func collect() -> Int32? {
+        var status: Int32 = 0
+        let result = waitpid(pid, &status, WNOHANG)
+        if result == 0 { return nil }
+        // Somebody else may have collected it, and then there is no code to tell.
+        guard result == pid else { return errno == ECHILD ? 0 : nil }
+        let signal = status & 0x7f
+        return signal == 0 ? (status >> 8) & 0xff : 128 + signal
+    }
+
+    /// Waits for the end.
+    func wait() async -> Int32 {
+        while true {
+            if let code = collect() { return code }
+            await pause(milliseconds: 5)
+        }
+    }
+
+    func signal(_ signal: Int32) {
+        kill(pid, signal)
+    }
+
+    /// Ours, less what would change what PostgreSQL does.
+    private static func environment() -> [String] {
+        let kept = ProcessInfo.processInfo.environment.filter { key, _ in
+            !key.hasPrefix("PG") && !key.hasPrefix("LC_") && key != "LANG" && key != "LANGUAGE"
+        }
+        return kept.map { "\($0.key)=\($0.value)" } + ["LC_ALL=C"]
+    }
+}

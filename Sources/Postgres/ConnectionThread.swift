@@ -1,0 +1,51 @@
+import Dispatch
+import Foundation
+import Synchronization
+
+/// A thread that runs one connection's jobs, one after the other.
+///
+/// libpq is waited for with `poll(2)`, which blocks. On a thread of its own that harms nobody; on one of Swift's few
+/// cooperative threads a handful of slow statements would stop the whole process.
+final class ConnectionThread: SerialExecutor {
+    private struct State {
+        var jobs: [UnownedJob] = []
+        var stopped = false
+    }
+
+    private let state = Mutex(State())
+    private let work = DispatchSemaphore(value: 0)
+
+    /// Starts the thread, which keeps the executor alive until ``stop()``.
+    init() {
+        let thread = Thread { [self] in run() }
+        thread.name = "postgres"
+        thread.stackSize = 1 << 20
+        thread.start()
+    }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        state.withLock { $0.jobs.append(job) }
+        work.signal()
+    }
+
+    /// Ends the thread once it has run what is queued. Called when the actor is gone and no job can come any more.
+    func stop() {
+        state.withLock { $0.stopped = true }
+        work.signal()
+    }
+
+    private func run() {
+        while true {
+            work.wait()
+            let (jobs, stopped) = state.withLock { state in
+                defer { state.jobs.removeAll(keepingCapacity: true) }
+                return (state.jobs, state.stopped)
+            }
+            for job in jobs {
+                job.runSynchronously(on: asUnownedSerialExecutor())
+            }
+            if stopped { return }
+        }
+    }
+}

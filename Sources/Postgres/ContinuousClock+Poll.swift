@@ -1,0 +1,14 @@
+extension ContinuousClock.Instant {
+    /// The time until then for `poll(2)`: whole milliseconds, rounded up so that it never wakes early in a loop.
+    var pollMilliseconds: Int32 {
+        let left = ContinuousClock.now.duration(to: self)
+        guard left > .zero else { return 0 }
+        let (seconds, attoseconds) = left.components
+        guard seconds < Int64(Int32.max) / 1000 else { return .max }
+        return Int32(seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
+    }
+
+    var hasPassed: Bool {
+        self <= .now
+    }
+}

@@ -1,0 +1,42 @@
+extension EmbeddedServer {
+    private enum Statements {
+        static let databaseExists = Statement(
+            "postgres_database_exists", "select exists (select from pg_catalog.pg_database where datname = $1)"
+        )
+    }
+
+    /// A copied template must have no connections; one that was just closed needs a moment to go.
+    private static let templateTime = Duration.seconds(5)
+
+    /// Makes a database if there is none of that name. Safe to repeat.
+    ///
+    /// - Parameter template: The database to copy; it must have no connections.
+    /// - Throws: ``PostgresError``, for example when the template is in use (SQLSTATE 55006).
+    package func createDatabase(_ name: String, template: String? = nil) async throws(PostgresError) {
+        let deadline = ContinuousClock.now + .seconds(30)
+        let connection = try await PostgresConnection.connect(
+            configuration(database: "postgres"), deadline: deadline
+        )
+        let exists = try await connection.query(Statements.databaseExists, [Parameter(name)], deadline: deadline)
+        if try exists[0].value(Bool.self, at: 0) {
+            await connection.close()
+            return
+        }
+        let copy = template.map { " template \(quotedIdentifier($0))" } ?? ""
+        let retryUntil = ContinuousClock.now + Self.templateTime
+        while true {
+            do {
+                try await connection.script("create database \(quotedIdentifier(name))\(copy)", deadline: deadline)
+                break
+            } catch {
+                if error.sqlstate == "42P04" { break }
+                guard error.sqlstate == "55006", !retryUntil.hasPassed else {
+                    await connection.close()
+                    throw error
+                }
+                await pause(milliseconds: 20)
+            }
+        }
+        await connection.close()
+    }
+}

@@ -1,0 +1,126 @@
+import Foundation
+import Logging
+
+extension EmbeddedServer {
+    /// Makes the cluster if there is none, ends what is left of an earlier server, starts ours and waits for it.
+    func launch() async throws(EmbeddedServerError) {
+        isLaunching = true
+        defer { isLaunching = false }
+        try folder.prepare()
+        if access(folder.cluster, F_OK) != 0 {
+            try await makeCluster()
+        }
+        try await endOrphans()
+        let started = ContinuousClock.now
+        while true {
+            let log = ServerLog(path: folder.log)
+            child = try ChildProcess.start(folder.command(serverCommand()), output: folder.log)
+            switch await waitUntilReady(deadline: started + Self.readyTime) {
+            case .ready:
+                return
+            case .late:
+                child?.signal(SIGQUIT)
+                _ = await waitForEnd(until: .now + Self.immediateShutdownTime)
+                throw EmbeddedServerError(
+                    "PostgreSQL was not ready after \(Self.readyTime.components.seconds) s: \(log.lastLine()) "
+                        + "(see \(folder.log))"
+                )
+            case .ended:
+                let line = log.lastLine()
+                let isBlocked = line.contains("shared memory") || line.contains("lock file")
+                guard isBlocked, started + Self.orphanTime > .now, !isStopping else {
+                    throw EmbeddedServerError("PostgreSQL did not start: \(line) (see \(folder.log))")
+                }
+                await pause(milliseconds: 100)
+            case .unwanted:
+                throw EmbeddedServerError("PostgreSQL was stopped while it started")
+            }
+        }
+    }
+
+    private enum Readiness {
+        case ready
+        case ended
+        case late
+        /// Somebody called ``EmbeddedServer/stop()``.
+        case unwanted
+    }
+
+    private func waitUntilReady(deadline: ContinuousClock.Instant) async -> Readiness {
+        while true {
+            guard isAlive() else { return .ended }
+            if isStopping { return .unwanted }
+            if deadline.hasPassed { return .late }
+            if access(folder.socket, F_OK) == 0 {
+                let attempt = min(deadline, .now + .seconds(2))
+                let connection = try? await PostgresConnection.connect(
+                    configuration(database: "postgres"), deadline: attempt
+                )
+                if let connection {
+                    await connection.close()
+                    return .ready
+                }
+            }
+            await pause(milliseconds: 10)
+        }
+    }
+
+    private func serverCommand() -> [String] {
+        var all = [
+            // What a statement's error quotes may be personal; the message itself stays.
+            "log_error_verbosity": "terse",
+            "logging_collector": "off",
+        ]
+        all.merge(settings) { $1 }
+        // These are what the rest of this file relies on.
+        all["listen_addresses"] = ""
+        all["port"] = "5432"
+        all["unix_socket_directories"] = quotedIdentifier(folder.run)
+        all["unix_socket_permissions"] = "0700"
+        let options = all.sorted { $0.key < $1.key }.flatMap { ["-c", "\($0.key)=\($0.value)"] }
+        return [binaries.postgres, "-D", folder.cluster] + options
+    }
+
+    /// Makes the cluster beside its place and moves it there when it is complete, so that a crash in the middle leaves
+    /// nothing half-made.
+    private func makeCluster() async throws(EmbeddedServerError) {
+        try? FileManager.default.removeItem(atPath: folder.newCluster)
+        try folder.makePrivateFolder(folder.newCluster)
+        let log = ServerLog(path: folder.initLog)
+        let command = [
+            binaries.initdb, "-D", folder.newCluster, "-U", superuser, "-E", "UTF8", "--locale=C", "-A", "trust",
+            "--data-checksums", "--no-instructions",
+        ]
+        let process = try ChildProcess.start(folder.command(command), output: folder.initLog)
+        guard await process.wait() == 0 else {
+            throw EmbeddedServerError("initdb failed in \(folder.path): \(log.lastLine())")
+        }
+        unlink(folder.initLog)
+        try folder.adoptNewCluster()
+    }
+
+    /// Ends a server that a killed parent left behind, and waits for backends that a killed server left behind.
+    private func endOrphans() async throws(EmbeddedServerError) {
+        let processes = ClusterProcesses(folder: folder)
+        if let orphan = processes.postmaster() {
+            logger.notice("ending a database server left by an earlier run", metadata: ["process.id": "\(orphan)"])
+            for signal in [SIGINT, SIGQUIT] where processes.postmaster() == orphan {
+                kill(orphan, signal)
+                let deadline = ContinuousClock.now + Self.immediateShutdownTime
+                while processes.postmaster() == orphan, !deadline.hasPassed {
+                    await pause(milliseconds: 10)
+                }
+            }
+        }
+        let deadline = ContinuousClock.now + Self.orphanTime
+        while let process = processes.all().first {
+            guard !deadline.hasPassed else {
+                throw EmbeddedServerError(
+                    "process \(process) of an earlier server still works in \(folder.cluster); end it and start again"
+                )
+            }
+            await pause(milliseconds: 20)
+        }
+        processes.removeMisleadingPIDFile()
+    }
+}

@@ -1,0 +1,138 @@
+import Foundation
+import Logging
+
+/// A private PostgreSQL in a folder, which is reached over a unix socket only and by this user only.
+///
+/// Whatever its owner dies of, the next start on the same folder takes over: what was acknowledged is there.
+package actor EmbeddedServer {
+    /// Longer than crash recovery of a busy log should take, short enough for whoever waits at the terminal.
+    static let readyTime = Duration.seconds(60)
+    /// Backends of a killed postmaster need about a second to notice.
+    static let orphanTime = Duration.seconds(10)
+    /// How long each way of ending a server is given before the next, harsher one.
+    static let fastShutdownTime = Duration.seconds(30)
+    static let immediateShutdownTime = Duration.seconds(5)
+
+    let folder: ServerFolder
+    let binaries: ServerBinaries
+    let superuser: String
+    let settings: [String: String]
+    let logger: Logger
+    var child: ChildProcess?
+    var isLaunching = false
+    var isStopping = false
+    private var lock: FolderLock?
+
+    private init(
+        folder: ServerFolder, binaries: ServerBinaries, lock: FolderLock, superuser: String,
+        settings: [String: String], logger: Logger
+    ) {
+        self.folder = folder
+        self.binaries = binaries
+        self.lock = lock
+        self.superuser = superuser
+        self.settings = settings
+        self.logger = logger
+    }
+
+    /// Starts the server of a folder, making the folder and the cluster first if need be, and returns when it answers.
+    ///
+    /// - Parameters:
+    ///   - folder: Where everything lies: `postgres` (the cluster), `run` (the socket), `lock` and `postgres.log`.
+    ///   - superuser: Its name is fixed when the cluster is made.
+    ///   - settings: Server settings by name, such as `max_connections`.
+    /// - Throws: ``EmbeddedServerError``, one line for an operator.
+    package static func start(
+        folder: String, superuser: String = "subledger", settings: [String: String] = [:], logger: Logger
+    ) async throws(EmbeddedServerError) -> EmbeddedServer {
+        let folder = try ServerFolder(path: folder, account: try ServerAccount.ifRoot())
+        let lock = try FolderLock(path: folder.lock, folder: folder.path)
+        let binaries = try ServerBinaries.find(version: try folder.clusterVersion())
+        let server = EmbeddedServer(
+            folder: folder, binaries: binaries, lock: lock, superuser: superuser, settings: settings, logger: logger
+        )
+        do {
+            try await server.launch()
+        } catch {
+            await server.stop()
+            throw error
+        }
+        return server
+    }
+
+    /// The folder of the socket, for `psql -h`.
+    package nonisolated var socketFolder: String {
+        folder.run
+    }
+
+    /// How to connect to a database as the superuser.
+    package nonisolated func configuration(database: String) -> ConnectionConfiguration {
+        ConnectionConfiguration(socketFolder: folder.run, user: superuser, database: database)
+    }
+
+    /// The server's first process; nothing while it is down.
+    package var postmasterPID: Int32? {
+        child?.pid
+    }
+
+    /// Restarts the server whenever it dies, until the task is cancelled or ``stop()`` is called.
+    ///
+    /// Failed restarts are repeated after 50 ms, doubling to 5 s.
+    package func supervise() async {
+        var backOff = BackOff()
+        while !Task.isCancelled, !isStopping {
+            if isLaunching || isAlive() {
+                await pause(milliseconds: 100)
+                continue
+            }
+            if backOff.isWaiting(now: .now) {
+                await pause(milliseconds: 20)
+                continue
+            }
+            logger.error("embedded database died, starting it again")
+            do {
+                try await launch()
+                backOff.reset()
+            } catch {
+                logger.error("embedded database did not start", metadata: ["error": "\(error)"])
+                backOff.fail(now: .now, jitter: 0)
+            }
+        }
+    }
+
+    /// Stops the server and lets go of the folder. Clients are disconnected, their open transactions rolled back.
+    /// Safe to repeat, and not shortened by cancellation.
+    package func stop() async {
+        isStopping = true
+        while isLaunching {
+            await pause(milliseconds: 10)
+        }
+        if isAlive() {
+            let steps = [
+                (SIGINT, Self.fastShutdownTime), (SIGQUIT, Self.immediateShutdownTime), (SIGKILL, .seconds(5)),
+            ]
+            for (signal, time) in steps {
+                child?.signal(signal)
+                if await waitForEnd(until: .now + time) { break }
+            }
+        }
+        lock = nil
+    }
+
+    /// Collects the child if it has ended.
+    func isAlive() -> Bool {
+        if let code = child?.collect() {
+            child = nil
+            if !isStopping { logger.debug("embedded database ended", metadata: ["exit.code": "\(code)"]) }
+        }
+        return child != nil
+    }
+
+    func waitForEnd(until deadline: ContinuousClock.Instant) async -> Bool {
+        while isAlive() {
+            if deadline.hasPassed { return false }
+            await pause(milliseconds: 5)
+        }
+        return true
+    }
+}

@@ -1,0 +1,28 @@
+/// A JSON text for or from a `jsonb` column, as UTF-8. The server checks it and drops key order and duplicates.
+package struct JSONB: Sendable, Hashable {
+    package var utf8: [UInt8]
+
+    package init(utf8: [UInt8]) {
+        self.utf8 = utf8
+    }
+
+    /// The only version of the binary format that the server knows; it stands before the text.
+    private static let formatVersion: UInt8 = 1
+}
+
+extension JSONB: PostgresEncodable, PostgresDecodable {
+    package static var postgresType: PostgresType { .jsonb }
+
+    package func encode(into buffer: inout [UInt8]) {
+        buffer.append(Self.formatVersion)
+        buffer.append(contentsOf: utf8)
+    }
+
+    package static func decode(
+        postgres bytes: UnsafeRawBufferPointer, oid: UInt32
+    ) throws(PostgresDecodingError) -> JSONB {
+        guard oid == PostgresType.jsonb.oid else { throw .unexpectedType(oid, for: "jsonb") }
+        guard bytes.first == formatVersion else { throw PostgresDecodingError("jsonb of an unknown version") }
+        return JSONB(utf8: [UInt8](bytes.dropFirst()))
+    }
+}

@@ -1,0 +1,129 @@
+/// What went wrong between us and the server.
+///
+/// Equality is by ``kind``. `description` may be shown to anybody. `debugDescription` is for `debug` logs: it adds the
+/// server's primary message, which can quote a value that it did not understand, but never its DETAIL, which quotes
+/// whole rows.
+package struct PostgresError: Error, Sendable {
+    package enum Kind: Sendable, Hashable {
+        /// No connection could be made, or it was lost outside of a commit.
+        case unavailable
+        /// The deadline passed, or the task was cancelled while it waited, before the answer was there.
+        case deadlineExceeded
+        /// A commit was sent and not confirmed: what it commits may or may not be durable. Repeat it only if that is
+        /// safe.
+        case outcomeUnknown
+        /// The server refused the statement, and the transaction it was in has not happened.
+        case server(sqlstate: String)
+        /// A column did not hold what the caller expects.
+        case decoding
+        /// The pool was shut down.
+        case closed
+    }
+
+    package let kind: Kind
+    /// The server's five characters, or `nil` when the server did not get to say anything.
+    package let sqlstate: String?
+    /// The name of the constraint that was broken, if the server named one.
+    package let constraint: String?
+    let statement: String?
+    let message: String?
+
+    package init(_ kind: Kind) {
+        self.init(kind, message: nil)
+    }
+
+    init(
+        _ kind: Kind, sqlstate: String? = nil, constraint: String? = nil, statement: String? = nil, message: String?
+    ) {
+        self.kind = kind
+        if case .server(let code) = kind {
+            self.sqlstate = code
+        } else {
+            self.sqlstate = sqlstate
+        }
+        self.constraint = constraint
+        self.statement = statement
+        self.message = message
+    }
+
+    static func decoding(_ error: PostgresDecodingError, column: Int) -> PostgresError {
+        PostgresError(.decoding, message: "column \(column): \(error)")
+    }
+
+    static let deadlineExceeded = PostgresError(.deadlineExceeded)
+
+    /// The same story with another verdict, for a failure that hit a commit.
+    func with(kind: Kind) -> PostgresError {
+        PostgresError(kind, sqlstate: sqlstate, constraint: constraint, statement: statement, message: message)
+    }
+
+    /// True when the database itself was not there, so that the same call may succeed later: no connection, too many
+    /// connections, no disk or memory, starting up or shutting down.
+    package var isTransient: Bool {
+        switch kind {
+        case .unavailable:
+            true
+        case .server(let code):
+            code.hasPrefix("08") || code.hasPrefix("53") || code.hasPrefix("57P0")
+        case .deadlineExceeded, .outcomeUnknown, .decoding, .closed:
+            false
+        }
+    }
+
+    /// A word from a closed list, for metrics.
+    package var label: String {
+        switch kind {
+        case .unavailable: "unavailable"
+        case .deadlineExceeded: "deadline_exceeded"
+        case .outcomeUnknown: "outcome_unknown"
+        case .decoding: "decoding"
+        case .closed: "closed"
+        case .server(let code): Self.label(of: code)
+        }
+    }
+
+    /// Source: PostgreSQL, Appendix A, "PostgreSQL Error Codes".
+    private static func label(of sqlstate: String) -> String {
+        switch sqlstate.prefix(2) {
+        case "08", "53", "58": "server_resources"
+        case "22": "server_data"
+        case "23": "server_constraint"
+        case "25": "server_transaction_state"
+        case "28": "server_permission"
+        case "40": "server_conflict"
+        case "42": sqlstate == "42501" ? "server_permission" : "server_statement"
+        case "55": "server_lock"
+        case "57": sqlstate == "57014" ? "server_cancelled" : "server_shutdown"
+        case "P0": "server_raised"
+        default: "server_other"
+        }
+    }
+}
+
+extension PostgresError: Equatable {
+    package static func == (left: PostgresError, right: PostgresError) -> Bool {
+        left.kind == right.kind
+    }
+}
+
+extension PostgresError: CustomStringConvertible, CustomDebugStringConvertible {
+    package var description: String {
+        switch kind {
+        case .unavailable: "the database is unavailable"
+        case .deadlineExceeded: "the database did not answer in time"
+        case .outcomeUnknown: "the outcome of the transaction is unknown"
+        case .server: "the database refused the statement"
+        case .decoding: "the database answered with an unexpected value"
+        case .closed: "the database connections are closed"
+        }
+    }
+
+    package var debugDescription: String {
+        var parts = [label]
+        if let sqlstate { parts.append("SQLSTATE \(sqlstate)") }
+        if let constraint { parts.append("constraint \(constraint)") }
+        if let statement { parts.append("statement \(statement)") }
+        if let message { parts.append(message) }
+        return parts.joined(separator: ", ")
+    }
+}

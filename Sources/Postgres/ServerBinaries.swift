@@ -1,0 +1,74 @@
+import Foundation
+
+/// An installed PostgreSQL.
+struct ServerBinaries: Sendable {
+    /// Older servers lack `client_connection_check_interval`, among others.
+    static let oldestVersion = 15
+
+    let folder: String
+    let version: Int
+
+    var initdb: String { folder + "/initdb" }
+    var postgres: String { folder + "/postgres" }
+
+    /// Finds the newest one, or the one that an existing cluster needs.
+    ///
+    /// - Parameter version: The major version that made the cluster, or `nil` for a new one.
+    /// - Throws: ``EmbeddedServerError`` when there is none.
+    static func find(version: Int?) throws(EmbeddedServerError) -> ServerBinaries {
+        let installed = all().sorted { $0.version > $1.version }
+        if let version {
+            if let match = installed.first(where: { $0.version == version }) { return match }
+            throw EmbeddedServerError(
+                "the data folder was made by PostgreSQL \(version), whose binaries were not found; "
+                    + "install postgresql \(version), or set a database URL"
+            )
+        }
+        guard let newest = installed.first, newest.version >= oldestVersion else {
+            throw EmbeddedServerError(
+                "no PostgreSQL binaries (initdb, postgres) were found on PATH or in /usr/lib/postgresql; "
+                    + "install postgresql \(oldestVersion) or newer, or set a database URL"
+            )
+        }
+        return newest
+    }
+
+    /// The first executable of that name on PATH or where the system keeps its own.
+    static func onPath(_ name: String) -> String? {
+        (pathFolders() + ["/usr/bin", "/bin"]).map { $0 + "/" + name }.first { access($0, X_OK) == 0 }
+    }
+
+    private static func all() -> [ServerBinaries] {
+        // Debian's layout names the version, which spares us from running anything.
+        let root = "/usr/lib/postgresql"
+        let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
+        var found = versions.compactMap { name in
+            Int(name).map { ServerBinaries(folder: "\(root)/\(name)/bin", version: $0) }
+        }
+        for folder in pathFolders() where !found.contains(where: { $0.folder == folder }) {
+            if access(folder + "/postgres", X_OK) == 0, let version = version(of: folder + "/postgres") {
+                found.append(ServerBinaries(folder: folder, version: version))
+            }
+        }
+        return found.filter { access($0.initdb, X_OK) == 0 && access($0.postgres, X_OK) == 0 }
+    }
+
+    private static func pathFolders() -> [String] {
+        (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
+    }
+
+    /// Asks the binary: `postgres (PostgreSQL) 15.18`.
+    private static func version(of postgres: String) -> Int? {
+        let process = Process()
+        let output = Pipe()
+        process.executableURL = URL(fileURLWithPath: postgres)
+        process.arguments = ["--version"]
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        guard (try? process.run()) != nil else { return nil }
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        let number = text.split(separator: " ").last?.prefix { $0.isNumber }
+        return number.flatMap { Int($0) }
+    }
+}

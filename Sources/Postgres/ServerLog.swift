@@ -1,0 +1,27 @@
+import Foundation
+
+/// Reads what a child said last, to tell an operator why it ended.
+struct ServerLog {
+    let path: String
+    private let start: UInt64
+
+    /// Remembers where the file ends now, so that old lines are not taken for new ones.
+    init(path: String) {
+        self.path = path
+        let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+        start = (attributes?[.size] as? NSNumber)?.uint64Value ?? 0
+    }
+
+    /// The last fatal line since then, else the last line.
+    func lastLine() -> String {
+        guard let file = FileHandle(forReadingAtPath: path) else { return "no output" }
+        defer { try? file.close() }
+        try? file.seek(toOffset: start)
+        let data = (try? file.read(upToCount: 1 << 20)) ?? Data()
+        let lines = String(decoding: data, as: UTF8.self).split(separator: "\n")
+        let serious = lines.last { line in
+            ["FATAL:", "PANIC:", "error:"].contains { line.contains($0) }
+        }
+        return (serious ?? lines.last).map(String.init) ?? "no output"
+    }
+}

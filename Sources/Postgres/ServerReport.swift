@@ -1,0 +1,36 @@
+import CLibpq
+
+/// The fields of an error or a notice. DETAIL is left out on purpose: it quotes whole rows.
+struct ServerReport {
+    let severity: String?
+    let sqlstate: String?
+    let constraint: String?
+    let message: String?
+
+    /// Copies the fields, so the result may be cleared afterwards.
+    init(_ result: OpaquePointer) {
+        // The names of the fields are macros of character literals in C, which Swift does not import.
+        severity = Self.field("V", of: result)
+        sqlstate = Self.field("C", of: result)
+        constraint = Self.field("n", of: result)
+        message = Self.field("M", of: result)
+    }
+
+    /// True when the session ends with this error, so that nothing is known of what it was doing.
+    var endsSession: Bool {
+        severity == "FATAL" || severity == "PANIC"
+    }
+
+    func error(statement: Statement?) -> PostgresError {
+        PostgresError(
+            sqlstate.map { .server(sqlstate: $0) } ?? .unavailable,
+            constraint: constraint,
+            statement: statement.map { $0.name.description },
+            message: message
+        )
+    }
+
+    private static func field(_ code: Unicode.Scalar, of result: OpaquePointer) -> String? {
+        PQresultErrorField(result, Int32(code.value)).map { String(cString: $0) }
+    }
+}

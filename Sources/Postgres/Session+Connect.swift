@@ -1,0 +1,50 @@
+import CLibpq
+import Foundation
+
+extension Session {
+    /// Connects and authenticates.
+    ///
+    /// Names are resolved by the C library, which knows no deadline; everything after that does.
+    ///
+    /// - Throws: ``PostgresError/Kind/unavailable`` with libpq's reason, or ``PostgresError/Kind/deadlineExceeded``.
+    static func open(
+        _ configuration: ConnectionConfiguration, deadline: ContinuousClock.Instant
+    ) throws(PostgresError) -> Session {
+        guard let parameters = configuration.parameters() else {
+            throw PostgresError(.unavailable, message: "the connection string is not understood")
+        }
+        guard !deadline.hasPassed else { throw .deadlineExceeded }
+        guard let connection = start(parameters) else {
+            throw PostgresError(.unavailable, message: "out of memory")
+        }
+        let session = Session(connection)
+        try session.finishConnecting(deadline: deadline)
+        guard PQsetnonblocking(connection, 1) == 0 else { throw session.lost() }
+        return session
+    }
+
+    private static func start(_ parameters: [(key: String, value: String)]) -> OpaquePointer? {
+        let keys = parameters.map { strdup($0.key) }
+        let values = parameters.map { strdup($0.value) }
+        defer { (keys + values).forEach { free($0) } }
+        let keyList = keys.map { UnsafePointer($0) } + [nil]
+        let valueList = values.map { UnsafePointer($0) } + [nil]
+        return PQconnectStartParams(keyList, valueList, 0)
+    }
+
+    private func finishConnecting(deadline: ContinuousClock.Instant) throws(PostgresError) {
+        // libpq wants the socket to be watched for writing before the first step.
+        var step = PGRES_POLLING_WRITING
+        guard PQstatus(connection) != CONNECTION_BAD else { throw lost() }
+        while step != PGRES_POLLING_OK {
+            guard step != PGRES_POLLING_FAILED else { throw lost() }
+            if deadline.hasPassed { throw .deadlineExceeded }
+            let events = step == PGRES_POLLING_READING ? POLLIN : POLLOUT
+            // Asked for each time, since libpq opens another socket for another address.
+            var entry = pollfd(fd: PQsocket(connection), events: Int16(events), revents: 0)
+            let ready = poll(&entry, 1, deadline.pollMilliseconds)
+            if ready < 0, errno != EINTR { throw lost() }
+            if ready > 0 { step = PQconnectPoll(connection) }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+/// An instant as the server keeps it, in whole microseconds.
+///
+/// `Int64.max` and `Int64.min` stand for the server's `infinity` and `-infinity`.
+package struct Timestamptz: Sendable, Hashable, Comparable {
+    package var microsecondsSinceUnixEpoch: Int64
+
+    package init(microsecondsSinceUnixEpoch: Int64) {
+        self.microsecondsSinceUnixEpoch = microsecondsSinceUnixEpoch
+    }
+
+    package static func < (left: Timestamptz, right: Timestamptz) -> Bool {
+        left.microsecondsSinceUnixEpoch < right.microsecondsSinceUnixEpoch
+    }
+
+    /// The server counts from 2000-01-01, which is this long after 1970-01-01.
+    private static let epochOffsetMicroseconds: Int64 = 946_684_800_000_000
+}
+
+extension Timestamptz: PostgresEncodable, PostgresDecodable {
+    package static var postgresType: PostgresType { .timestamptz }
+
+    package func encode(into buffer: inout [UInt8]) {
+        var microseconds = microsecondsSinceUnixEpoch
+        if microseconds != .max {
+            let (difference, overflow) = microseconds.subtractingReportingOverflow(Self.epochOffsetMicroseconds)
+            microseconds = overflow ? .min : difference
+        }
+        microseconds.appendBigEndian(to: &buffer)
+    }
+
+    package static func decode(
+        postgres bytes: UnsafeRawBufferPointer, oid: UInt32
+    ) throws(PostgresDecodingError) -> Timestamptz {
+        guard oid == PostgresType.timestamptz.oid else { throw .unexpectedType(oid, for: "timestamptz") }
+        guard bytes.count == 8 else { throw .unexpectedLength(bytes.count, for: "timestamptz") }
+        let microseconds = Int64(bigEndianBytes: bytes)
+        if microseconds == .max || microseconds == .min {
+            return Timestamptz(microsecondsSinceUnixEpoch: microseconds)
+        }
+        // The server's last years lie beyond what 64 bits can count from 1970.
+        let (sum, overflow) = microseconds.addingReportingOverflow(epochOffsetMicroseconds)
+        guard !overflow else { throw PostgresDecodingError("a timestamptz is too far in the future") }
+        return Timestamptz(microsecondsSinceUnixEpoch: sum)
+    }
+}

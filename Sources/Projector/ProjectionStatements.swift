@@ -1,0 +1,154 @@
+import Postgres
+
+/// The SQL of one step of the projector. Every statement stays inside one stream.
+enum ProjectionStatements {
+    static let streamsBehind = Statement(
+        "projector_streams_behind",
+        """
+        select stream.stream_id, stream.app, stream.environment
+        from subledger.stream
+        join subledger.stream_head using (stream_id)
+        left join subledger.checkpoint using (stream_id)
+        where stream_head.position > coalesce(checkpoint.position, 0)
+        order by stream.stream_id
+        """)
+
+    /// One leader a stream; the lock ends with the transaction, so a dead leader holds nothing.
+    static let lead = Statement(
+        "projector_lead",
+        """
+        select pg_try_advisory_xact_lock(hashtext('subledger.projector'), $1)
+        """)
+
+    static let checkpoint = Statement(
+        "projector_checkpoint",
+        """
+        select position
+        from subledger.checkpoint
+        where stream_id = $1
+        """)
+
+    static let nextEvents = Statement(
+        "projector_next_events",
+        """
+        select position, received_at, occurred_at, facts
+        from subledger.event
+        where stream_id = $1
+          and position > $2
+        order by position
+        limit $3
+        """)
+
+    static let loadSubscriptions = Statement(
+        "projector_load_subscriptions",
+        """
+        select original_transaction_id, position, facts
+        from subledger.subscription
+        where stream_id = $1
+          and original_transaction_id = any ($2::text[])
+        """)
+
+    static let writeSubscriptions = Statement(
+        "projector_write_subscriptions",
+        """
+        insert into subledger.subscription (
+          stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
+          expiration_intent, access_until, position, facts
+        )
+        select $1, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
+          expiration_intent, access_until, position, facts
+        from unnest(
+          $2::text[], $3::text[], $4::boolean[], $5::text[], $6::boolean[], $7::integer[], $8::timestamptz[],
+          $9::bigint[], $10::jsonb[]
+        ) as input (
+          original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
+          expiration_intent, access_until, position, facts
+        )
+        on conflict (stream_id, original_transaction_id) do update
+        set product_id = excluded.product_id,
+          auto_renew = excluded.auto_renew,
+          auto_renew_product_id = excluded.auto_renew_product_id,
+          in_billing_retry = excluded.in_billing_retry,
+          expiration_intent = excluded.expiration_intent,
+          access_until = excluded.access_until,
+          position = excluded.position,
+          facts = excluded.facts
+        """)
+
+    static let deleteTransactions = Statement(
+        "projector_delete_transactions",
+        """
+        delete from subledger.transaction
+        where stream_id = $1
+          and original_transaction_id = any ($2::text[])
+        """)
+
+    static let writeTransactions = Statement(
+        "projector_write_transactions",
+        """
+        insert into subledger.transaction (
+          stream_id, original_transaction_id, transaction_id, web_order_line_item_id, product_id,
+          subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
+          revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
+          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions
+        )
+        select $1, original_transaction_id, transaction_id, web_order_line_item_id, product_id,
+          subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
+          revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
+          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions::bigint[]
+        from unnest(
+          $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::timestamptz[],
+          $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::integer[], $13::boolean[], $14::boolean[],
+          $15::boolean[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[]
+        ) as input (
+          original_transaction_id, transaction_id, web_order_line_item_id, product_id,
+          subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
+          revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
+          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions
+        )
+        """)
+
+    static let deletePeriods = Statement(
+        "projector_delete_periods",
+        """
+        delete from subledger.access_period
+        where stream_id = $1
+          and original_transaction_id = any ($2::text[])
+        """)
+
+    static let writePeriods = Statement(
+        "projector_write_periods",
+        """
+        insert into subledger.access_period (
+          stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
+        )
+        select $1, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
+        from unnest(
+          $2::text[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[],
+          $9::bigint[]
+        ) as input (
+          original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
+        )
+        """)
+
+    static let writeCheckpoint = Statement(
+        "projector_write_checkpoint",
+        """
+        insert into subledger.checkpoint (stream_id, position)
+        values ($1, $2)
+        on conflict (stream_id) do update
+        set position = excluded.position
+        """)
+
+    static let findSubscriptions = Statement(
+        "projector_find_subscriptions",
+        """
+        select stream.app, subscription.position, subscription.facts
+        from subledger.stream
+        join subledger.subscription using (stream_id)
+        where stream.environment = $1
+          and subscription.original_transaction_id = $2
+          and stream.app = coalesce($3, stream.app)
+        order by stream.app
+        """)
+}

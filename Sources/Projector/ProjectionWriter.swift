@@ -1,0 +1,94 @@
+import EventLog
+import Postgres
+import Subscriptions
+
+/// A line as the projector holds it while it folds a batch.
+struct ProjectedLine: Sendable {
+    var facts: SubscriptionFacts
+    /// The last event that said something about the line.
+    var position: Int64
+}
+
+/// Turns folded lines into the rows of the projection tables.
+struct ProjectionWriter: Sendable {
+    let streamId: Int32
+
+    /// Steps that replace all rows of the given lines.
+    func steps(_ lines: [ProjectedLine]) -> [Step] {
+        let ids = Parameter.array(lines.map(\.facts.originalTransactionId))
+        let subscriptions = lines.map { Subscription($0.facts) }
+        return [
+            Step(ProjectionStatements.writeSubscriptions, heads(lines, subscriptions)),
+            Step(ProjectionStatements.deleteTransactions, [Parameter(streamId), ids]),
+            Step(ProjectionStatements.writeTransactions, transactions(subscriptions)),
+            Step(ProjectionStatements.deletePeriods, [Parameter(streamId), ids]),
+            Step(ProjectionStatements.writePeriods, periods(subscriptions)),
+        ]
+    }
+
+    private func heads(_ lines: [ProjectedLine], _ subscriptions: [Subscription]) -> [Parameter] {
+        let renewals = subscriptions.map { $0.renewal(at: .latest) }
+        return [
+            Parameter(streamId),
+            .array(subscriptions.map(\.originalTransactionId)),
+            .array(subscriptions.map { $0.transactions.last?.transaction.productId }),
+            .array(renewals.map(\.autoRenewStatus)),
+            .array(renewals.map(\.autoRenewProductId)),
+            .array(renewals.map(\.isInBillingRetryPeriod)),
+            .array(renewals.map { $0.expirationIntent.flatMap { Int32(exactly: $0) } }),
+            .array(subscriptions.map { $0.access.map(\.end).max() }),
+            .array(lines.map(\.position)),
+            .array(
+                lines.map { line in
+                    var writer = JSONWriter()
+                    line.facts.write(to: &writer)
+                    return JSONB(utf8: writer.bytes)
+                }),
+        ]
+    }
+
+    private func transactions(_ subscriptions: [Subscription]) -> [Parameter] {
+        let rows = subscriptions.flatMap(\.transactions)
+        let all = rows.map(\.transaction)
+        return [
+            Parameter(streamId),
+            .array(all.map(\.originalTransactionId)),
+            .array(all.map(\.transactionId)),
+            .array(all.map(\.webOrderLineItemId)),
+            .array(all.map(\.productId)),
+            .array(all.map(\.subscriptionGroupIdentifier)),
+            .array(all.map { $0.quantity.flatMap { Int32(exactly: $0) } }),
+            .array(all.map(\.purchaseDate)),
+            .array(all.map(\.originalPurchaseDate)),
+            .array(all.map(\.expiresDate)),
+            .array(all.map(\.revocationDate)),
+            .array(all.map { $0.revocationReason.flatMap { Int32(exactly: $0) } }),
+            .array(all.map(\.isUpgraded)),
+            .array(all.map(\.isTrialPeriod)),
+            .array(all.map(\.isInIntroOfferPeriod)),
+            .array(all.map(\.inAppOwnershipType)),
+            .array(all.map(\.promotionalOfferId)),
+            .array(all.map(\.offerCodeRefName)),
+            .array(all.map(\.appAccountToken)),
+            // An array of arrays must be rectangular in SQL, so each list travels as text.
+            .array(rows.map { "{" + $0.positions.map(String.init).joined(separator: ",") + "}" }),
+        ]
+    }
+
+    private func periods(_ subscriptions: [Subscription]) -> [Parameter] {
+        let rows = subscriptions.flatMap { subscription in
+            subscription.access.map { (line: subscription.originalTransactionId, period: $0) }
+        }
+        return [
+            Parameter(streamId),
+            .array(rows.map(\.line)),
+            .array(rows.map(\.period.start)),
+            .array(rows.map(\.period.end)),
+            .array(rows.map(\.period.cause.rawValue)),
+            .array(rows.map(\.period.cut?.rawValue)),
+            .array(rows.map(\.period.transactionId)),
+            .array(rows.map(\.period.productId)),
+            .array(rows.map(\.period.position)),
+        ]
+    }
+}

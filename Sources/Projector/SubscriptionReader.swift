@@ -1,0 +1,48 @@
+import EventLog
+import Postgres
+import Subscriptions
+
+/// Reads folded subscriptions.
+package struct SubscriptionReader: Sendable {
+    private let pool: PostgresPool
+
+    package init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
+    package struct Found: Sendable {
+        package let app: String
+        /// The last event that said something about the line.
+        package let position: Int64
+        package let subscription: Subscription
+    }
+
+    /// The lines with this id in an environment: one for each app that has it, in the order of bundle ids.
+    ///
+    /// - Parameter app: Only this app's; nil for all.
+    package func subscriptions(
+        originalTransactionId: String, environment: Environment, app: String?
+    ) async throws(ReadError) -> [Found] {
+        do {
+            let rows = try await pool.query(
+                ProjectionStatements.findSubscriptions,
+                [Parameter(environment.rawValue), Parameter(originalTransactionId), Parameter(app)],
+                deadline: .now + Limits.readWaitMax)
+            var found: [Found] = []
+            for index in 0..<rows.count {
+                let document = try JSONDocument(try rows[index].value(JSONB.self, at: 2).utf8)
+                let facts = try SubscriptionFacts(
+                    originalTransactionId: originalTransactionId, json: document.root)
+                found.append(
+                    Found(
+                        app: try rows[index].value(at: 0), position: try rows[index].value(at: 1),
+                        subscription: Subscription(facts)))
+            }
+            return found
+        } catch let error as PostgresError {
+            throw ReadError(error)
+        } catch {
+            throw .damaged(String(describing: error))
+        }
+    }
+}

@@ -1,0 +1,174 @@
+// The JSON form of facts: what the log stores beside a body, what `inspect` prints and what readers are served.
+
+extension Transaction {
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writeMembers(to: &$0) }
+    }
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("transactionId", transactionId)
+        writer.member("originalTransactionId", originalTransactionId)
+        writer.member("webOrderLineItemId", webOrderLineItemId)
+        writer.member("productId", productId)
+        writer.member("subscriptionGroupIdentifier", subscriptionGroupIdentifier)
+        writer.member("quantity", quantity)
+        writer.member("purchaseDate", purchaseDate)
+        writer.member("originalPurchaseDate", originalPurchaseDate)
+        writer.member("expiresDate", expiresDate)
+        writer.member("revocationDate", revocationDate)
+        writer.member("revocationReason", revocationReason)
+        writer.member("isUpgraded", isUpgraded ? true : nil)
+        writer.member("isTrialPeriod", isTrialPeriod)
+        writer.member("isInIntroOfferPeriod", isInIntroOfferPeriod)
+        writer.member("inAppOwnershipType", inAppOwnershipType)
+        writer.member("promotionalOfferId", promotionalOfferId)
+        writer.member("offerCodeRefName", offerCodeRefName)
+        writer.member("appAccountToken", appAccountToken)
+    }
+
+    init(json: JSONValue) throws(FactsError) {
+        self.init(
+            transactionId: try json.required("transactionId"),
+            originalTransactionId: try json.required("originalTransactionId"))
+        webOrderLineItemId = json["webOrderLineItemId"]?.string
+        productId = json["productId"]?.string
+        subscriptionGroupIdentifier = json["subscriptionGroupIdentifier"]?.string
+        quantity = json.integer("quantity")
+        purchaseDate = try json.instant("purchaseDate")
+        originalPurchaseDate = try json.instant("originalPurchaseDate")
+        expiresDate = try json.instant("expiresDate")
+        revocationDate = try json.instant("revocationDate")
+        revocationReason = json.integer("revocationReason")
+        isUpgraded = json["isUpgraded"]?.bool ?? false
+        isTrialPeriod = json["isTrialPeriod"]?.bool
+        isInIntroOfferPeriod = json["isInIntroOfferPeriod"]?.bool
+        inAppOwnershipType = json["inAppOwnershipType"]?.string
+        promotionalOfferId = json["promotionalOfferId"]?.string
+        offerCodeRefName = json["offerCodeRefName"]?.string
+        appAccountToken = json["appAccountToken"]?.string
+    }
+}
+
+extension RenewalInfo {
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writeMembers(to: &$0) }
+    }
+
+    func writeMembers(to writer: inout JSONWriter) {
+        writer.member("originalTransactionId", originalTransactionId)
+        writer.member("productId", productId)
+        writer.member("autoRenewProductId", autoRenewProductId)
+        writer.member("autoRenewStatus", autoRenewStatus)
+        writer.member("autoRenewStatusChangeDate", autoRenewStatusChangeDate)
+        writer.member("expirationIntent", expirationIntent)
+        writer.member("isInBillingRetryPeriod", isInBillingRetryPeriod)
+        writer.member("gracePeriodExpiresDate", gracePeriodExpiresDate)
+        writer.member("priceIncreaseStatus", priceIncreaseStatus)
+        writer.member("promotionalOfferId", promotionalOfferId)
+        writer.member("offerCodeRefName", offerCodeRefName)
+    }
+
+    init(json: JSONValue) throws(FactsError) {
+        self.init(originalTransactionId: try json.required("originalTransactionId"))
+        productId = json["productId"]?.string
+        autoRenewProductId = json["autoRenewProductId"]?.string
+        autoRenewStatus = json["autoRenewStatus"]?.bool
+        autoRenewStatusChangeDate = try json.instant("autoRenewStatusChangeDate")
+        expirationIntent = json.integer("expirationIntent")
+        isInBillingRetryPeriod = json["isInBillingRetryPeriod"]?.bool
+        gracePeriodExpiresDate = try json.instant("gracePeriodExpiresDate")
+        priceIncreaseStatus = json.integer("priceIncreaseStatus")
+        promotionalOfferId = json["promotionalOfferId"]?.string
+        offerCodeRefName = json["offerCodeRefName"]?.string
+    }
+}
+
+/// The facts of one event, as the log keeps them: `{"transactions":[…],"renewals":[…]}`.
+package struct Facts: Sendable, Hashable {
+    package var transactions: [Transaction]
+    package var renewals: [RenewalInfo]
+
+    package init(transactions: [Transaction], renewals: [RenewalInfo]) {
+        self.transactions = transactions
+        self.renewals = renewals
+    }
+
+    package init(json: JSONValue) throws(FactsError) {
+        transactions = []
+        renewals = []
+        for element in json["transactions"]?.elements ?? [] { transactions.append(try Transaction(json: element)) }
+        for element in json["renewals"]?.elements ?? [] { renewals.append(try RenewalInfo(json: element)) }
+    }
+
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.key("transactions")
+        writer.array(transactions) { $1.write(to: &$0) }
+        writer.key("renewals")
+        writer.array(renewals) { $1.write(to: &$0) }
+    }
+
+    /// The lines that these facts are about, each once, in the order of their first mention.
+    package var originalTransactionIds: [String] {
+        var seen: Set<String> = []
+        return (transactions.map(\.originalTransactionId) + renewals.map(\.originalTransactionId))
+            .filter { seen.insert($0).inserted }
+    }
+}
+
+extension Event {
+    package var facts: Facts { Facts(transactions: transactions, renewals: renewals) }
+
+    /// The members that `inspect` and `GET /events` share.
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("source", source.rawValue)
+        writer.member("environment", environment.rawValue)
+        writer.member("app", app)
+        writer.member("type", type)
+        writer.member("subtype", subtype)
+        writer.member("kind", kind.rawValue)
+        writer.member("dedupeKey", dedupeKey.hexadecimal)
+        writer.member("occurredAt", occurredAt)
+        facts.writeMembers(to: &writer)
+        writer.key("defects")
+        writer.array(defects) { $1.write(to: &$0) }
+    }
+}
+
+extension Defect {
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("path", path)
+            writer.member("problem", problem)
+        }
+    }
+}
+
+/// Stored facts that this version cannot read: written by a newer version, or damaged.
+package struct FactsError: Error, Hashable, CustomStringConvertible {
+    package let member: String
+
+    package init(member: String) {
+        self.member = member
+    }
+
+    package var description: String { "stored facts are unreadable at \"\(member)\"" }
+}
+
+extension JSONValue {
+    func required(_ key: StaticString) throws(FactsError) -> String {
+        guard let value = self[key]?.string else { throw FactsError(member: key.description) }
+        return value
+    }
+
+    func integer(_ key: StaticString) -> Int? {
+        self[key]?.int64.flatMap { Int(exactly: $0) }
+    }
+
+    func instant(_ key: StaticString) throws(FactsError) -> Instant? {
+        guard let value = self[key] else { return nil }
+        guard let text = value.string, let instant = Instant(iso8601: text) else {
+            throw FactsError(member: key.description)
+        }
+        return instant
+    }
+}

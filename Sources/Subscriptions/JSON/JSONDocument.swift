@@ -1,0 +1,188 @@
+/// A parsed JSON text: its bytes, and a flat list of where each value stands in them.
+///
+/// Nothing is converted on parsing. Numbers stay the digits that arrived, so 64-bit ids never pass through floating
+/// point, and a 10 KB receipt that nobody asks for costs one scan. Strings may hold any byte sequence; they are
+/// checked when they are read. Of equal keys in one object the last one counts.
+package final class JSONDocument: Sendable {
+    package let bytes: [UInt8]
+    let nodes: [Node]
+    /// Some byte outside strings' escapes is not ASCII, so that the text may be invalid UTF-8.
+    package let holdsNonASCII: Bool
+
+    /// One value, or one key of an object. Containers are followed by their content; keys by their value.
+    struct Node {
+        var kind: Kind
+        /// A string with at least one backslash.
+        var isEscaped = false
+        /// Bytes of the value; of a string, without its quotes.
+        var start: Int32
+        var end: Int32
+        /// Index of the first node behind this value and all that it contains.
+        var next: Int32
+    }
+
+    enum Kind: UInt8 {
+        case object, array, string, number, `true`, `false`, null
+    }
+
+    /// - Throws: ``JSONError``, with the byte at which the text stops being JSON.
+    package init(_ bytes: [UInt8]) throws(JSONError) {
+        guard bytes.count <= Int(Int32.max) else { throw JSONError(offset: Int(Int32.max), problem: .tooLong) }
+        var parser = JSONParser()
+        try parser.parse(bytes)
+        self.bytes = bytes
+        self.nodes = parser.nodes
+        self.holdsNonASCII = parser.sawNonASCII
+    }
+
+    package var root: JSONValue { JSONValue(document: self, index: 0) }
+}
+
+package struct JSONError: Error, Hashable, CustomStringConvertible {
+    package enum Problem: String, Sendable {
+        case empty = "the body is empty"
+        case unexpectedByte = "unexpected character"
+        case unexpectedEnd = "the text ends too early"
+        case trailingBytes = "more text behind the end"
+        case controlCharacter = "control character inside a string"
+        case badEscape = "unknown escape inside a string"
+        case badNumber = "malformed number"
+        case tooDeep = "nested deeper than 512 levels"
+        case tooLong = "longer than 2 GiB"
+    }
+
+    package let offset: Int
+    package let problem: Problem
+
+    package var description: String { "\(problem.rawValue) at byte \(offset)" }
+}
+
+/// A value inside a document. Reading it as what it is not gives nil.
+package struct JSONValue: Sendable {
+    let document: JSONDocument
+    let index: Int
+
+    private var node: JSONDocument.Node { document.nodes[index] }
+
+    package var isObject: Bool { node.kind == .object }
+    package var isArray: Bool { node.kind == .array }
+    package var isNull: Bool { node.kind == .null }
+    package var isString: Bool { node.kind == .string }
+
+    package var bool: Bool? {
+        switch node.kind {
+        case .true: true
+        case .false: false
+        default: nil
+        }
+    }
+
+    /// The digits of a number, as they arrived.
+    package var numberText: String? {
+        guard node.kind == .number else { return nil }
+        return String(decoding: document.bytes[Int(node.start)..<Int(node.end)], as: UTF8.self)
+    }
+
+    package var int64: Int64? { numberText.flatMap { Int64($0) } }
+
+    /// Where the value stands in the document's bytes; a string without its quotes, escapes not resolved.
+    package var contentRange: Range<Int> { Int(node.start)..<Int(node.end) }
+
+    /// Nil if it is no string, or no Unicode text (invalid UTF-8, a lone surrogate).
+    package var string: String? {
+        guard isString else { return nil }
+        let content = document.bytes[contentRange]
+        return node.isEscaped ? unescapedJSONString(content) : String(validating: content, as: UTF8.self)
+    }
+
+    /// The value of the last entry so named.
+    package subscript(key: StaticString) -> JSONValue? {
+        var found: JSONValue?
+        forEachEntry(named: key) { found = $0 }
+        return found
+    }
+
+    /// Calls for every value that stands under the key: more than one where the key is repeated.
+    package func forEachEntry(named key: StaticString, _ body: (JSONValue) -> Void) {
+        guard isObject else { return }
+        let end = Int(node.next)
+        var index = index + 1
+        while index < end {
+            if matches(document.nodes[index], key) { body(JSONValue(document: document, index: index + 1)) }
+            index = Int(document.nodes[index + 1].next)
+        }
+    }
+
+    private func matches(_ keyNode: JSONDocument.Node, _ key: StaticString) -> Bool {
+        let range = Int(keyNode.start)..<Int(keyNode.end)
+        if keyNode.isEscaped {
+            return unescapedJSONString(document.bytes[range]) == key.description
+        }
+        guard range.count == key.utf8CodeUnitCount else { return false }
+        return document.bytes.withUnsafeBufferPointer { bytes in
+            for offset in 0..<range.count where bytes[range.lowerBound + offset] != key.utf8Start[offset] {
+                return false
+            }
+            return true
+        }
+    }
+
+    /// The elements of an array; none of anything else.
+    package var elements: [JSONValue] {
+        guard isArray else { return [] }
+        var result: [JSONValue] = []
+        let end = Int(node.next)
+        var index = index + 1
+        while index < end {
+            result.append(JSONValue(document: document, index: index))
+            index = Int(document.nodes[index].next)
+        }
+        return result
+    }
+}
+
+/// The text of a JSON string's content, or nil when it is no Unicode text.
+private func unescapedJSONString(_ content: ArraySlice<UInt8>) -> String? {
+    var result: [UInt8] = []
+    result.reserveCapacity(content.count)
+    var index = content.startIndex
+    while index < content.endIndex {
+        let byte = content[index]
+        index += 1
+        guard byte == UInt8(ascii: "\\") else {
+            result.append(byte)
+            continue
+        }
+        let escape = content[index]
+        index += 1
+        switch escape {
+        case UInt8(ascii: "b"): result.append(8)
+        case UInt8(ascii: "f"): result.append(12)
+        case UInt8(ascii: "n"): result.append(10)
+        case UInt8(ascii: "r"): result.append(13)
+        case UInt8(ascii: "t"): result.append(9)
+        case UInt8(ascii: "u"):
+            var code = hexadecimal(content[index..<index + 4])
+            index += 4
+            if code & 0xFC00 == 0xD800, index + 6 <= content.endIndex, content[index] == UInt8(ascii: "\\"),
+                content[index + 1] == UInt8(ascii: "u")
+            {
+                let low = hexadecimal(content[index + 2..<index + 6])
+                guard low & 0xFC00 == 0xDC00 else { return nil }
+                code = 0x10000 + (code & 0x3FF) << 10 + low & 0x3FF
+                index += 6
+            }
+            guard let scalar = Unicode.Scalar(code) else { return nil }
+            result.append(contentsOf: UTF8.encode(scalar) ?? .init())
+        default: result.append(escape)
+        }
+    }
+    return String(validating: result, as: UTF8.self)
+}
+
+/// The parser has checked that these are four hexadecimal digits.
+private func hexadecimal(_ digits: ArraySlice<UInt8>) -> UInt32 {
+    digits.reduce(0) { value, digit in
+        value << 4 | UInt32(digit & 15) + (digit > UInt8(ascii: "9") ? 9 : 0)
+    }
+}

@@ -1,0 +1,119 @@
+/// Writes JSON text piece by piece; the one form in which facts are stored, printed and served.
+///
+/// What is absent is left out: members with a nil value write nothing.
+package struct JSONWriter {
+    package private(set) var bytes: [UInt8] = []
+    private var needsComma = false
+
+    package init() {}
+
+    package var text: String { String(decoding: bytes, as: UTF8.self) }
+
+    package mutating func object(_ content: (inout JSONWriter) throws -> Void) rethrows {
+        try container("{", "}", content)
+    }
+
+    package mutating func array<Element>(
+        _ elements: some Sequence<Element>, _ write: (inout JSONWriter, Element) throws -> Void
+    ) rethrows {
+        try container("[", "]") { writer in
+            for element in elements { try write(&writer, element) }
+        }
+    }
+
+    private mutating func container(
+        _ start: Unicode.Scalar, _ end: Unicode.Scalar, _ content: (inout JSONWriter) throws -> Void
+    ) rethrows {
+        separate()
+        bytes.append(UInt8(ascii: start))
+        needsComma = false
+        try content(&self)
+        bytes.append(UInt8(ascii: end))
+        needsComma = true
+    }
+
+    package mutating func key(_ key: StaticString) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(contentsOf: UnsafeBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount))
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    package mutating func value(_ text: String) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+                bytes.append(UInt8(ascii: "\\"))
+                bytes.append(byte)
+            case 0..<0x20, 0x7F:
+                bytes.append(contentsOf: Array("\\u00".utf8))
+                bytes.append(Self.hexadecimal[Int(byte >> 4)])
+                bytes.append(Self.hexadecimal[Int(byte & 15)])
+            default: bytes.append(byte)
+            }
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    private static let hexadecimal = Array("0123456789abcdef".utf8)
+
+    package mutating func value(_ number: some BinaryInteger) {
+        separate()
+        bytes.append(contentsOf: String(number).utf8)
+    }
+
+    package mutating func value(_ flag: Bool) {
+        separate()
+        bytes.append(contentsOf: (flag ? "true" : "false").utf8)
+    }
+
+    package mutating func value(_ instant: Instant) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        let start = bytes.count
+        bytes.append(contentsOf: repeatElement(0, count: 24))
+        bytes.withUnsafeMutableBufferPointer { buffer in
+            instant.writeISO8601(to: UnsafeMutableBufferPointer(rebasing: buffer[start..<start + 24]))
+        }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// A text that is JSON already.
+    package mutating func value(rawJSON: some Sequence<UInt8>) {
+        separate()
+        bytes.append(contentsOf: rawJSON)
+    }
+
+    package mutating func member(_ key: StaticString, _ value: String?) {
+        guard let value else { return }
+        self.key(key)
+        self.value(value)
+    }
+
+    package mutating func member(_ key: StaticString, _ value: (some BinaryInteger)?) {
+        guard let value else { return }
+        self.key(key)
+        self.value(value)
+    }
+
+    package mutating func member(_ key: StaticString, _ value: Bool?) {
+        guard let value else { return }
+        self.key(key)
+        self.value(value)
+    }
+
+    package mutating func member(_ key: StaticString, _ value: Instant?) {
+        guard let value else { return }
+        self.key(key)
+        self.value(value)
+    }
+
+    private mutating func separate() {
+        if needsComma { bytes.append(UInt8(ascii: ",")) }
+        needsComma = true
+    }
+}

@@ -1,0 +1,48 @@
+extension Subscription {
+    /// Members of the answer to "where does this line stand at that instant, and why".
+    package func writeMembers(at instant: Instant, to writer: inout JSONWriter) {
+        let renewal = renewal(at: instant)
+        let period = period(at: instant)
+        writer.member("originalTransactionId", originalTransactionId)
+        writer.member("asOf", instant)
+        writer.member("status", status(at: instant).rawValue)
+        writer.member("active", isActive(at: instant))
+        writer.member("productId", period?.productId ?? renewal.productId ?? transactions.last?.transaction.productId)
+        writer.member("accessUntil", accessEnd(at: instant))
+        if let change = nextChange(after: instant) {
+            writer.key("nextChange")
+            writer.object { writer in
+                writer.member("at", change.at)
+                writer.member("status", change.to.rawValue)
+            }
+        }
+        writer.member("autoRenew", renewal.autoRenewStatus.map { $0 ? "on" : "off" } ?? "unknown")
+        writer.key("renewal")
+        renewal.write(to: &writer)
+        writer.key("periods")
+        writer.array(access) { $1.write(to: &$0) }
+        writer.key("transactions")
+        writer.array(transactions) { writer, resolved in
+            writer.object { writer in
+                resolved.transaction.writeMembers(to: &writer)
+                writer.member("refunded", resolved.isRefunded ? true : nil)
+                writer.key("positions")
+                writer.array(resolved.positions) { $0.value($1) }
+            }
+        }
+    }
+}
+
+extension AccessPeriod {
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("start", start)
+            writer.member("end", end)
+            writer.member("cause", cause.rawValue)
+            writer.member("cut", cut?.rawValue)
+            writer.member("transactionId", transactionId)
+            writer.member("productId", productId)
+            writer.member("position", position)
+        }
+    }
+}

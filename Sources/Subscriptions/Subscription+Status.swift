@@ -1,0 +1,80 @@
+/// Where a line stands at an instant.
+package enum Status: String, Sendable, CaseIterable {
+    /// Nothing had been bought yet.
+    case never
+    case active
+    /// Paid for, with renewal switched off.
+    case activeWillEnd = "active-will-end"
+    /// A renewal failed; access goes on while Apple tries again.
+    case grace
+    /// A renewal failed; Apple tries again, without access.
+    case retry
+    case expired
+    /// The latest purchase was taken back.
+    case refunded
+    /// A family member lost access.
+    case revoked
+}
+
+extension Subscription {
+    /// Whether the line gives access at the instant. Only periods decide.
+    package func isActive(at instant: Instant) -> Bool {
+        access.contains { $0.contains(instant) }
+    }
+
+    /// The period in force: of overlapping ones the paid before the grace, then the one bought last.
+    package func period(at instant: Instant) -> AccessPeriod? {
+        let current = access.filter { $0.contains(instant) }
+        return current.last { $0.cause == .paid } ?? current.last
+    }
+
+    package func status(at instant: Instant) -> Status {
+        if let period = period(at: instant) {
+            guard period.cause == .paid else { return .grace }
+            return renewal(at: instant).autoRenewStatus == false ? .activeWillEnd : .active
+        }
+        let bought = transactions.filter { ($0.transaction.purchaseDate ?? .latest) <= instant }
+        guard let last = bought.last else { return .never }
+        if last.isRefunded { return .refunded }
+        if last.transaction.isFamilyShared, last.transaction.revocationDate != nil { return .revoked }
+        let renewal = renewal(at: instant)
+        return renewal.isInBillingRetryPeriod == true && renewal.autoRenewStatus != false ? .retry : .expired
+    }
+
+    /// The intention to renew as it was stated by the instant.
+    ///
+    /// Switch and product stay as last stated. Retry, grace, price and intent are those of the latest statement,
+    /// since Apple withdraws them by leaving them out.
+    package func renewal(at instant: Instant) -> RenewalInfo {
+        var result = RenewalInfo(originalTransactionId: originalTransactionId)
+        for statement in renewals where statement.statedAt <= instant {
+            let earlier = result
+            result = statement.renewal
+            result.productId = result.productId ?? earlier.productId
+            result.autoRenewProductId = result.autoRenewProductId ?? earlier.autoRenewProductId
+            result.autoRenewStatus = result.autoRenewStatus ?? earlier.autoRenewStatus
+            result.autoRenewStatusChangeDate = result.autoRenewStatusChangeDate ?? earlier.autoRenewStatusChangeDate
+        }
+        return result
+    }
+
+    /// The next time at which the status changes by the clock alone, and what it then is.
+    package func nextChange(after instant: Instant) -> (at: Instant, to: Status)? {
+        let now = status(at: instant)
+        let boundaries = Set(access.flatMap { [$0.start, $0.end] }.filter { $0 > instant }).sorted()
+        for boundary in boundaries {
+            let then = status(at: boundary)
+            if then != now { return (boundary, then) }
+        }
+        return nil
+    }
+
+    /// When the access in force at the instant ends, over periods that follow on each other without a gap.
+    package func accessEnd(at instant: Instant) -> Instant? {
+        var end: Instant?
+        for period in access where period.start <= (end ?? instant) && period.end > (end ?? instant) {
+            end = period.end
+        }
+        return end
+    }
+}

@@ -1,0 +1,104 @@
+/// What the facts about one line amount to: its transactions as they stand, and the periods of access they give.
+package struct Subscription: Sendable, Hashable {
+    package let originalTransactionId: String
+    /// In the order of their purchase.
+    package let transactions: [ResolvedTransaction]
+    /// Oldest statement first.
+    package let renewals: [SubscriptionFacts.RenewalStatement]
+    /// In the order of their start. They may overlap: a renewal charged early, a row and its restored copy.
+    package let access: [AccessPeriod]
+
+    /// A transaction with all that was stated about it laid over each other, the latest on top.
+    package struct ResolvedTransaction: Sendable, Hashable {
+        package var transaction: Transaction
+        /// The first event behind each statement that counted, ascending.
+        package var positions: [Int64]
+
+        /// Taken back as if it had never been made.
+        package var isRefunded: Bool {
+            transaction.revocationDate != nil && !transaction.isUpgraded && !transaction.isFamilyShared
+        }
+    }
+
+    package init(_ facts: SubscriptionFacts) {
+        originalTransactionId = facts.originalTransactionId
+        transactions = Self.resolve(facts)
+        renewals = facts.orderedRenewals
+        let paid = transactions.compactMap { [transactions] resolved in
+            AccessPeriod(
+                of: resolved.transaction, position: resolved.positions.first ?? 0,
+                replacedAt: Self.start(after: resolved.transaction, in: transactions))
+        }
+        let grace = Self.gracePeriods(transactions, renewals)
+        access = (paid + grace).sorted { left, right in
+            (left.start, left.end, left.transactionId) < (right.start, right.end, right.transactionId)
+        }
+    }
+
+    private static func resolve(_ facts: SubscriptionFacts) -> [ResolvedTransaction] {
+        var resolved: [String: ResolvedTransaction] = [:]
+        for (transaction, statement) in facts.orderedTransactions {
+            guard let earlier = resolved[transaction.transactionId] else {
+                resolved[transaction.transactionId] = ResolvedTransaction(
+                    transaction: transaction, positions: [statement.position])
+                continue
+            }
+            resolved[transaction.transactionId] = ResolvedTransaction(
+                transaction: transaction.completed(by: earlier.transaction),
+                positions: (earlier.positions + [statement.position]).sorted())
+        }
+        return resolved.values.sorted { left, right in
+            (left.transaction.purchaseDate ?? .earliest, left.transaction.transactionId)
+                < (right.transaction.purchaseDate ?? .earliest, right.transaction.transactionId)
+        }
+    }
+
+    /// Where the next row of the line begins.
+    private static func start(after transaction: Transaction, in all: [ResolvedTransaction]) -> Instant? {
+        guard let own = transaction.purchaseDate else { return nil }
+        return all.compactMap(\.transaction.purchaseDate).filter { $0 > own }.min()
+    }
+
+    /// Grace runs from the expiry of the period whose renewal failed, the last one to expire before grace ends.
+    ///
+    /// Every grace end that was ever stated is kept, because Apple's later statements leave it out once the line
+    /// has recovered. The failed period is looked for among all rows, so that its refund takes its grace with it
+    /// instead of tying the grace to an older row.
+    private static func gracePeriods(
+        _ transactions: [ResolvedTransaction], _ renewals: [SubscriptionFacts.RenewalStatement]
+    ) -> [AccessPeriod] {
+        var byFailedTransaction: [String: AccessPeriod] = [:]
+        for statement in renewals {
+            guard let end = statement.renewal.gracePeriodExpiresDate else { continue }
+            let candidates = transactions.filter { ($0.transaction.expiresDate ?? .latest) < end }
+            guard
+                let failed = candidates.max(by: {
+                    ($0.transaction.expiresDate ?? .earliest, $0.transaction.transactionId)
+                        < ($1.transaction.expiresDate ?? .earliest, $1.transaction.transactionId)
+                }),
+                let start = failed.transaction.expiresDate, failed.transaction.revocationDate == nil
+            else { continue }
+            let id = failed.transaction.transactionId
+            if let known = byFailedTransaction[id], known.end >= end { continue }
+            byFailedTransaction[id] = AccessPeriod(
+                start: start, end: end, cause: .grace, cut: nil, transactionId: id,
+                productId: failed.transaction.productId, position: statement.position)
+        }
+        return byFailedTransaction.values.compactMap { cut($0, bySwitchOffIn: renewals) }
+    }
+
+    private static func cut(
+        _ grace: AccessPeriod, bySwitchOffIn renewals: [SubscriptionFacts.RenewalStatement]
+    ) -> AccessPeriod? {
+        let switchedOff = renewals.filter { $0.renewal.autoRenewStatus == false }
+            .map { $0.renewal.autoRenewStatusChangeDate ?? $0.statedAt }
+            .filter(grace.contains)
+            .min()
+        guard let switchedOff else { return grace }
+        guard switchedOff > grace.start else { return nil }
+        var shortened = grace
+        shortened.end = switchedOff
+        shortened.cut = .switchedOff
+        return shortened
+    }
+}

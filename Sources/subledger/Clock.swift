@@ -1,0 +1,9 @@
+import Foundation
+import Subscriptions
+
+/// The wall clock. Everything else is handed its time.
+enum Clock {
+    @Sendable static func now() -> Instant {
+        Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest
+    }
+}

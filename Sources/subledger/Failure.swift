@@ -1,0 +1,36 @@
+import ArgumentParser
+import EventLog
+import Foundation
+import HTTPServer
+import Postgres
+
+/// Runs a command; what fails is told in one line on stderr, and the exit status says of what kind it was.
+func reportingFailures(_ command: () async throws -> Void) async throws {
+    do {
+        try await command()
+    } catch let error as ExitCode {
+        throw error
+    } catch let error as SettingError {
+        throw fail("\(error)", .configurationError)
+    } catch let error as EmbeddedServerError {
+        throw fail("\(error)", .unavailable)
+    } catch let error as PostgresError {
+        throw fail("database: \(error.debugDescription)", .unavailable)
+    } catch let error as MigrationError {
+        throw fail("\(error)", .unavailable)
+    } catch let error as ListenError {
+        throw fail("\(error)", .unavailable)
+    } catch {
+        throw fail("\(error)", .failure)
+    }
+}
+
+private func fail(_ problem: String, _ code: ExitCode) -> ExitCode {
+    printError("subledger: \(problem)")
+    return code
+}
+
+/// Writes one line to stderr.
+func printError(_ line: String) {
+    FileHandle.standardError.write(Data((line.split(whereSeparator: \.isNewline).joined(separator: " ") + "\n").utf8))
+}

@@ -1,0 +1,22 @@
+import ArgumentParser
+import EventLog
+
+struct Migrate: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Create the schema and roles, or bring them up to date.",
+        discussion: "Safe to repeat and to run from several machines at once. `serve` does the same when it starts.")
+
+    @OptionGroup var database: DatabaseFlags
+
+    func run() async throws {
+        try await reportingFailures {
+            let settings = Settings(flags: database.values)
+            let database = try await Database.open(settings, logger: try settings.logger())
+            await database.embedded?.stop()
+            switch database.outcome {
+            case .applied: print("schema version \(Schema.version) applied")
+            case .upToDate: print("schema version \(Schema.version) is in place already")
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+import AppStore
+import ArgumentParser
+import EventLog
+import HTTPServer
+import Logging
+import Metrics
+import Postgres
+import Projector
+import ServiceLifecycle
+
+struct Serve: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Take notifications, fold them, and answer readers.",
+        discussion: """
+            Flags come before environment variables. Apps are named by SUBLEDGER_APPS_FILE, or a single one by \
+            SUBLEDGER_APP_BUNDLE_ID and SUBLEDGER_APP_SHARED_SECRET. SIGTERM and Ctrl-C end the server once the \
+            requests in flight are answered.
+            """)
+
+    @OptionGroup var database: DatabaseFlags
+
+    @Option(
+        help: ArgumentHelp(
+            "JSON file with [{\"bundleId\": …, \"sharedSecrets\": [\"…\"]}]. [SUBLEDGER_APPS_FILE]", valueName: "file"))
+    var appsFile: String?
+
+    @Option(help: "Address for Apple's notifications. [SUBLEDGER_PUBLIC_HOST; 0.0.0.0]")
+    var publicHost: String?
+
+    @Option(help: "Its port; 0 takes a free one. [SUBLEDGER_PUBLIC_PORT; 8080]")
+    var publicPort: String?
+
+    @Option(help: "Address for backends and operators. [SUBLEDGER_PRIVATE_HOST; 127.0.0.1]")
+    var privateHost: String?
+
+    @Option(help: "Its port; 0 takes a free one. [SUBLEDGER_PRIVATE_PORT; 8081]")
+    var privatePort: String?
+
+    func run() async throws {
+        try await reportingFailures {
+            let flags = database.values.merging(
+                settings([
+                    (["apps", "file"], appsFile),
+                    (["public", "host"], publicHost), (["public", "port"], publicPort),
+                    (["private", "host"], privateHost), (["private", "port"], privatePort),
+                ]), uniquingKeysWith: { first, _ in first })
+            try await serve(Settings(flags: flags))
+        }
+    }
+
+    private func serve(_ settings: Settings) async throws {
+        let logger = try settings.logger()
+        let configured = try settings.apps()
+        let publicAddress = try settings.publicAddress()
+        let privateAddress = try settings.privateAddress()
+        if configured.isEmpty {
+            logger.warning("no app is configured: every notification will be answered 503")
+        }
+        let metrics = MetricsRegistry()
+        MetricsSystem.bootstrap(metrics)
+
+        let database = try await Database.open(settings, logger: logger)
+        let receiverPool = database.pool(.receiver, limit: 2, logger: logger)
+        let projectorPool = database.pool(.projector, limit: 2, logger: logger)
+        let readerPool = database.pool(.reader, limit: 8, logger: logger)
+        let appender = Appender(pool: receiverPool, logger: logger)
+        let log = LogReader(pool: readerPool)
+
+        // In the order of their start; they end in the opposite order, each when it has finished its work.
+        let services: [any Service] = [
+            DatabaseService(embedded: database.embedded, pools: [receiverPool, projectorPool, readerPool]),
+            ProjectorService(
+                projector: Projector(
+                    pool: projectorPool, listener: database.configuration(.projector), logger: logger)),
+            Listener.private(
+                at: privateAddress, log: log, subscriptions: SubscriptionReader(pool: readerPool), metrics: metrics,
+                now: Clock.now, logger: logger,
+                onListening: { port in
+                    logger.info("private listener is up", metadata: ["http.address": "\(privateAddress.on(port))"])
+                }),
+            AppenderService(appender: appender),
+            Listener.public(
+                at: publicAddress, apps: Apps(configured), appender: appender, log: log, now: Clock.now,
+                logger: logger,
+                onListening: { port in
+                    logger.info("public listener is up", metadata: ["http.address": "\(publicAddress.on(port))"])
+                }),
+        ]
+        try await ServiceGroup(
+            services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger.atLeast(.warning)
+        ).run()
+        logger.info("stopped")
+    }
+}
+
+extension ListenAddress {
+    fileprivate func on(_ port: Int) -> ListenAddress { ListenAddress(host: host, port: port) }
+}
+
+extension Logger {
+    /// For libraries whose own progress an operator need not read.
+    fileprivate func atLeast(_ level: Logger.Level) -> Logger {
+        var logger = self
+        logger.logLevel = max(logLevel, level)
+        return logger
+    }
+}

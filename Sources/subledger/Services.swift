@@ -1,0 +1,47 @@
+import EventLog
+import Postgres
+import Projector
+import ServiceLifecycle
+
+/// Keeps the private server running; ends connections and server when nothing needs them any more.
+struct DatabaseService: Service {
+    /// Nil when the database is somebody else's.
+    let embedded: EmbeddedServer?
+    let pools: [PostgresPool]
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown {
+            if let embedded {
+                await embedded.supervise()
+            } else {
+                try? await gracefulShutdown()
+            }
+        }
+        // Not cut short by the cancellation that may have led here.
+        await Task { [pools, embedded] in
+            for pool in pools { await pool.close() }
+            await embedded?.stop()
+        }.value
+    }
+}
+
+/// Commits what the receiver takes; ends behind it, when the queue is empty.
+struct AppenderService: Service {
+    let appender: Appender
+
+    func run() async throws {
+        await withTaskCancellationOrGracefulShutdownHandler {
+            await appender.run()
+        } onCancelOrGracefulShutdown: {
+            Task { await appender.stop() }
+        }
+    }
+}
+
+struct ProjectorService: Service {
+    let projector: Projector
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await projector.run() }
+    }
+}

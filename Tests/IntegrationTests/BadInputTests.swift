@@ -1,0 +1,196 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// A body and what becomes of it, shown in test output by its description alone.
+struct BadBody: Sendable, CustomTestStringConvertible {
+    let what: String
+    let body: [UInt8]
+    var status = 200
+    var says = ""
+    var defects: [String] = []
+
+    var testDescription: String { what }
+}
+
+@Suite("Bad input gets its status and one line, and harms nothing")
+struct BadInputTests {
+    /// A body that is good but for one field, written as raw JSON.
+    private static func body(_ extra: String) -> [UInt8] {
+        Array(
+            """
+            {"notification_type":"DID_RENEW","environment":"PROD","bid":"\(V1Body.app)",\
+            "password":"\(V1Body.secret)",\(extra)}
+            """.utf8)
+    }
+
+    private static func nested(_ levels: Int) -> [UInt8] {
+        body("\"x\":" + String(repeating: "[", count: levels) + String(repeating: "]", count: levels))
+    }
+
+    private static func row(_ members: String) -> String {
+        "\"latest_receipt_info\":{\(members)}"
+    }
+
+    static let refused: [BadBody] = [
+        refused("an empty body", "", 400, "the body is empty"),
+        refused("no JSON", "hello", 400, "the body is not JSON: unexpected character at byte 0"),
+        refused("half a JSON", "{\"notification_type\":", 400, "the body is not JSON: the text ends too early"),
+        refused("an array", "[]", 400, "the body is JSON, but not an object"),
+        refused("a text", "\"INITIAL_BUY\"", 400, "the body is JSON, but not an object"),
+        refused("an empty object", "{}", 400, "it has no notification_type"),
+        BadBody(what: "UTF-16", body: [0xFF, 0xFE, 0x7B, 0, 0x7D, 0], status: 400, says: "the body is not JSON"),
+        BadBody(what: "100,000 levels", body: nested(100_000), status: 400, says: "nested deeper than 512 levels"),
+        refused("a signed notification", "{\"signedPayload\":\"e30.e30.e30\"}", 501, "signed (version 2)"),
+        refused(
+            "a wrong secret", "{\"notification_type\":\"CANCEL\",\"bid\":\"\(V1Body.app)\",\"password\":\"guess\"}",
+            403,
+            "the shared secret (password) is not the one of this app"),
+        refused(
+            "no secret", "{\"notification_type\":\"CANCEL\",\"bid\":\"\(V1Body.app)\"}", 403,
+            "carries no shared secret"),
+        refused(
+            "an unknown app",
+            "{\"notification_type\":\"CANCEL\",\"bid\":\"com.example.no\",\"password\":\"\(V1Body.secret)\"}", 503,
+            "the app (bid) is not configured here"),
+    ]
+
+    private static func refused(_ what: String, _ text: String, _ status: Int, _ says: String) -> BadBody {
+        BadBody(what: what, body: Array(text.utf8), status: status, says: says)
+    }
+
+    @Test("refused", arguments: refused)
+    func isRefused(_ input: BadBody) async throws {
+        try await TestBundle.withServer { server in
+            let answer = try await server.apple.post(input.body)
+
+            #expect(answer.status == input.status, "\(input.what)")
+            #expect(answer.body.hasSuffix("}\n"))
+            #expect(answer.body.dropLast().contains("\n") == false)
+            let problem = try #require(answer.json["error"] as? String)
+            #expect(problem.contains(input.says), "\(input.what): \(problem)")
+            #expect(try await server.sql("select count(*)::text from subledger.event") == ["0"])
+            #expect(try await server.apple.get("/health").status == 200)
+        }
+    }
+
+    static let tolerated: [BadBody] = [
+        BadBody(what: "ten levels of an unknown key", body: nested(10)),
+        tolerated("a NUL in a needed field", "\"auto_renew_product_id\":\"a\\u0000b\"", ["auto_renew_product_id"]),
+        tolerated("a NUL in a field that nobody reads", "\"remark\":\"a\\u0000b\"", []),
+        tolerated("a lone surrogate", "\"auto_renew_product_id\":\"\\ud800\"", ["auto_renew_product_id"]),
+        tolerated(
+            "a repeated key", "\"auto_renew_status\":\"true\",\"auto_renew_status\":\"false\"", ["auto_renew_status"]),
+        tolerated(
+            "a date in the year 275760",
+            row("\"transaction_id\":\"1\",\"original_transaction_id\":\"1\",\"purchase_date_ms\":\"8640000000000001\""),
+            ["latest_receipt_info.purchase_date_ms"]),
+        tolerated(
+            "a number with a fraction as id", row("\"transaction_id\":1.5,\"original_transaction_id\":\"1\""),
+            ["latest_receipt_info.transaction_id"]),
+    ]
+
+    private static func tolerated(_ what: String, _ members: String, _ defects: [String]) -> BadBody {
+        BadBody(what: what, body: body(members), defects: defects)
+    }
+
+    @Test("tolerated, with a defect where a field was lost", arguments: tolerated)
+    func isTolerated(_ input: BadBody) async throws {
+        try await TestBundle.withServer { server in
+            let answer = try await server.apple.post(input.body)
+
+            #expect(answer.status == 200, "\(input.what): \(answer.body)")
+            let page = try await server.backend.get("/events?app=\(V1Body.app)").json
+            let event = try #require((page["events"] as? [[String: Any]])?.first)
+            let paths = (event["defects"] as? [[String: Any]])?.compactMap { $0["path"] as? String } ?? []
+            #expect(Set(paths).isSuperset(of: input.defects), "\(input.what): \(paths)")
+            #expect(input.defects.isEmpty == paths.isEmpty, "\(input.what): \(paths)")
+        }
+    }
+
+    @Test("ids that are numbers beyond 2^53 keep every digit")
+    func bigIds() async throws {
+        try await TestBundle.withServer { server in
+            let body = Self.body(
+                Self.row("\"transaction_id\":9007199254740993,\"original_transaction_id\":9007199254740993"))
+
+            _ = try await server.apple.post(body)
+
+            #expect(try await server.subscription("/subscriptions/9007199254740993").status == 200)
+        }
+    }
+
+    @Test("a byte that is not UTF-8 costs its field, not the notification")
+    func invalidUTF8() async throws {
+        try await TestBundle.withServer { server in
+            var body = Self.body("\"auto_renew_product_id\":\"@@@\"")
+            let place = try #require(body.firstIndex(of: UInt8(ascii: "@")))
+            body[place] = 0xC3
+
+            let answer = try await server.apple.post(body)
+
+            #expect(answer.status == 200)
+            let page = try await server.backend.get("/events?app=\(V1Body.app)").body
+            #expect(page.contains("\"path\": \"auto_renew_product_id\""))
+        }
+    }
+
+    @Test("5 MiB is taken, one byte more is answered 413")
+    func size() async throws {
+        try await TestBundle.withServer { server in
+            var body = Self.body("\"remark\":\"\(String(repeating: "x", count: (5 << 20) - 170))\"")
+            body += Array(repeating: UInt8(ascii: " "), count: (5 << 20) - body.count)
+
+            let largest = try await server.apple.post(body)
+            let larger = try await server.apple.post(body + [UInt8(ascii: " ")])
+
+            #expect(largest.status == 200)
+            #expect(larger.status == 413)
+            #expect(larger.json["error"] as? String == "the body is larger than 5242880 bytes")
+            #expect(try await server.apple.get("/health").status == 200)
+        }
+    }
+
+    @Test("an unknown path and a wrong method are answered in the same form")
+    func routes() async throws {
+        try await TestBundle.withServer { server in
+            let unknown = try await server.apple.get("/subscriptions/1")
+            let wrongMethod = try await server.apple.get("/apple/notifications")
+
+            #expect(unknown.status == 404)
+            #expect(unknown.json["error"] as? String == "not found")
+            #expect(wrongMethod.status == 405)
+            #expect(wrongMethod.headers["allow"] == "POST")
+        }
+    }
+
+    static let malformedQueries: [(path: String, says: String)] = [
+        ("/events", "app must be"),
+        ("/events?app=a&environment=prod", "environment must be"),
+        ("/events?app=a&after=-1", "after must be"),
+        ("/events?app=a&limit=0", "limit must be"),
+        ("/events?app=a&limit=1001", "limit must be"),
+        ("/subscriptions/1?at=yesterday", "at must be"),
+        ("/subscriptions/1?environment=Sandbox", "environment must be"),
+    ]
+
+    @Test("a malformed query is answered 400 with the name of the field", arguments: malformedQueries)
+    func malformedQuery(_ query: (path: String, says: String)) async throws {
+        try await TestBundle.withServer { server in
+            let answer = try await server.backend.get(query.path)
+
+            #expect(answer.status == 400)
+            #expect((answer.json["error"] as? String)?.contains(query.says) == true)
+        }
+    }
+
+    @Test("ids and apps that nobody has are answered 404, whatever they look like")
+    func unknownIds() async throws {
+        try await TestBundle.withServer { server in
+            for path in ["/subscriptions/1", "/subscriptions/'%20or%201=1--", "/events?app=%27;drop%20table"] {
+                let answer = try await server.backend.get(path)
+                #expect(answer.status == 404, "\(path)")
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+import AppStore
+import EventLog
+import Postgres
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("The event log is gapless, in commit order, and append-only")
+struct EventLogTests {
+    private static let apps = Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])])
+
+    /// An appender with a pool of its own, as another process would have.
+    private static func appender(_ database: ConnectionConfiguration) -> (appender: Appender, pool: PostgresPool) {
+        let logger = LogRecorder().logger
+        let pool = PostgresPool(database.with(role: "subledger_receiver"), limit: 2, logger: logger)
+        return (Appender(pool: pool, logger: logger), pool)
+    }
+
+    private static func notification(_ number: Int) throws -> VerifiedNotification {
+        try apps.verify(try V1Body(number: number).bytes, receivedAt: TestBundle.now)
+    }
+
+    @Test("two writers, each notification sent to both, leave positions 1...n without gap or repeat")
+    func concurrentWriters() async throws {
+        let database = try await TestCluster.freshDatabase()
+        let writers = [Self.appender(database), Self.appender(database)]
+        let count = 300
+        let running = writers.map { writer in Task { await writer.appender.run() } }
+
+        let places = try await withThrowingTaskGroup(of: (Int, Appended).self) { group in
+            for number in 0..<count {
+                for writer in writers {
+                    group.addTask {
+                        let place = try await writer.appender.append(
+                            try Self.notification(number), receivedAt: TestBundle.now)
+                        return (number, place)
+                    }
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        for writer in writers { await writer.appender.stop() }
+        for task in running { await task.value }
+
+        var positions: [Int: Set<Int64>] = [:]
+        for (number, place) in places { positions[number, default: []].insert(place.position) }
+        #expect(positions.count == count)
+        #expect(positions.values.allSatisfy { $0.count == 1 }, "both writers name the same position")
+        #expect(Set(positions.values.joined()) == Set(1...Int64(count)))
+        #expect(places.filter(\.1.isNew).count == count)
+        for writer in writers { await writer.pool.close() }
+    }
+
+    @Test("copies inside one batch become one row, and all get its position")
+    func copiesInOneBatch() async throws {
+        let database = try await TestCluster.freshDatabase()
+        let (appender, pool) = Self.appender(database)
+        let one = try Self.notification(1)
+        let appends = (0..<20).map { _ in Task { try await appender.append(one, receivedAt: TestBundle.now) } }
+        _ = try await eventually("all are queued") { await appender.queuedEvents == appends.count ? true : nil }
+
+        let running = Task { await appender.run() }
+        var places: [Appended] = []
+        for append in appends { places.append(try await append.value) }
+        await appender.stop()
+        await running.value
+
+        #expect(Set(places.map(\.position)) == [1])
+        #expect(places.filter(\.isNew).count == 1)
+        await pool.close()
+    }
+
+    @Test("a full queue refuses, and what was queued before is still stored")
+    func fullQueue() async throws {
+        let database = try await TestCluster.freshDatabase()
+        let (appender, pool) = Self.appender(database)
+        let one = try Self.notification(1)
+        let appends = (0..<Limits.queueEventsMax).map { _ in
+            Task { try await appender.append(one, receivedAt: TestBundle.now) }
+        }
+        _ = try await eventually("the queue is full") { await appender.queuedEvents == appends.count ? true : nil }
+
+        await #expect(throws: AppendError.queueFull) {
+            try await appender.append(one, receivedAt: TestBundle.now)
+        }
+
+        let running = Task { await appender.run() }
+        for append in appends { #expect(try await append.value.position == 1) }
+        await appender.stop()
+        await running.value
+        await pool.close()
+    }
+
+    @Test(
+        "nobody can change or remove an event, not even the owner",
+        arguments: [
+            "update subledger.event set kind = 'other'", "delete from subledger.event", "truncate subledger.event",
+            "set session_replication_role = replica; delete from subledger.event",
+        ])
+    func appendOnly(_ statement: String) async throws {
+        let owner = try await TestCluster.freshDatabase()
+        for configuration in [owner, owner.with(role: "subledger_receiver"), owner.with(role: "subledger_projector")] {
+            let connection = try await TestCluster.connect(configuration)
+
+            let error = await #expect(throws: PostgresError.self) {
+                try await connection.script(statement, deadline: .now + .seconds(10))
+            }
+
+            #expect(error?.sqlstate == "42501")
+            await connection.close()
+        }
+    }
+
+    static let readerMayNot = [
+        "insert into subledger.stream (stream_id, app, environment) values (9, 'a', 'sandbox')",
+        "select body from subledger.event", "delete from subledger.access_period",
+        "update subledger.checkpoint set position = 0",
+    ]
+
+    @Test("the reader's role reads everything but bodies, and writes nothing", arguments: readerMayNot)
+    func reader(_ statement: String) async throws {
+        let database = try await TestCluster.freshDatabase()
+        let connection = try await TestCluster.connect(database.with(role: "subledger_reader"))
+        try await connection.script(
+            """
+            select position, facts from subledger.event;
+            select app from subledger.stream;
+            select active from subledger.subscription_now;
+            select positions from subledger.transaction;
+            select starts_at from subledger.access_period
+            """, deadline: .now + .seconds(10))
+
+        let error = await #expect(throws: PostgresError.self) {
+            try await connection.script(statement, deadline: .now + .seconds(10))
+        }
+
+        #expect(error?.sqlstate == "42501")
+        await connection.close()
+    }
+
+    @Test("the projector's role cannot write the log")
+    func projector() async throws {
+        let database = try await TestCluster.freshDatabase()
+        let connection = try await TestCluster.connect(database.with(role: "subledger_projector"))
+
+        let error = await #expect(throws: PostgresError.self) {
+            try await connection.script(
+                "insert into subledger.stream_head (stream_id, position) values (1, 0)", deadline: .now + .seconds(10))
+        }
+
+        #expect(error?.sqlstate == "42501")
+        await connection.close()
+    }
+}

@@ -1,0 +1,123 @@
+import EventLog
+import Postgres
+import TestSupport
+import Testing
+
+@Suite("The schema can be applied again and again, and holds its constraints")
+struct SchemaTests {
+    @Test("the first run applies it, the second finds it in place")
+    func twice() async throws {
+        let connection = try await TestCluster.connect(try await TestCluster.emptyDatabase())
+
+        let first = try await Schema.migrate(connection)
+        let second = try await Schema.migrate(connection)
+
+        #expect(first == .applied)
+        #expect(second == .upToDate)
+        await connection.close()
+    }
+
+    @Test("four instances at once apply it once")
+    func atOnce() async throws {
+        let database = try await TestCluster.emptyDatabase()
+
+        let outcomes = try await withThrowingTaskGroup(of: Schema.Outcome.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    let connection = try await TestCluster.connect(database)
+                    let outcome = try await Schema.migrate(connection)
+                    await connection.close()
+                    return outcome
+                }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+
+        #expect(outcomes.filter { $0 == .applied }.count == 1)
+        #expect(outcomes.filter { $0 == .upToDate }.count == 3)
+    }
+
+    @Test("a schema newer than this release is refused and left alone")
+    func newer() async throws {
+        let connection = try await TestCluster.connect(try await TestCluster.freshDatabase())
+        try await connection.script(
+            "insert into subledger.schema_version (version) values (1000)", deadline: .now + .seconds(10))
+
+        let error = await #expect(throws: MigrationError.self) { try await Schema.migrate(connection) }
+
+        #expect(
+            error?.description
+                == "the database has schema version 1000, this release knows up to 1: install a newer subledger")
+        await connection.close()
+    }
+
+    struct Broken: Sendable, CustomTestStringConvertible {
+        let constraint: String
+        let sqlstate: String
+        let statement: String
+
+        var testDescription: String { constraint }
+    }
+
+    private static func event(
+        position: Int = 1, key: String = "decode(repeat('00', 32), 'hex')", source: String = "apple-v1",
+        facts: String = "{}", defects: String = "null"
+    ) -> String {
+        """
+        insert into subledger.event (
+          stream_id, position, received_at, source, kind, dedupe_key, facts, defects, body
+        )
+        values (1, \(position), now(), '\(source)', 'other', \(key), '\(facts)', \(defects), '{}')
+        """
+    }
+
+    private static func period(start: String = "2020-01-01", cause: String = "paid", cut: String = "null") -> String {
+        """
+        insert into subledger.access_period (
+          stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, position
+        )
+        values (1, 'o', '\(start)', '2021-01-01', '\(cause)', \(cut), 't', 1)
+        """
+    }
+
+    private static func stream(_ id: Int, _ app: String = "a", _ environment: String = "sandbox") -> String {
+        "insert into subledger.stream (stream_id, app, environment) values (\(id), '\(app)', '\(environment)')"
+    }
+
+    static let broken = [
+        Broken(constraint: "event_pkey", sqlstate: "23505", statement: "\(event()); \(event(key: "sha256('x')"))"),
+        Broken(constraint: "event_dedupe_key_key", sqlstate: "23505", statement: "\(event()); \(event(position: 2))"),
+        Broken(constraint: "event_position_check", sqlstate: "23514", statement: event(position: 0)),
+        Broken(constraint: "event_dedupe_key_check", sqlstate: "23514", statement: event(key: "'\\x00'")),
+        Broken(constraint: "event_source_check", sqlstate: "23514", statement: event(source: "carrier-pigeon")),
+        Broken(constraint: "event_facts_check", sqlstate: "23514", statement: event(facts: "[]")),
+        Broken(constraint: "event_defects_check", sqlstate: "23514", statement: event(defects: "'{}'")),
+        Broken(constraint: "stream_pkey", sqlstate: "23505", statement: "\(stream(1)); \(stream(1, "b"))"),
+        Broken(constraint: "stream_app_environment_key", sqlstate: "23505", statement: "\(stream(1)); \(stream(2))"),
+        Broken(constraint: "stream_app_check", sqlstate: "23514", statement: stream(1, "")),
+        Broken(constraint: "stream_environment_check", sqlstate: "23514", statement: stream(1, "a", "PROD")),
+        Broken(
+            constraint: "stream_head_position_check", sqlstate: "23514",
+            statement: "insert into subledger.stream_head (stream_id, position) values (1, -1)"),
+        Broken(
+            constraint: "checkpoint_position_check", sqlstate: "23514",
+            statement: "insert into subledger.checkpoint (stream_id, position) values (1, -1)"),
+        Broken(constraint: "access_period_pkey", sqlstate: "23505", statement: "\(period()); \(period())"),
+        Broken(constraint: "access_period_ends_at_check", sqlstate: "23514", statement: period(start: "2021-01-01")),
+        Broken(constraint: "access_period_cause_check", sqlstate: "23514", statement: period(cause: "luck")),
+        Broken(constraint: "access_period_cut_check", sqlstate: "23514", statement: period(cut: "'x'")),
+    ]
+
+    @Test("each constraint refuses what breaks it", arguments: broken)
+    func constraint(_ broken: Broken) async throws {
+        let connection = try await TestCluster.connect(try await TestCluster.freshDatabase())
+
+        let error = await #expect(throws: PostgresError.self) {
+            try await connection.script(broken.statement, deadline: .now + .seconds(10))
+        }
+
+        #expect(error?.sqlstate == broken.sqlstate)
+        #expect(error?.debugDescription.contains(broken.constraint) == true)
+        await connection.close()
+    }
+}

@@ -1,0 +1,106 @@
+import AppStore
+import EventLog
+import Foundation
+import HTTPServer
+import Logging
+import Postgres
+import Projector
+import ServiceLifecycle
+import Subscriptions
+import TestSupport
+
+/// A whole server in this process: its own database, both listeners on free ports, a clock that stands still.
+struct TestBundle {
+    /// 2019-11-08T08:14:00Z: inside the period of the sample bodies.
+    static let now = Instant(milliseconds: 1_573_200_840_000) ?? .earliest
+
+    let database: ConnectionConfiguration
+    let apple: HTTPClient
+    let backend: HTTPClient
+    let logs: LogRecorder
+
+    /// Runs the test with a server, and ends the server behind it.
+    static func withServer(
+        apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
+        database: ConnectionConfiguration? = nil,
+        _ test: (TestBundle) async throws -> Void
+    ) async throws {
+        let database = if let database { database } else { try await TestCluster.freshDatabase() }
+        let logs = LogRecorder()
+        let logger = logs.logger
+        let receiver = PostgresPool(database.with(role: "subledger_receiver"), limit: 2, logger: logger)
+        let projectorRole = database.with(role: "subledger_projector")
+        let projection = PostgresPool(projectorRole, limit: 2, logger: logger)
+        let reader = PostgresPool(database.with(role: "subledger_reader"), limit: 4, logger: logger)
+        let appender = Appender(pool: receiver, logger: logger)
+        let log = LogReader(pool: reader)
+        let publicPort = AsyncStream<Int>.makeStream()
+        let privatePort = AsyncStream<Int>.makeStream()
+        let projector = Projector(pool: projection, listener: projectorRole, logger: logger)
+        let anywhere = ListenAddress(host: "127.0.0.1", port: 0)
+        let open = Listener.public(
+            at: anywhere, apps: Apps(apps), appender: appender, log: log, now: { now }, logger: logger,
+            onListening: { publicPort.continuation.yield($0) })
+        let closed = Listener.private(
+            at: anywhere, log: log, subscriptions: SubscriptionReader(pool: reader), metrics: MetricsRegistry(),
+            now: { now }, logger: logger, onListening: { privatePort.continuation.yield($0) })
+
+        let services = Task {
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { try? await open.run() }
+                group.addTask { try? await closed.run() }
+                group.addTask { await projector.run() }
+                group.addTask { await appender.run() }
+                await group.waitForAll()
+            }
+        }
+        let outcome: Result<Void, any Error>
+        do {
+            let bundle = TestBundle(
+                database: database, apple: HTTPClient(port: try await first(publicPort.stream)),
+                backend: HTTPClient(port: try await first(privatePort.stream)), logs: logs)
+            try await test(bundle)
+            outcome = .success(())
+        } catch {
+            outcome = .failure(error)
+        }
+        services.cancel()
+        await appender.stop()
+        await services.value
+        for pool in [receiver, projection, reader] { await pool.close() }
+        try outcome.get()
+    }
+
+    private static func first(_ stream: AsyncStream<Int>) async throws -> Int {
+        for await port in stream { return port }
+        throw NoPort()
+    }
+
+    private struct NoPort: Error {}
+
+    /// A sample body as the fixtures of the decoder's tests have it.
+    static func sample(_ name: String) throws -> [UInt8] {
+        let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appendingPathComponent("AppStoreTests/Fixtures")
+        return Array(
+            try Data(contentsOf: folder.appendingPathComponent("seed000-did-change-renewal-status\(name).json")))
+    }
+
+    /// The line of the sample bodies, once it is folded.
+    func subscription(_ path: String) async throws -> HTTPAnswer {
+        try await eventually("GET \(path) answers 200") {
+            let answer = try await backend.get(path)
+            return answer.status == 200 ? answer : nil
+        }
+    }
+
+    /// Runs SQL as the owner of the database and returns the first column as text.
+    func sql(_ statement: StaticString) async throws -> [String] {
+        let connection = try await TestCluster.connect(database)
+        let rows = try await connection.query(Statement("test", statement), deadline: .now + .seconds(20))
+        var result: [String] = []
+        for index in 0..<rows.count { result.append(try rows[index].value(at: 0)) }
+        await connection.close()
+        return result
+    }
+}

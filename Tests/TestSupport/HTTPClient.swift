@@ -1,0 +1,47 @@
+import Foundation
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// What an HTTP server answered.
+package struct HTTPAnswer: Sendable {
+    package let status: Int
+    package let headers: [String: String]
+    package let body: String
+
+    /// The body as JSON object; empty if it is none.
+    package var json: [String: Any] {
+        (try? JSONSerialization.jsonObject(with: Data(body.utf8))) as? [String: Any] ?? [:]
+    }
+}
+
+/// A client of one listener on this machine.
+package struct HTTPClient: Sendable {
+    package let port: Int
+
+    package init(port: Int) {
+        self.port = port
+    }
+
+    /// - Throws: If there was no answer.
+    package func get(_ path: String) async throws -> HTTPAnswer {
+        try await send("GET", path, nil)
+    }
+
+    package func post(_ body: [UInt8], to path: String = "/apple/notifications") async throws -> HTTPAnswer {
+        try await send("POST", path, body)
+    }
+
+    private func send(_ method: String, _ path: String, _ body: [UInt8]?) async throws -> HTTPAnswer {
+        guard let url = URL(string: "http://127.0.0.1:\(port)\(path)") else { throw URLError(.badURL) }
+        var request = URLRequest(url: url, timeoutInterval: 30)
+        request.httpMethod = method
+        request.httpBody = body.map { Data($0) }
+        let (data, response) = try await URLSession.shared.data(for: request)
+        guard let http = response as? HTTPURLResponse else { throw URLError(.badServerResponse) }
+        var headers: [String: String] = [:]
+        for (name, value) in http.allHeaderFields { headers["\(name)".lowercased()] = "\(value)" }
+        return HTTPAnswer(status: http.statusCode, headers: headers, body: String(decoding: data, as: UTF8.self))
+    }
+}

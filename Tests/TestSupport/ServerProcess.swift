@@ -1,0 +1,96 @@
+import Foundation
+import Synchronization
+
+/// The built `subledger`, run as a process of its own.
+package final class ServerProcess: Sendable {
+    package let pid: Int32
+    /// All that the process wrote to stderr so far.
+    private let output: Output
+
+    private final class Output: Sendable {
+        let text = Mutex("")
+    }
+
+    /// The executable beside the test bundle.
+    package static var executable: URL {
+        var folder = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
+        if folder.pathExtension == "xctest" { folder.deleteLastPathComponent() }
+        return folder.appendingPathComponent("subledger")
+    }
+
+    /// Runs a command to its end.
+    package static func run(
+        _ arguments: [String], environment: [String: String] = [:], input: Data? = nil
+    ) throws -> (status: Int32, output: String, error: String) {
+        let process = Process()
+        process.executableURL = executable
+        process.arguments = arguments
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        let output = Pipe()
+        let error = Pipe()
+        process.standardOutput = output
+        process.standardError = error
+        let stdin = Pipe()
+        process.standardInput = stdin
+        try process.run()
+        if let input { try stdin.fileHandleForWriting.write(contentsOf: input) }
+        try stdin.fileHandleForWriting.close()
+        let outputText = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        let errorText = String(decoding: error.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        return (process.terminationStatus, outputText, errorText)
+    }
+
+    /// Starts `subledger serve` on free ports.
+    package init(dataFolder: String, environment: [String: String] = [:]) throws {
+        let process = Process()
+        process.executableURL = Self.executable
+        process.arguments = [
+            "serve", "--data-folder", dataFolder, "--public-host", "127.0.0.1", "--public-port", "0",
+            "--private-port", "0",
+        ]
+        process.environment = ProcessInfo.processInfo.environment.merging([
+            "SUBLEDGER_APP_BUNDLE_ID": V1Body.app, "SUBLEDGER_APP_SHARED_SECRET": V1Body.secret,
+        ]) { $1 }.merging(environment) { $1 }
+        let pipe = Pipe()
+        process.standardError = pipe
+        process.standardOutput = FileHandle.nullDevice
+        let collected = Output()
+        pipe.fileHandleForReading.readabilityHandler = { handle in
+            let part = handle.availableData
+            guard !part.isEmpty else {
+                handle.readabilityHandler = nil
+                return
+            }
+            collected.text.withLock { $0 += String(decoding: part, as: UTF8.self) }
+        }
+        output = collected
+        try process.run()
+        pid = process.processIdentifier
+    }
+
+    package var log: String { output.text.withLock { $0 } }
+
+    /// The ports of both listeners, once they are up.
+    package func ports() async throws -> (public: Int, private: Int) {
+        try await eventually(within: .seconds(60), "both listeners are up") {
+            guard let open = self.port("public"), let closed = self.port("private") else { return nil }
+            return (open, closed)
+        }
+    }
+
+    private func port(_ listener: String) -> Int? {
+        log.split(separator: "\n").first { $0.contains("\(listener) listener is up") }
+            .flatMap { $0.firstMatch(of: /http\.address=\S+:(\d+)/) }
+            .flatMap { Int($0.output.1) }
+    }
+
+    package func signal(_ signal: Int32) {
+        kill(pid, signal)
+    }
+
+    /// Waits for the end of the process.
+    package func hasEnded() async throws {
+        _ = try await eventually("the server has ended") { kill(self.pid, 0) == -1 ? true : nil }
+    }
+}

@@ -1,0 +1,64 @@
+import EventLog
+import Foundation
+import Logging
+import Postgres
+
+/// One PostgreSQL for the whole test run, and a fresh database for each test that asks.
+package enum TestCluster {
+    private static let started = Task { () async throws -> EmbeddedServer in
+        let folder = "/tmp/subledger-tests-\(getpid())"
+        let server = try await EmbeddedServer.start(
+            folder: folder, settings: ["max_connections": "300", "synchronous_commit": "on"],
+            logger: Logger(label: "test-cluster", factory: { _ in SwiftLogNoOpLogHandler() }))
+        endWithProcess(server: await server.postmasterPID, folder: folder)
+        try await server.createDatabase("template_subledger")
+        let owner = try await connect(server.configuration(database: "template_subledger"))
+        _ = try await Schema.migrate(owner)
+        await owner.close()
+        return server
+    }
+
+    package static func server() async throws -> EmbeddedServer {
+        try await started.value
+    }
+
+    /// A database with the schema, cloned from a template, as its owner sees it.
+    package static func freshDatabase() async throws -> ConnectionConfiguration {
+        let server = try await started.value
+        let name = databaseName()
+        try await server.createDatabase(name, template: "template_subledger")
+        return server.configuration(database: name)
+    }
+
+    /// A database without the schema.
+    package static func emptyDatabase() async throws -> ConnectionConfiguration {
+        let server = try await started.value
+        let name = databaseName()
+        try await server.createDatabase(name)
+        return server.configuration(database: name)
+    }
+
+    package static func connect(_ configuration: ConnectionConfiguration) async throws -> PostgresConnection {
+        try await PostgresConnection.connect(configuration, deadline: .now + .seconds(30))
+    }
+
+    private static func databaseName() -> String {
+        "test_" + UUID().uuidString.lowercased().replacingOccurrences(of: "-", with: "")
+    }
+}
+
+/// What `endWithProcess` ends. Written once, before the handler that reads it is installed.
+nonisolated(unsafe) private var clusterToEnd: (postmaster: Int32, folder: String)?
+
+/// Test runners have no hook for their end, so the cluster is ended by the process's own.
+private func endWithProcess(server: Int32?, folder: String) {
+    guard let server else { return }
+    clusterToEnd = (server, folder)
+    atexit {
+        guard let cluster = clusterToEnd else { return }
+        kill(cluster.postmaster, SIGQUIT)
+        var status: Int32 = 0
+        waitpid(cluster.postmaster, &status, 0)
+        try? FileManager.default.removeItem(atPath: cluster.folder)
+    }
+}
