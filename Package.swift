@@ -72,6 +72,7 @@ let package = Package(
                 "subledger",
                 .product(name: "Logging", package: "swift-log"),
             ]),
+        .testTarget(name: "FaultTests", dependencies: ["TestSupport", "subledger"]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -12,9 +12,7 @@ package enum TestCluster {
             logger: Logger(label: "test-cluster", factory: { _ in SwiftLogNoOpLogHandler() }))
         endWithProcess(server: await server.postmasterPID, folder: folder)
         try await server.createDatabase("template_subledger")
-        let owner = try await connect(server.configuration(database: "template_subledger"))
-        _ = try await Schema.migrate(owner)
-        await owner.close()
+        try await migrate(server.configuration(database: "template_subledger"))
         return server
     }
 
@@ -40,6 +38,12 @@ package enum TestCluster {
 
     package static func connect(_ configuration: ConnectionConfiguration) async throws -> PostgresConnection {
         try await PostgresConnection.connect(configuration, deadline: .now + .seconds(30))
+    }
+
+    package static func migrate(_ database: ConnectionConfiguration) async throws {
+        let owner = try await connect(database)
+        _ = try await Schema.migrate(owner)
+        await owner.close()
     }
 
     private static func databaseName() -> String {

@@ -1,0 +1,137 @@
+import Foundation
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite("kill -9 loses nothing that was acknowledged")
+struct KillTests {
+    /// What the sender knows: the numbers that were answered 200.
+    private final class Ledger: Sendable {
+        private let state = Mutex((next: 0, acknowledged: Set<Int>()))
+
+        func take() -> Int {
+            state.withLock { state in
+                state.next += 1
+                return state.next
+            }
+        }
+
+        func acknowledge(_ number: Int) {
+            state.withLock { state in _ = state.acknowledged.insert(number) }
+        }
+
+        var acknowledged: Set<Int> { state.withLock { $0.acknowledged } }
+    }
+
+    @Test("server and PostgreSQL killed in mid-load, three times: every 200 is in the log, exactly once")
+    func killBoth() async throws {
+        let seed = ProcessInfo.processInfo.environment["SUBLEDGER_TEST_SEED"].flatMap { UInt64($0) } ?? 20_191_108
+        print("SUBLEDGER_TEST_SEED=\(seed)")
+        var random = SplitMix64(state: seed)
+        let folder = "/tmp/subledger-kill-\(getpid())"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let ledger = Ledger()
+        var doubted: Set<Int> = []
+
+        for round in 1...3 {
+            let server = try ServerProcess(dataFolder: folder)
+            let client = HTTPClient(port: try await server.ports().public)
+            let before = ledger.acknowledged.count
+            // Senders go on until the server is gone; what was never answered is sent again in the next round.
+            let retries = doubted
+            let load = Task {
+                await withTaskGroup(of: Set<Int>.self) { group in
+                    for sender in 0..<8 {
+                        group.addTask { await Self.send(client, ledger, again: sender == 0 ? retries : []) }
+                    }
+                    return await group.reduce(into: Set<Int>()) { $0.formUnion($1) }
+                }
+            }
+            let wanted = before + 100 + Int(random.next() % 200)
+            _ = try await eventually(within: .seconds(60), "\(wanted) are acknowledged") {
+                ledger.acknowledged.count >= wanted ? true : nil
+            }
+            let postmaster = try Self.postmaster(folder)
+            // Either may go first.
+            let victims = random.next() % 2 == 0 ? [server.pid, postmaster] : [postmaster, server.pid]
+            for victim in victims { kill(victim, SIGKILL) }
+            try await server.hasEnded()
+            doubted = await load.value
+            print("round \(round): killed after \(ledger.acknowledged.count) acknowledged, \(doubted.count) in doubt")
+        }
+
+        let server = try ServerProcess(dataFolder: folder)
+        let ports = try await server.ports()
+        // Apple comes again with what it got no answer for.
+        for number in doubted {
+            let answer = try await HTTPClient(port: ports.public).post(try V1Body(number: number).bytes)
+            #expect(answer.status == 200)
+            ledger.acknowledge(number)
+        }
+        let stored = try await Self.storedNumbers(HTTPClient(port: ports.private))
+        #expect(ledger.acknowledged.count >= 300)
+        #expect(Set(stored).isSuperset(of: ledger.acknowledged), "lost: \(ledger.acknowledged.subtracting(stored))")
+        #expect(stored.count == Set(stored).count, "a notification is stored twice")
+        let last = try #require(stored.last)
+        _ = try await eventually("the last event is folded") {
+            let line = 2_000_000_000_000_000 + last
+            return try await HTTPClient(port: ports.private).get("/subscriptions/\(line)").status == 200 ? true : nil
+        }
+        server.signal(SIGTERM)
+        try await server.hasEnded()
+    }
+
+    /// Sends until there is no answer; returns the numbers whose fate is unknown.
+    private static func send(_ client: HTTPClient, _ ledger: Ledger, again: Set<Int>) async -> Set<Int> {
+        var doubted: Set<Int> = []
+        var waiting = Array(again)
+        while true {
+            let number = waiting.popLast() ?? ledger.take()
+            guard let body = try? V1Body(number: number).bytes, let answer = try? await client.post(body) else {
+                return doubted.union([number]).union(waiting)
+            }
+            if answer.status == 200 {
+                ledger.acknowledge(number)
+            } else {
+                doubted.insert(number)
+            }
+        }
+    }
+
+    private static func postmaster(_ folder: String) throws -> Int32 {
+        let text = try String(contentsOfFile: folder + "/postgres/postmaster.pid", encoding: .utf8)
+        return try #require(text.split(separator: "\n").first.flatMap { Int32($0) })
+    }
+
+    /// The numbers of all events in the log, in the order of their positions.
+    private static func storedNumbers(_ backend: HTTPClient) async throws -> [Int] {
+        var numbers: [Int] = []
+        var after = 0
+        while true {
+            let page = try await backend.get("/events?app=\(V1Body.app)&after=\(after)&limit=1000").json
+            let events = try #require(page["events"] as? [[String: Any]])
+            guard !events.isEmpty else { return numbers }
+            for event in events {
+                after += 1
+                #expect(event["position"] as? Int == after, "positions have a gap")
+                let facts = try #require(event["facts"] as? [String: Any])
+                let transaction = try #require((facts["transactions"] as? [[String: Any]])?.first)
+                let id = try #require((transaction["transactionId"] as? String).flatMap { Int($0) })
+                numbers.append(id - 2_000_000_000_000_000)
+            }
+        }
+    }
+}
+
+/// A small generator whose sequence depends on its seed alone.
+private struct SplitMix64: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,108 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("The commands print what they should and end with a status that tells")
+struct CommandTests {
+    private static let fixtures = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().appendingPathComponent("AppStoreTests/Fixtures").path
+    private static let sample = fixtures + "/seed000-did-change-renewal-status.json"
+
+    @Test("inspect prints one object a line and names what cannot be a notification")
+    func inspect() throws {
+        let verbatim = Self.fixtures + "/seed000-did-change-renewal-status.verbatim.json"
+
+        let result = try ServerProcess.run(["inspect", Self.sample, "/nowhere.json", verbatim])
+
+        #expect(result.status == 65)
+        #expect(result.error == "/nowhere.json: the file cannot be read\n")
+        let lines = result.output.split(separator: "\n")
+        #expect(lines.count == 2)
+        let first = try #require(
+            try JSONSerialization.jsonObject(with: Data(lines[0].utf8)) as? [String: Any])
+        #expect(first["file"] as? String == Self.sample)
+        #expect(first["source"] as? String == "apple-v1")
+        #expect(first["environment"] as? String == "sandbox")
+        #expect(first["app"] as? String == "com.example.magazine")
+        #expect(first["type"] as? String == "DID_CHANGE_RENEWAL_STATUS")
+        #expect(first["subtype"] == nil)
+        #expect((first["dedupeKey"] as? String)?.count == 64)
+        #expect(first["occurredAt"] as? String == "2019-11-08T08:13:55.000Z")
+        #expect((first["transactions"] as? [Any])?.count == 1)
+        #expect((first["renewals"] as? [Any])?.count == 1)
+        #expect((first["defects"] as? [Any])?.isEmpty == true)
+        #expect(!result.output.contains(V1Body.secret))
+    }
+
+    @Test("inspect reads standard input for -")
+    func standardInput() throws {
+        let result = try ServerProcess.run(
+            ["inspect", "-"], input: try Data(contentsOf: URL(fileURLWithPath: Self.sample)))
+
+        #expect(result.status == 0)
+        #expect(result.output.hasPrefix("{\"file\":\"-\",\"source\":\"apple-v1\""))
+    }
+
+    @Test("a signed notification is named as what it is")
+    func signed() throws {
+        let result = try ServerProcess.run(["inspect", "-"], input: Data("{\"signedPayload\":\"a.b.c\"}".utf8))
+
+        #expect(result.status == 65)
+        #expect(result.error == "-: signed (version 2) notifications are not supported by this release\n")
+    }
+
+    struct Misuse: Sendable, CustomTestStringConvertible {
+        let arguments: [String]
+        var environment: [String: String] = [:]
+        let status: Int32
+        let says: String
+
+        var testDescription: String { says }
+    }
+
+    static let misuses = [
+        Misuse(arguments: ["inspect"], status: 64, says: "Missing expected argument '<file> ...'"),
+        Misuse(arguments: ["srve"], status: 64, says: "Unexpected argument 'srve'"),
+        Misuse(
+            arguments: ["serve", "--public-port", "http"], status: 78,
+            says: "subledger: public port \"http\" is not a number from 0 to 65535\n"),
+        Misuse(
+            arguments: ["serve", "--log-level", "loud"], status: 78,
+            says: "subledger: log level \"loud\" is not one of trace, debug, info, notice, warning, error\n"),
+        Misuse(
+            arguments: ["serve", "--apps-file", "/nowhere.json"], status: 78,
+            says: "subledger: apps file /nowhere.json cannot be read\n"),
+        Misuse(
+            arguments: ["serve"], environment: ["SUBLEDGER_APP_BUNDLE_ID": "com.example.magazine"], status: 78,
+            says: "subledger: SUBLEDGER_APP_BUNDLE_ID is set without SUBLEDGER_APP_SHARED_SECRET\n"),
+        Misuse(
+            arguments: ["migrate", "--database-url", "nonsense"], status: 78,
+            says: "subledger: the database URL is not of the form postgres://user:password@host:port/database\n"),
+        Misuse(
+            arguments: ["migrate", "--database-url", "postgres://canary:hush@127.0.0.1:1/none"], status: 69,
+            says: "subledger: database: "),
+    ]
+
+    @Test("misuse is told in one line and its exit status", arguments: misuses)
+    func misuse(_ misuse: Misuse) throws {
+        let result = try ServerProcess.run(misuse.arguments, environment: misuse.environment)
+
+        #expect(result.status == misuse.status)
+        #expect(result.error.contains(misuse.says), "\(result.error)")
+        #expect(!result.error.contains("hush"))
+        #expect(result.output.isEmpty)
+    }
+
+    @Test("migrate applies the schema once and then says that it is in place")
+    func migrate() throws {
+        let folder = "/tmp/subledger-migrate-\(getpid())"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+
+        let first = try ServerProcess.run(["migrate", "--data-folder", folder])
+        let second = try ServerProcess.run(["migrate", "--data-folder", folder])
+
+        #expect(first.output == "schema version 1 applied\n", "\(first.error)")
+        #expect(second.output == "schema version 1 is in place already\n", "\(second.error)")
+        #expect(first.status == 0 && second.status == 0)
+    }
+}
