@@ -66,6 +66,9 @@ let package = Package(
             dependencies: ["EventLog", "Postgres", .product(name: "Logging", package: "swift-log")],
             path: "Tests/TestSupport"),
         .testTarget(
+            name: "PostgresTests",
+            dependencies: ["Postgres", .product(name: "Logging", package: "swift-log")]),
+        .testTarget(
             name: "IntegrationTests",
             dependencies: [
                 "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "Subscriptions", "TestSupport",

@@ -33,7 +33,9 @@ struct ChildProcess: Sendable {
 
         var arguments = command.map { strdup($0) } + [nil]
         var environment = environment().map { strdup($0) } + [nil]
-        defer { (arguments + environment).forEach { free($0) } }
+        defer {
+            for text in arguments + environment { free(text) }
+        }
         var pid: pid_t = 0
         let code = posix_spawn(&pid, command[0], &actions, &attributes, &arguments, &environment)
         guard code == 0 else {

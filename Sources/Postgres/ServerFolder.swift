@@ -25,6 +25,7 @@ struct ServerFolder: Sendable {
     /// - Throws: ``EmbeddedServerError`` when it cannot be, or its path is too long for a socket.
     init(path: String, account: ServerAccount?) throws(EmbeddedServerError) {
         self.account = account
+        let isNew = access(path, F_OK) != 0
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         } catch {
@@ -41,8 +42,9 @@ struct ServerFolder: Sendable {
                     + "(\(socket.utf8.count) bytes of \(Self.socketPathBytesMax)); choose a shorter path"
             )
         }
-        // The server's account must be able to pass through, and has nothing to see here.
-        try change(self.path, mode: account == nil ? 0o700 : 0o711)
+        // The server's account must be able to pass through, and has nothing to see here. A folder that was there
+        // before keeps its rights: it may be anybody's.
+        if isNew { try change(self.path, mode: account == nil ? 0o700 : 0o711) }
         try checkPassage()
     }
 
@@ -110,16 +112,18 @@ struct ServerFolder: Sendable {
     private func checkPassage() throws(EmbeddedServerError) {
         guard let account else { return }
         var folder = path
-        while folder != "/" {
-            folder = (folder as NSString).deletingLastPathComponent
+        while true {
             var status = stat()
-            guard stat(folder, &status) == 0 else { continue }
+            let isKnown = stat(folder, &status) == 0
             let isOwner = status.st_uid == account.user && status.st_mode & S_IXUSR != 0
-            guard isOwner || status.st_mode & S_IXOTH != 0 else {
+            guard !isKnown || isOwner || status.st_mode & S_IXOTH != 0 else {
                 throw EmbeddedServerError(
-                    "the user postgres cannot pass through \(folder) to \(path); choose another folder"
+                    "the user postgres cannot pass through \(folder) to \(path); "
+                        + "run chmod o+x \(folder), or choose another folder"
                 )
             }
+            if folder == "/" { return }
+            folder = (folder as NSString).deletingLastPathComponent
         }
     }
 }

@@ -26,7 +26,9 @@ extension Session {
     private static func start(_ parameters: [(key: String, value: String)]) -> OpaquePointer? {
         let keys = parameters.map { strdup($0.key) }
         let values = parameters.map { strdup($0.value) }
-        defer { (keys + values).forEach { free($0) } }
+        defer {
+            for text in keys + values { free(text) }
+        }
         let keyList = keys.map { UnsafePointer($0) } + [nil]
         let valueList = values.map { UnsafePointer($0) } + [nil]
         return PQconnectStartParams(keyList, valueList, 0)

@@ -81,6 +81,34 @@ struct KillTests {
         try await server.hasEnded()
     }
 
+    @Test("SIGTERM in mid-load ends with status 0, and what was answered 200 is there afterwards")
+    func gracefulStop() async throws {
+        let folder = "/tmp/subledger-term-\(getpid())"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let ledger = Ledger()
+        let first = try ServerProcess(dataFolder: folder)
+        let client = HTTPClient(port: try await first.ports().public)
+        let load = Task {
+            await withTaskGroup(of: Void.self) { group in
+                for _ in 0..<8 { group.addTask { _ = await Self.send(client, ledger, again: []) } }
+            }
+        }
+        _ = try await eventually("some are acknowledged") { ledger.acknowledged.count >= 100 ? true : nil }
+
+        first.signal(SIGTERM)
+        try await first.hasEnded()
+        await load.value
+
+        #expect(first.exitStatus == 0)
+        #expect(first.log.contains("stopped"))
+        let second = try ServerProcess(dataFolder: folder)
+        let stored = try await Self.storedNumbers(HTTPClient(port: try await second.ports().private))
+        #expect(Set(stored).isSuperset(of: ledger.acknowledged))
+        #expect(stored.count == Set(stored).count)
+        second.signal(SIGTERM)
+        try await second.hasEnded()
+    }
+
     /// Sends until there is no answer; returns the numbers whose fate is unknown.
     private static func send(_ client: HTTPClient, _ ledger: Ledger, again: Set<Int>) async -> Set<Int> {
         var doubted: Set<Int> = []

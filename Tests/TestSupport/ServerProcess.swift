@@ -9,6 +9,7 @@ package final class ServerProcess: Sendable {
 
     private final class Output: Sendable {
         let text = Mutex("")
+        let status = Mutex<Int32?>(nil)
     }
 
     /// The executable beside the test bundle.
@@ -65,9 +66,13 @@ package final class ServerProcess: Sendable {
             collected.text.withLock { $0 += String(decoding: part, as: UTF8.self) }
         }
         output = collected
+        process.terminationHandler = { ended in collected.status.withLock { $0 = ended.terminationStatus } }
         try process.run()
         pid = process.processIdentifier
     }
+
+    /// Nil while it runs.
+    package var exitStatus: Int32? { output.status.withLock { $0 } }
 
     package var log: String { output.text.withLock { $0 } }
 
@@ -91,6 +96,6 @@ package final class ServerProcess: Sendable {
 
     /// Waits for the end of the process.
     package func hasEnded() async throws {
-        _ = try await eventually("the server has ended") { kill(self.pid, 0) == -1 ? true : nil }
+        _ = try await eventually("the server has ended") { self.exitStatus }
     }
 }

@@ -1,0 +1,41 @@
+import CLibpq
+import Foundation
+
+extension Session {
+    /// Waits for notifications until there is one, the deadline passes or the descriptor becomes readable.
+    func notifications(
+        until deadline: ContinuousClock.Instant, wakeUp: WakeUp
+    ) throws(PostgresError) -> [Notification] {
+        while true {
+            try refresh()
+            let arrived = takeNotifications()
+            if !arrived.isEmpty || deadline.hasPassed { return arrived }
+            var entries = [
+                pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0),
+                pollfd(fd: wakeUp.descriptor, events: Int16(POLLIN), revents: 0),
+            ]
+            let ready = poll(&entries, 2, deadline.pollMilliseconds)
+            if ready < 0, errno != EINTR { throw lost() }
+            if ready > 0, entries[1].revents != 0 {
+                wakeUp.drain()
+                try refresh()
+                return takeNotifications()
+            }
+        }
+    }
+
+    private func takeNotifications() -> [Notification] {
+        var arrived: [Notification] = []
+        while let notification = PQnotifies(connection) {
+            arrived.append(
+                Notification(
+                    channel: String(cString: notification.pointee.relname),
+                    payload: String(cString: notification.pointee.extra),
+                    senderPID: notification.pointee.be_pid
+                )
+            )
+            PQfreemem(notification)
+        }
+        return arrived
+    }
+}

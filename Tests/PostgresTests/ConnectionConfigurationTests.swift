@@ -1,0 +1,68 @@
+import Testing
+
+@testable import Postgres
+
+@Suite("a connection's configuration")
+struct ConnectionConfigurationTests {
+    @Test(
+        "URLs and pairs mean what they mean to psql, and nothing shows the password",
+        arguments: [
+            "postgres://jo:canary@db.example:6432/ledger?sslmode=require",
+            "postgresql://jo:canary@db.example:6432/ledger?sslmode=require",
+            "host=db.example port=6432 user=jo password=canary dbname=ledger sslmode=require",
+        ]
+    )
+    func parsing(url: String) throws {
+        let configuration = ConnectionConfiguration(url: url).with(role: "writer")
+
+        let parameters = Dictionary(
+            uniqueKeysWithValues: try #require(configuration.parameters()).map { ($0.key, $0.value) }
+        )
+        #expect(parameters["host"] == "db.example" && parameters["port"] == "6432" && parameters["user"] == "jo")
+        #expect(parameters["password"] == "canary" && parameters["sslmode"] == "require")
+        var dumped = ""
+        dump(configuration, to: &dumped)
+        for text in ["\(configuration)", String(reflecting: configuration), "\([configuration])", dumped] {
+            #expect(!text.contains("canary") && !text.contains("db.example"))
+        }
+    }
+
+    @Test("options of the URL are kept, and the role with spaces is one word")
+    func options() throws {
+        var configuration = ConnectionConfiguration(url: "postgres:///d?options=-c%20work_mem%3D1MB")
+        configuration.role = "a b\\c"
+        configuration.statementTimeout = .milliseconds(1500)
+
+        let parameters = try #require(configuration.parameters())
+        let options = try #require(parameters.first { $0.key == "options" }?.value)
+
+        #expect(options.hasPrefix("-c work_mem=1MB "))
+        #expect(options.contains("-c role=a\\ b\\\\c") && options.contains("-c statement_timeout=1500"))
+    }
+
+    @Test("what is no connection string is unavailable, not a crash")
+    func invalid() async throws {
+        let configuration = ConnectionConfiguration(url: "postgres://[canary")
+        #expect(!configuration.isValid)
+
+        let error = try await failure { () throws(PostgresError) in
+            try await PostgresConnection.connect(configuration, deadline: soon())
+        }
+
+        #expect(error.kind == .unavailable && !error.debugDescription.contains("canary"))
+    }
+}
+
+@Suite("errors")
+struct PostgresErrorTests {
+    @Test(
+        "a server that is not there is transient, a refused statement is not",
+        arguments: [
+            ("08006", true), ("53300", true), ("57P01", true), ("57P03", true), ("57014", false), ("23505", false),
+        ]
+    )
+    func transient(sqlstate: String, isTransient: Bool) {
+        #expect(PostgresError(.server(sqlstate: sqlstate)).isTransient == isTransient)
+        #expect(PostgresError(.server(sqlstate: sqlstate)).sqlstate == sqlstate)
+    }
+}

@@ -1,0 +1,205 @@
+import Foundation
+import Testing
+
+@testable import Postgres
+
+extension WithServer {
+    @Suite("a connection answers, or says why not")
+    struct PostgresConnectionTests {
+        static let sleep = Statement("c_sleep", "select pg_sleep(30)")
+        static let one = Statement("c_one", "select 1")
+
+        @Test("a statement is prepared once")
+        func preparedOnce() async throws {
+            let connection = try await TestServer.connect()
+            for _ in 0..<3 { _ = try await connection.query(Self.one, deadline: soon()) }
+
+            let rows = try await connection.query(
+                Statement("c_prepared", "select count(*) from pg_prepared_statements where name = 'c_one'"),
+                deadline: soon()
+            )
+
+            #expect(try rows[0].value(Int64.self, at: 0) == 1)
+        }
+
+        @Test("a refused statement gives SQLSTATE and constraint, and no value in the description")
+        func serverError() async throws {
+            let connection = try await TestServer.connect()
+            try await connection.script(
+                "create temp table c_unique (v text constraint c_unique_v unique)", deadline: soon()
+            )
+            let insert = Statement("c_insert", "insert into c_unique (v) values ($1)")
+            _ = try await connection.query(insert, [Parameter("secret-canary")], deadline: soon())
+
+            let error = try await failure { () throws(PostgresError) in
+                try await connection.query(insert, [Parameter("secret-canary")], deadline: soon())
+            }
+
+            #expect(error.kind == .server(sqlstate: "23505"))
+            #expect(error.constraint == "c_unique_v" && error.label == "server_constraint" && !error.isTransient)
+            #expect(error.debugDescription.contains("c_insert") && error.debugDescription.contains("23505"))
+            for text in ["\(error)", error.debugDescription] { #expect(!text.contains("canary")) }
+            #expect(!"\(error)".contains("c_unique"))
+            #expect(await connection.isUsable)
+        }
+
+        @Test("a statement that cannot be prepared is an error each time, and no more than that")
+        func preparationFails() async throws {
+            let connection = try await TestServer.connect()
+            let wrong = Statement("c_wrong", "select nothing from nowhere")
+
+            for _ in 0..<2 {
+                let error = try await failure { () throws(PostgresError) in
+                    try await connection.query(wrong, deadline: soon())
+                }
+                #expect(error.kind == .server(sqlstate: "42P01"))
+            }
+
+            _ = try await connection.query(Self.one, deadline: soon())
+        }
+
+        @Test("a passed deadline abandons the connection, close to the time")
+        func deadline() async throws {
+            let connection = try await TestServer.connect()
+            let start = ContinuousClock.now
+
+            let error = try await failure { () throws(PostgresError) in
+                try await connection.query(Self.sleep, deadline: start + .milliseconds(150))
+            }
+
+            #expect(error.kind == .deadlineExceeded)
+            #expect(start.duration(to: .now) >= .milliseconds(150))
+            #expect(start.duration(to: .now) < .seconds(3))
+            #expect(await !connection.isUsable)
+            let next = try await failure { () throws(PostgresError) in
+                try await connection.query(Self.one, deadline: soon())
+            }
+            #expect(next.kind == .unavailable)
+        }
+
+        @Test("what an abandoned client asked for ends on the server")
+        func abandonedBackendEnds() async throws {
+            let connection = try await TestServer.connect()
+            let watcher = try await TestServer.connect()
+            let pid = connection.backendPID
+            _ = try await failure { () throws(PostgresError) in
+                try await connection.query(Self.sleep, deadline: .now + .milliseconds(50))
+            }
+
+            try await eventually {
+                let rows = try await watcher.query(
+                    Statement("c_alive", "select 1 from pg_stat_activity where pid = $1"), [Parameter(pid)],
+                    deadline: soon()
+                )
+                return rows.isEmpty
+            }
+        }
+
+        @Test("a deadline that has passed before sending costs nothing")
+        func lateCaller() async throws {
+            let connection = try await TestServer.connect()
+
+            let error = try await failure { () throws(PostgresError) in
+                try await connection.query(Self.one, deadline: .now - .seconds(1))
+            }
+
+            #expect(error.kind == .deadlineExceeded)
+            #expect(await connection.isUsable)
+        }
+
+        @Test("a backend that is killed in the middle of a statement is unavailable")
+        func killed() async throws {
+            let connection = try await TestServer.connect()
+            let pid = connection.backendPID
+            async let error = failure { () throws(PostgresError) in
+                try await connection.query(Self.sleep, deadline: soon())
+            }
+            try await TestServer.waitUntil(backend: pid, waitsFor: "PgSleep")
+
+            try await TestServer.terminate(backend: pid)
+
+            #expect(try await error.kind == .unavailable)
+            #expect(try await error.sqlstate == "57P01")
+            #expect(await !connection.isUsable)
+        }
+
+        @Test("a backend that died while nothing was asked is found before anything is sent")
+        func diedIdle() async throws {
+            let connection = try await TestServer.connect()
+            try await TestServer.terminate(backend: connection.backendPID)
+            try await eventually { await !connection.isQuiet() }
+
+            let error = try await failure { () throws(PostgresError) in
+                try await connection.transaction([Step(Self.one)], deadline: soon())
+            }
+
+            #expect(error.kind == .unavailable || error.kind == .outcomeUnknown)
+            #expect(await !connection.isUsable)
+        }
+
+        @Test("the role of the configuration applies from the first statement on")
+        func role() async throws {
+            let owner = try await TestServer.connect()
+            try await owner.script(
+                "create role \"odd role\"; create table c_owned (v int4)", deadline: soon()
+            )
+
+            let configuration = try TestServer.configuration().with(role: "odd role")
+            let connection = try await PostgresConnection.connect(configuration, deadline: soon())
+
+            let rows = try await connection.query(
+                Statement("c_role", "select current_user, current_setting('client_min_messages')"), deadline: soon()
+            )
+            #expect(try rows[0].value(String.self, at: 0) == "odd role")
+            #expect(try rows[0].value(String.self, at: 1) == "warning")
+            let error = try await failure { () throws(PostgresError) in
+                try await connection.query(Statement("c_owned", "select v from c_owned"), deadline: soon())
+            }
+            #expect(error.kind == .server(sqlstate: "42501"))
+        }
+
+        @Test("a script is one transaction, and the connection goes on after its error")
+        func script() async throws {
+            let connection = try await TestServer.connect()
+
+            let error = try await failure { () throws(PostgresError) in
+                try await connection.script("create table c_half (v int4); select 1/0", deadline: soon())
+            }
+
+            #expect(error.kind == .server(sqlstate: "22012"))
+            let rows = try await connection.query(
+                Statement("c_half", "select to_regclass('c_half') is null"), deadline: soon()
+            )
+            #expect(try rows[0].value(Bool.self, at: 0))
+        }
+
+        @Test("nothing listens there: unavailable, and no wait")
+        func noServer() async throws {
+            let configuration = ConnectionConfiguration(socketFolder: "/tmp/nowhere", user: "u", database: "d")
+
+            let error = try await failure { () throws(PostgresError) in
+                try await PostgresConnection.connect(configuration, deadline: soon())
+            }
+
+            #expect(error.kind == .unavailable && error.isTransient)
+            #expect(!"\(error)".contains("nowhere"))
+        }
+
+        @Test("threads end with their connections")
+        func threads() async throws {
+            func threadCount() throws -> Int {
+                try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task").count {
+                    (try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8)) == "postgres\n"
+                }
+            }
+            let before = try threadCount()
+            for _ in 0..<50 {
+                let connection = try await TestServer.connect()
+                _ = try await connection.query(Self.one, deadline: soon())
+            }
+
+            // Other tests run at the same time and have threads of their own, but not fifty.
+            try await eventually { try threadCount() < before + 40 }
+        }
+    }
+}
