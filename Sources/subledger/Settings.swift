@@ -75,8 +75,8 @@ struct Settings {
         if let folder = text("data.folder") { return URL(fileURLWithPath: folder).path }
         if geteuid() == 0 { return "/var/lib/subledger" }
         let environment = ProcessInfo.processInfo.environment
-        let base = environment["XDG_DATA_HOME"].flatMap { $0.isEmpty ? nil : $0 } ?? "\(NSHomeDirectory())/.local/share"
-        return "\(base)/subledger"
+        if let base = environment["XDG_DATA_HOME"], !base.isEmpty { return "\(base)/subledger" }
+        return "\(environment["HOME"] ?? NSHomeDirectory())/.local/share/subledger"
     }
 
     // MARK: Log
