@@ -65,6 +65,9 @@ let package = Package(
             name: "TestSupport",
             dependencies: ["EventLog", "Postgres", .product(name: "Logging", package: "swift-log")],
             path: "Tests/TestSupport"),
+        .testTarget(name: "SubscriptionsTests", dependencies: ["Subscriptions"]),
+        .testTarget(
+            name: "AppStoreTests", dependencies: ["AppStore", "Subscriptions"], resources: [.copy("Fixtures")]),
         .testTarget(
             name: "PostgresTests",
             dependencies: ["Postgres", .product(name: "Logging", package: "swift-log")]),

@@ -154,12 +154,17 @@ grant select on subledger.stream, subledger.stream_head to subledger_reader;
 create table subledger.checkpoint (
   stream_id integer not null,
   position  bigint  not null,
+  products  text    not null,
   constraint checkpoint_pkey primary key (stream_id),
   constraint checkpoint_position_check check (position >= 0)
 )
 with (fillfactor = 10);
 
 comment on table subledger.checkpoint is 'How far each stream has been folded: all up to this position, and no more';
+
+comment on column subledger.checkpoint.products is
+  'The configured products that the rows were folded with, one a line; when the configuration differs they are folded '
+  'anew';
 
 create table subledger.subscription (
   stream_id                integer not null,
@@ -184,7 +189,8 @@ comment on column subledger.subscription.auto_renew_product_id is 'Product of th
 comment on column subledger.subscription.in_billing_retry is 'Apple tries again after a failed renewal, as last stated';
 comment on column subledger.subscription.expiration_intent is
   '1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 not for sale, 5 other';
-comment on column subledger.subscription.access_until is 'End of the last access period; null when there is none';
+comment on column subledger.subscription.access_until is
+  'End of the last access period, infinity for what is owned for ever; null when there is none';
 comment on column subledger.subscription.position is 'The last event that said something about the line';
 comment on column subledger.subscription.facts is
   'Everything that was ever stated about the line, each with its time and the position of its evidence: what the '
@@ -231,13 +237,14 @@ create table subledger.access_period (
   position                bigint      not null,
   constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
   constraint access_period_ends_at_check check (starts_at < ends_at),
-  constraint access_period_cause_check check (cause in ('paid', 'grace')),
+  constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
   constraint access_period_cut_check check (cut in ('upgraded', 'family_revoked', 'switched_off'))
 );
 
 comment on table subledger.access_period is
   'When a line gives access: starts_at included, ends_at excluded. Entitled at t means that some row holds t';
-comment on column subledger.access_period.cause is 'paid by a transaction, or grace after a failed renewal';
+comment on column subledger.access_period.cause is
+  'paid by a transaction, grace after a failed renewal, or owned for ever (ends_at is then infinity)';
 comment on column subledger.access_period.cut is
   'Why it ends before its first date: upgraded, family_revoked, switched_off (renewal switched off in grace)';
 comment on column subledger.access_period.position is 'The first event that stated it';

@@ -59,15 +59,18 @@ extension Apps {
         } catch {
             throw .undecodable(error)
         }
-        guard let secret = notification.password else { throw .secretMissing }
-        let app = try app(of: notification, secret: secret)
+        let app = try app(of: notification)
         let event = notification.event(receivedAt: receivedAt)
         return VerifiedNotification(
             stream: StreamKey(app: app, environment: event.environment), event: event,
-            body: notification.bodyWithoutSecret(secret))
+            body: notification.bodyWithoutSecret())
     }
 
-    private func app(of notification: V1Notification, secret: String) throws(Refusal) -> String {
+    private func app(of notification: V1Notification) throws(Refusal) -> String {
+        guard let secret = notification.password else {
+            guard let named = notification.bundleId, acceptsWithoutSecret(named) else { throw .secretMissing }
+            return named
+        }
         let owners = bundleIds(withSecret: secret)
         if let named = notification.bundleId {
             guard isConfigured(named) else { throw .appUnknown }

@@ -9,7 +9,9 @@ enum ProjectionStatements {
         from subledger.stream
         join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)
+        left join unnest($1::text[], $2::text[]) as configured (app, products) using (app)
         where stream_head.position > coalesce(checkpoint.position, 0)
+          or checkpoint.products <> configured.products
         order by stream.stream_id
         """)
 
@@ -23,7 +25,7 @@ enum ProjectionStatements {
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
-        select position
+        select position, products
         from subledger.checkpoint
         where stream_id = $1
         """)
@@ -46,6 +48,18 @@ enum ProjectionStatements {
         from subledger.subscription
         where stream_id = $1
           and original_transaction_id = any ($2::text[])
+        """)
+
+    /// Lines in the order of their ids, from an id on.
+    static let pageSubscriptions = Statement(
+        "projector_page_subscriptions",
+        """
+        select original_transaction_id, position, facts
+        from subledger.subscription
+        where stream_id = $1
+          and original_transaction_id > $2
+        order by original_transaction_id
+        limit $3
         """)
 
     static let writeSubscriptions = Statement(
@@ -134,10 +148,11 @@ enum ProjectionStatements {
     static let writeCheckpoint = Statement(
         "projector_write_checkpoint",
         """
-        insert into subledger.checkpoint (stream_id, position)
-        values ($1, $2)
+        insert into subledger.checkpoint (stream_id, position, products)
+        values ($1, $2, $3)
         on conflict (stream_id) do update
-        set position = excluded.position
+        set position = excluded.position,
+          products = excluded.products
         """)
 
     static let findSubscriptions = Statement(

@@ -12,11 +12,12 @@ struct ProjectedLine: Sendable {
 /// Turns folded lines into the rows of the projection tables.
 struct ProjectionWriter: Sendable {
     let streamId: Int32
+    let products: ProductCatalog
 
     /// Steps that replace all rows of the given lines.
     func steps(_ lines: [ProjectedLine]) -> [Step] {
         let ids = Parameter.array(lines.map(\.facts.originalTransactionId))
-        let subscriptions = lines.map { Subscription($0.facts) }
+        let subscriptions = lines.map { Subscription($0.facts, products: products) }
         return [
             Step(ProjectionStatements.writeSubscriptions, heads(lines, subscriptions)),
             Step(ProjectionStatements.deleteTransactions, [Parameter(streamId), ids]),
@@ -36,7 +37,7 @@ struct ProjectionWriter: Sendable {
             .array(renewals.map(\.autoRenewProductId)),
             .array(renewals.map(\.isInBillingRetryPeriod)),
             .array(renewals.map { $0.expirationIntent.flatMap { Int32(exactly: $0) } }),
-            .array(subscriptions.map { $0.access.map(\.end).max() }),
+            .array(subscriptions.map { $0.access.map(\.end).max().map { Timestamptz(end: $0) } }),
             .array(lines.map(\.position)),
             .array(
                 lines.map { line in
@@ -83,12 +84,19 @@ struct ProjectionWriter: Sendable {
             Parameter(streamId),
             .array(rows.map(\.line)),
             .array(rows.map(\.period.start)),
-            .array(rows.map(\.period.end)),
+            .array(rows.map { Timestamptz(end: $0.period.end) }),
             .array(rows.map(\.period.cause.rawValue)),
             .array(rows.map(\.period.cut?.rawValue)),
             .array(rows.map(\.period.transactionId)),
             .array(rows.map(\.period.productId)),
             .array(rows.map(\.period.position)),
         ]
+    }
+}
+
+extension Timestamptz {
+    /// What has no end is `infinity` in SQL.
+    fileprivate init(end: Instant) {
+        self.init(microsecondsSinceUnixEpoch: end < .latest ? end.milliseconds * 1000 : .max)
     }
 }

@@ -9,11 +9,16 @@ package struct Projector: Sendable {
     private let pool: PostgresPool
     /// A connection of its own, since listening ties it up.
     private let listener: ConnectionConfiguration
+    private let products: [String: ProductCatalog]
     private let logger: Logger
 
-    package init(pool: PostgresPool, listener: ConnectionConfiguration, logger: Logger) {
+    /// - Parameter products: The configured products, by bundle id.
+    package init(
+        pool: PostgresPool, listener: ConnectionConfiguration, products: [String: ProductCatalog] = [:], logger: Logger
+    ) {
         self.pool = pool
         self.listener = listener
+        self.products = products
         self.logger = logger
     }
 
@@ -41,8 +46,11 @@ package struct Projector: Sendable {
     @discardableResult
     package func foldAllStreams() async -> Bool {
         do throws(PostgresError) {
+            let apps = products.sorted { $0.key < $1.key }
             let rows = try await pool.query(
-                ProjectionStatements.streamsBehind, [], deadline: .now + Limits.readWaitMax)
+                ProjectionStatements.streamsBehind,
+                [.array(apps.map(\.key)), .array(apps.map(\.value.canonicalText))],
+                deadline: .now + Limits.readWaitMax)
             var isHealthy = true
             for index in 0..<rows.count {
                 let id: Int32 = try rows[index].value(at: 0)
@@ -60,7 +68,7 @@ package struct Projector: Sendable {
     }
 
     private func fold(streamId: Int32, app: String, environment: String) async -> Bool {
-        let projector = StreamProjector(pool: pool, streamId: streamId)
+        let projector = StreamProjector(pool: pool, streamId: streamId, products: products[app])
         do throws(ProjectionError) {
             while case .folded = try await projector.foldBatch() {
                 if Task.isCancelled { return true }

@@ -1,5 +1,4 @@
 import EventLog
-import Logging
 import Postgres
 import Subscriptions
 
@@ -7,6 +6,8 @@ import Subscriptions
 struct StreamProjector: Sendable {
     let pool: PostgresPool
     let streamId: Int32
+    /// The app's configured products; nil for an app that is not configured here, whose rows stay as they are.
+    let products: ProductCatalog?
 
     enum Progress: Sendable, Hashable {
         /// Up to this position; there may be more.
@@ -24,103 +25,140 @@ struct StreamProjector: Sendable {
     ///   folded. Nothing is skipped: those before it are committed by the call before.
     func foldBatch() async throws(ProjectionError) -> Progress {
         let deadline = ContinuousClock.now + Limits.batchWaitMax
-        do {
-            return try await pool.withConnection(deadline: deadline) {
+        let result: Result<Progress, ProjectionError>
+        do throws(PostgresError) {
+            result = try await pool.withConnection(deadline: deadline) {
                 (connection) async throws(PostgresError) -> Result<Progress, ProjectionError> in
                 try await connection.begin(deadline: deadline)
-                let result = try await foldBatch(on: connection, deadline: deadline)
+                let result = try await BatchFold(
+                    connection: connection, streamId: streamId, products: products, deadline: deadline
+                ).run()
                 if case .success(.folded) = result {
                     try await connection.commit(deadline: deadline)
                 } else {
                     try await connection.rollback(deadline: deadline)
                 }
                 return result
-            }.get()
-        } catch let error as ProjectionError {
-            throw error
-        } catch let error as PostgresError {
-            throw .database(error)
+            }
         } catch {
-            throw .unfoldable(position: 0, problem: String(describing: type(of: error)))
+            throw .database(error)
         }
+        return try result.get()
     }
+}
 
-    private func foldBatch(
-        on connection: PostgresConnection, deadline: ContinuousClock.Instant
-    ) async throws(PostgresError) -> Result<Progress, ProjectionError> {
+/// One batch, inside its transaction. Rows that cannot be read are a result and no error of the connection.
+private struct BatchFold {
+    let connection: PostgresConnection
+    let streamId: Int32
+    let products: ProductCatalog?
+    let deadline: ContinuousClock.Instant
+
+    typealias Outcome<Value> = Result<Value, ProjectionError>
+
+    func run() async throws(PostgresError) -> Outcome<StreamProjector.Progress> {
         let id = Parameter(streamId)
         let lead = try await connection.query(ProjectionStatements.lead, [id], deadline: deadline)
         guard try lead[0].value(Bool.self, at: 0) else { return .success(.ledElsewhere) }
 
         let checkpoint = try await connection.query(ProjectionStatements.checkpoint, [id], deadline: deadline)
         let start: Int64 = checkpoint.count == 0 ? 0 : try checkpoint[0].value(at: 0)
+        let foldedWith: String = checkpoint.count == 0 ? "" : try checkpoint[0].value(at: 1)
+        let configured = products?.canonicalText ?? foldedWith
+        if foldedWith != configured, let failure = try await refoldAll() { return .failure(failure) }
+
         let rows = try await connection.query(
             ProjectionStatements.nextEvents, [id, Parameter(start), Parameter(Limits.batchEventsMax)],
             deadline: deadline)
-        guard rows.count > 0 else { return .success(.caughtUp) }
-
         let (events, failure) = try Self.decode(rows)
-        guard let last = events.last else {
-            return .failure(failure ?? .unfoldable(position: start + 1, problem: "the event is missing"))
-        }
+        if events.isEmpty, let failure { return .failure(failure) }
+        guard events.count > 0 || foldedWith != configured else { return .success(.caughtUp) }
+
         let touched = Set(events.flatMap(\.facts.originalTransactionIds)).sorted()
-        let known: [String: ProjectedLine]
-        switch try await load(touched, on: connection, deadline: deadline) {
-        case .success(let lines): known = lines
-        case .failure(let error): return .failure(error)
+        let known = try await connection.query(
+            ProjectionStatements.loadSubscriptions, [id, .array(touched)], deadline: deadline)
+        var lines: [String: ProjectedLine]
+        switch try Self.lines(known) {
+        case .success(let loaded):
+            lines = Dictionary(uniqueKeysWithValues: loaded.map { ($0.facts.originalTransactionId, $0) })
+        case .failure(let failure): return .failure(failure)
         }
-        var lines = known
         for event in events { event.fold(into: &lines) }
-        let changed = touched.compactMap { lines[$0] }
-        let steps =
-            ProjectionWriter(streamId: streamId).steps(changed)
-            + [Step(ProjectionStatements.writeCheckpoint, [id, Parameter(last.position)])]
+        try await write(touched.compactMap { lines[$0] })
+        let last = events.last?.position ?? start
+        _ = try await connection.query(
+            ProjectionStatements.writeCheckpoint, [id, Parameter(last), Parameter(configured)], deadline: deadline)
+        return .success(.folded(last))
+    }
+
+    /// Writes the rows of all lines anew, from the facts that they have. Their products were configured otherwise.
+    private func refoldAll() async throws(PostgresError) -> ProjectionError? {
+        var after = ""
+        while true {
+            let rows = try await connection.query(
+                ProjectionStatements.pageSubscriptions,
+                [Parameter(streamId), Parameter(after), Parameter(Limits.batchEventsMax)], deadline: deadline)
+            switch try Self.lines(rows) {
+            case .success(let lines):
+                guard let last = lines.last else { return nil }
+                try await write(lines)
+                after = last.facts.originalTransactionId
+            case .failure(let failure): return failure
+            }
+        }
+    }
+
+    private func write(_ lines: [ProjectedLine]) async throws(PostgresError) {
+        guard !lines.isEmpty else { return }
+        let steps = ProjectionWriter(streamId: streamId, products: products ?? .empty).steps(lines)
         for step in steps { _ = try await connection.query(step, deadline: deadline) }
-        return .success(.folded(last.position))
     }
 
     /// The events before the first that cannot be read, and why that one cannot.
     private static func decode(_ rows: RowSet) throws(PostgresError) -> ([FoldableEvent], ProjectionError?) {
         var events: [FoldableEvent] = []
-        for index in 0..<rows.count {
-            let row = rows[index]
+        for row in rows {
             let position: Int64 = try row.value(at: 0)
-            do {
-                let document = try JSONDocument(try row.value(JSONB.self, at: 3).utf8)
+            switch try row.json(at: 3, position: position, { try Facts(json: $0) }) {
+            case .success(let facts):
                 events.append(
                     FoldableEvent(
                         position: position, receivedAt: try row.value(at: 1), occurredAt: try row.optional(at: 2),
-                        facts: try Facts(json: document.root)))
-            } catch let error as PostgresError {
-                throw error
-            } catch {
-                return (events, .unfoldable(position: position, problem: String(describing: error)))
+                        facts: facts))
+            case .failure(let failure): return (events, failure)
             }
         }
         return (events, nil)
     }
 
-    private func load(
-        _ originalTransactionIds: [String], on connection: PostgresConnection, deadline: ContinuousClock.Instant
-    ) async throws(PostgresError) -> Result<[String: ProjectedLine], ProjectionError> {
-        let rows = try await connection.query(
-            ProjectionStatements.loadSubscriptions, [Parameter(streamId), .array(originalTransactionIds)],
-            deadline: deadline)
-        var lines: [String: ProjectedLine] = [:]
-        for index in 0..<rows.count {
-            let id: String = try rows[index].value(at: 0)
-            let position: Int64 = try rows[index].value(at: 1)
-            do {
-                let document = try JSONDocument(try rows[index].value(JSONB.self, at: 2).utf8)
-                lines[id] = ProjectedLine(
-                    facts: try SubscriptionFacts(originalTransactionId: id, json: document.root), position: position)
-            } catch let error as PostgresError {
-                throw error
-            } catch {
-                return .failure(.unfoldable(position: position, problem: String(describing: error)))
+    private static func lines(_ rows: RowSet) throws(PostgresError) -> Outcome<[ProjectedLine]> {
+        var lines: [ProjectedLine] = []
+        for row in rows {
+            let id: String = try row.value(at: 0)
+            let position: Int64 = try row.value(at: 1)
+            let facts = try row.json(at: 2, position: position) {
+                try SubscriptionFacts(originalTransactionId: id, json: $0)
+            }
+            switch facts {
+            case .success(let facts): lines.append(ProjectedLine(facts: facts, position: position))
+            case .failure(let failure): return .failure(failure)
             }
         }
         return .success(lines)
+    }
+}
+
+extension Row {
+    /// What the JSON of a column stands for.
+    fileprivate func json<Value>(
+        at column: Int, position: Int64, _ read: (JSONValue) throws -> Value
+    ) throws(PostgresError) -> Result<Value, ProjectionError> {
+        let text = try value(JSONB.self, at: column).utf8
+        do {
+            return .success(try read(try JSONDocument(text).root))
+        } catch {
+            return .failure(.unfoldable(position: position, problem: String(describing: error)))
+        }
     }
 }
 

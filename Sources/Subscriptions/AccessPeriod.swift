@@ -5,6 +5,8 @@ package struct AccessPeriod: Sendable, Hashable {
         case paid
         /// Granted by Apple while a failed renewal is tried again.
         case grace
+        /// Bought once and for ever: `end` is ``Instant/latest``.
+        case owned
     }
 
     /// Why a period ends before the date that it was first given.
@@ -31,15 +33,23 @@ package struct AccessPeriod: Sendable, Hashable {
 }
 
 extension AccessPeriod {
-    /// The stretch that a transaction pays for, or nil when it gives none: no dates, refunded, or cut to nothing.
+    /// The stretch that a transaction pays for, or nil when it gives none: no dates, a consumable, refunded, or cut
+    /// to nothing.
     ///
     /// A refunded transaction counts as if it had never been made. Two cases only cut it: a row replaced by an
     /// upgrade ends where its replacement begins, and a family member loses access from the revocation on.
-    init?(
-        of transaction: Transaction, position: Int64, replacedAt: Instant?
-    ) {
-        guard let start = transaction.purchaseDate, let expires = transaction.expiresDate else { return nil }
-        var end = expires
+    init?(of transaction: Transaction, kind: ProductCatalog.Kind?, position: Int64, replacedAt: Instant?) {
+        guard let start = transaction.purchaseDate else { return nil }
+        var end: Instant
+        var cause = Cause.paid
+        switch (transaction.expiresDate, kind) {
+        case (let expires?, _): end = expires
+        case (nil, .nonRenewing(let duration)): end = start.advanced(by: duration)
+        case (nil, .nonConsumable):
+            end = .latest
+            cause = .owned
+        case (nil, .consumable), (nil, .autoRenewable), (nil, nil): return nil
+        }
         var cut: Cut?
         func shorten(to instant: Instant?, because reason: Cut) {
             guard let instant, instant < end else { return }
@@ -47,7 +57,9 @@ extension AccessPeriod {
             cut = reason
         }
         if transaction.isUpgraded {
-            shorten(to: transaction.revocationDate ?? replacedAt, because: .upgraded)
+            // A refund may follow the upgrade, with a later date; the replacement ended the row all the same.
+            shorten(to: transaction.revocationDate, because: .upgraded)
+            shorten(to: replacedAt, because: .upgraded)
         } else if transaction.isFamilyShared {
             shorten(to: transaction.revocationDate, because: .familyRevoked)
         } else if transaction.revocationDate != nil {
@@ -55,7 +67,7 @@ extension AccessPeriod {
         }
         guard start < end else { return nil }
         self.init(
-            start: start, end: end, cause: .paid, cut: cut, transactionId: transaction.transactionId,
+            start: start, end: end, cause: cause, cut: cut, transactionId: transaction.transactionId,
             productId: transaction.productId, position: position)
     }
 }

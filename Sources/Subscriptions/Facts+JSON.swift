@@ -96,8 +96,8 @@ package struct Facts: Sendable, Hashable {
     package init(json: JSONValue) throws(FactsError) {
         transactions = []
         renewals = []
-        for element in json["transactions"]?.elements ?? [] { transactions.append(try Transaction(json: element)) }
-        for element in json["renewals"]?.elements ?? [] { renewals.append(try RenewalInfo(json: element)) }
+        for element in try json.requiredElements("transactions") { transactions.append(try Transaction(json: element)) }
+        for element in try json.requiredElements("renewals") { renewals.append(try RenewalInfo(json: element)) }
     }
 
     package func writeMembers(to writer: inout JSONWriter) {
@@ -158,6 +158,11 @@ extension JSONValue {
     func required(_ key: StaticString) throws(FactsError) -> String {
         guard let value = self[key]?.string else { throw FactsError(member: key.description) }
         return value
+    }
+
+    func requiredElements(_ key: StaticString) throws(FactsError) -> [JSONValue] {
+        guard let value = self[key], value.isArray else { throw FactsError(member: key.description) }
+        return value.elements
     }
 
     func integer(_ key: StaticString) -> Int? {

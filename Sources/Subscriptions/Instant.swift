@@ -44,7 +44,7 @@ extension Instant {
         self.init(milliseconds: Int64(seconds) * 1000 + Int64(millisecond))
     }
 
-    private static func days(in month: Int, of year: Int) -> Int {
+    static func days(in month: Int, of year: Int) -> Int {
         switch month {
         case 2: (year % 4 == 0 && year % 100 != 0) || year % 400 == 0 ? 29 : 28
         case 4, 6, 9, 11: 30
@@ -61,7 +61,7 @@ extension Instant {
         return marchYear * 365 + marchYear / 4 - marchYear / 100 + marchYear / 400 + dayOfYear - 719_468
     }
 
-    fileprivate var calendarDate: (year: Int, month: Int, day: Int) {
+    var calendarDate: (year: Int, month: Int, day: Int) {
         let shifted = Int(milliseconds / 86_400_000) + 719_468
         let era = shifted / 146_097
         let dayOfEra = shifted % 146_097

@@ -8,7 +8,8 @@ extension Subscription {
         writer.member("status", status(at: instant).rawValue)
         writer.member("active", isActive(at: instant))
         writer.member("productId", period?.productId ?? renewal.productId ?? transactions.last?.transaction.productId)
-        writer.member("accessUntil", accessEnd(at: instant))
+        if let end = accessEnd(at: instant), end < .latest { writer.member("accessUntil", end) }
+        writer.member("consumables", consumables(at: instant))
         if let change = nextChange(after: instant) {
             writer.key("nextChange")
             writer.object { writer in
@@ -21,6 +22,13 @@ extension Subscription {
         renewal.write(to: &writer)
         writer.key("periods")
         writer.array(access) { $1.write(to: &$0) }
+        writer.key("lapses")
+        writer.array(lapses) { writer, lapse in
+            writer.object { writer in
+                writer.member("start", lapse.lowerBound)
+                writer.member("end", lapse.upperBound)
+            }
+        }
         writer.key("transactions")
         writer.array(transactions) { writer, resolved in
             writer.object { writer in
@@ -37,7 +45,7 @@ extension AccessPeriod {
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.member("start", start)
-            writer.member("end", end)
+            if end < .latest { writer.member("end", end) }
             writer.member("cause", cause.rawValue)
             writer.member("cut", cut?.rawValue)
             writer.member("transactionId", transactionId)

@@ -14,6 +14,8 @@ package enum Status: String, Sendable, CaseIterable {
     case refunded
     /// A family member lost access.
     case revoked
+    /// Bought once, and not taken back.
+    case owned
 }
 
 extension Subscription {
@@ -25,18 +27,22 @@ extension Subscription {
     /// The period in force: of overlapping ones the paid before the grace, then the one bought last.
     package func period(at instant: Instant) -> AccessPeriod? {
         let current = access.filter { $0.contains(instant) }
-        return current.last { $0.cause == .paid } ?? current.last
+        return current.last { $0.cause != .grace } ?? current.last
     }
 
     package func status(at instant: Instant) -> Status {
         if let period = period(at: instant) {
-            guard period.cause == .paid else { return .grace }
-            return renewal(at: instant).autoRenewStatus == false ? .activeWillEnd : .active
+            switch period.cause {
+            case .grace: return .grace
+            case .owned: return .owned
+            case .paid: return renewal(at: instant).autoRenewStatus == false ? .activeWillEnd : .active
+            }
         }
         let bought = transactions.filter { ($0.transaction.purchaseDate ?? .latest) <= instant }
         guard let last = bought.last else { return .never }
         if last.isRefunded { return .refunded }
         if last.transaction.isFamilyShared, last.transaction.revocationDate != nil { return .revoked }
+        if consumables(at: instant) != nil { return .owned }
         let renewal = renewal(at: instant)
         return renewal.isInBillingRetryPeriod == true && renewal.autoRenewStatus != false ? .retry : .expired
     }
@@ -67,6 +73,19 @@ extension Subscription {
             if then != now { return (boundary, then) }
         }
         return nil
+    }
+
+    /// The stretches without access between two with.
+    ///
+    /// Recorded nowhere: a lapse is where a purchase is later than the end of everything before it.
+    package var lapses: [Range<Instant>] {
+        var result: [Range<Instant>] = []
+        var end: Instant?
+        for period in access {
+            if let end, end < period.start { result.append(end..<period.start) }
+            end = max(end ?? period.end, period.end)
+        }
+        return result
     }
 
     /// When the access in force at the instant ends, over periods that follow on each other without a gap.

@@ -7,6 +7,7 @@ package struct Subscription: Sendable, Hashable {
     package let renewals: [SubscriptionFacts.RenewalStatement]
     /// In the order of their start. They may overlap: a renewal charged early, a row and its restored copy.
     package let access: [AccessPeriod]
+    private let products: ProductCatalog
 
     /// A transaction with all that was stated about it laid over each other, the latest on top.
     package struct ResolvedTransaction: Sendable, Hashable {
@@ -20,19 +21,44 @@ package struct Subscription: Sendable, Hashable {
         }
     }
 
-    package init(_ facts: SubscriptionFacts) {
+    /// - Parameter products: The app's products, as far as they are configured; decides about rows that have no
+    ///   expiry.
+    package init(_ facts: SubscriptionFacts, products: ProductCatalog = .empty) {
+        self.products = products
         originalTransactionId = facts.originalTransactionId
         transactions = Self.resolve(facts)
         renewals = facts.orderedRenewals
         let paid = transactions.compactMap { [transactions] resolved in
             AccessPeriod(
-                of: resolved.transaction, position: resolved.positions.first ?? 0,
+                of: resolved.transaction, kind: Self.kind(of: resolved.transaction, in: facts, products),
+                position: resolved.positions.first ?? 0,
                 replacedAt: Self.start(after: resolved.transaction, in: transactions))
         }
         let grace = Self.gracePeriods(transactions, renewals)
         access = (paid + grace).sorted { left, right in
             (left.start, left.end, left.transactionId) < (right.start, right.end, right.transactionId)
         }
+    }
+
+    /// The kind of a row's product. V1 states none, so for what is not configured the row itself must tell: only
+    /// subscriptions have order line ids, groups and renewal info. Anything else was bought once.
+    private static func kind(
+        of transaction: Transaction, in facts: SubscriptionFacts, _ products: ProductCatalog
+    ) -> ProductCatalog.Kind {
+        if let configured = products.kind(of: transaction.productId) { return configured }
+        let isSubscription =
+            transaction.expiresDate != nil || transaction.webOrderLineItemId != nil
+            || transaction.subscriptionGroupIdentifier != nil || !facts.renewals.isEmpty
+        return isSubscription ? .autoRenewable : .nonConsumable
+    }
+
+    /// How many of a consumable were bought by the instant and not taken back; nil if the line has none. What was
+    /// used up of them is the app's own record.
+    package func consumables(at instant: Instant) -> Int? {
+        let bought = transactions.filter { products.kind(of: $0.transaction.productId) == .consumable }
+        guard !bought.isEmpty else { return nil }
+        return bought.filter { !$0.isRefunded && ($0.transaction.purchaseDate ?? .latest) <= instant }
+            .reduce(0) { $0 + ($1.transaction.quantity ?? 1) }
     }
 
     private static func resolve(_ facts: SubscriptionFacts) -> [ResolvedTransaction] {
@@ -59,7 +85,8 @@ package struct Subscription: Sendable, Hashable {
         return all.compactMap(\.transaction.purchaseDate).filter { $0 > own }.min()
     }
 
-    /// Grace runs from the expiry of the period whose renewal failed, the last one to expire before grace ends.
+    /// Grace runs from the expiry of the period whose renewal failed: of those that had begun when grace was stated,
+    /// the last one to expire before it ends.
     ///
     /// Every grace end that was ever stated is kept, because Apple's later statements leave it out once the line
     /// has recovered. The failed period is looked for among all rows, so that its refund takes its grace with it
@@ -70,7 +97,10 @@ package struct Subscription: Sendable, Hashable {
         var byFailedTransaction: [String: AccessPeriod] = [:]
         for statement in renewals {
             guard let end = statement.renewal.gracePeriodExpiresDate else { continue }
-            let candidates = transactions.filter { ($0.transaction.expiresDate ?? .latest) < end }
+            let candidates = transactions.filter { row in
+                (row.transaction.expiresDate ?? .latest) < end
+                    && (row.transaction.purchaseDate ?? .latest) <= statement.statedAt
+            }
             guard
                 let failed = candidates.max(by: {
                     ($0.transaction.expiresDate ?? .earliest, $0.transaction.transactionId)

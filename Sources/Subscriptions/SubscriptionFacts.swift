@@ -91,11 +91,11 @@ extension SubscriptionFacts {
 
     package init(originalTransactionId: String, json: JSONValue) throws(FactsError) {
         self.init(originalTransactionId: originalTransactionId)
-        for element in json["transactions"]?.elements ?? [] {
+        for element in try json.requiredElements("transactions") {
             let transaction = try Transaction(json: try element.requiredFact())
             transactions[transaction] = try Statement(json: element)
         }
-        for element in json["renewals"]?.elements ?? [] {
+        for element in try json.requiredElements("renewals") {
             let statement = try Statement(json: element)
             renewals.insert(
                 RenewalStatement(
@@ -130,8 +130,8 @@ extension SubscriptionFacts {
     /// text, so that there is one order whatever came first.
     package var orderedTransactions: [OrderedTransaction] {
         transactions.map { (transaction: $0.key, statement: $0.value) }.sorted { left, right in
-            let leftKey = (left.statement.statedAt, left.statement.receivedAt)
-            let rightKey = (right.statement.statedAt, right.statement.receivedAt)
+            let leftKey = (left.statement.statedAt, left.statement.receivedAt, left.statement.position)
+            let rightKey = (right.statement.statedAt, right.statement.receivedAt, right.statement.position)
             if leftKey != rightKey { return leftKey < rightKey }
             return canonicalText(left.transaction.write).lexicographicallyPrecedes(
                 canonicalText(right.transaction.write))

@@ -1,14 +1,30 @@
 import AppStore
 import Foundation
+import Subscriptions
 
-/// The apps file: `[{"bundleId": "com.example.app", "sharedSecrets": ["…"]}]`.
+/// An app with what is known of its products.
+struct ConfiguredApp {
+    let app: App
+    let products: ProductCatalog
+}
+
+/// The apps file: an array of
+/// `{"bundleId": "com.example.app", "sharedSecrets": ["…"], "acceptWithoutSecret": false, "products": {…}}`, with
+/// products by their ids: `{"kind": "non-renewing", "duration": "P3M"}`.
 enum AppsFile {
     private struct Entry: Decodable {
         let bundleId: String
-        let sharedSecrets: [String]
+        let sharedSecrets: [String]?
+        let acceptWithoutSecret: Bool?
+        let products: [String: Product]?
     }
 
-    static func read(_ path: String) throws(SettingError) -> [App] {
+    private struct Product: Decodable {
+        let kind: String
+        let duration: String?
+    }
+
+    static func read(_ path: String) throws(SettingError) -> [ConfiguredApp] {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw SettingError(description: "apps file \(path) cannot be read")
         }
@@ -17,11 +33,35 @@ enum AppsFile {
             throw SettingError(
                 description: "apps file \(path) is not a JSON array of {\"bundleId\": …, \"sharedSecrets\": [\"…\"]}")
         }
+        var apps: [ConfiguredApp] = []
         for entry in entries {
-            guard !entry.bundleId.isEmpty, entry.sharedSecrets.allSatisfy({ !$0.isEmpty }) else {
+            let secrets = entry.sharedSecrets ?? []
+            guard !entry.bundleId.isEmpty, secrets.allSatisfy({ !$0.isEmpty }) else {
                 throw SettingError(description: "apps file \(path) has an empty bundleId or shared secret")
             }
+            let app = App(
+                bundleId: entry.bundleId, sharedSecrets: secrets,
+                acceptsWithoutSecret: entry.acceptWithoutSecret ?? false)
+            apps.append(ConfiguredApp(app: app, products: try catalog(entry.products ?? [:], path)))
         }
-        return entries.map { App(bundleId: $0.bundleId, sharedSecrets: $0.sharedSecrets) }
+        return apps
+    }
+
+    private static func catalog(_ products: [String: Product], _ path: String) throws(SettingError) -> ProductCatalog {
+        var kinds: [String: ProductCatalog.Kind] = [:]
+        for (id, product) in products {
+            let duration = product.duration.flatMap { CalendarDuration(iso8601: $0) }
+            guard (duration == nil) == (product.duration == nil),
+                let kind = ProductCatalog.Kind(name: product.kind, duration: duration)
+            else {
+                throw SettingError(
+                    description: """
+                        apps file \(path), product \(id): kind must be auto-renewable, consumable, non-consumable, or \
+                        non-renewing with a duration such as P3M
+                        """)
+            }
+            kinds[id] = kind
+        }
+        return ProductCatalog(kinds)
     }
 }

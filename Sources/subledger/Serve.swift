@@ -56,6 +56,12 @@ struct Serve: AsyncParsableCommand {
         if configured.isEmpty {
             logger.warning("no app is configured: every notification will be answered 503")
         }
+        for app in configured.map(\.app) where app.acceptsWithoutSecret {
+            logger.warning(
+                "notifications without a secret are taken: whoever knows the URL can make them up",
+                metadata: ["stream.app": "\(app.bundleId)"])
+        }
+        let products = Dictionary(uniqueKeysWithValues: configured.map { ($0.app.bundleId, $0.products) })
         let metrics = MetricsRegistry()
         MetricsSystem.bootstrap(metrics)
 
@@ -71,16 +77,17 @@ struct Serve: AsyncParsableCommand {
             DatabaseService(embedded: database.embedded, pools: [receiverPool, projectorPool, readerPool]),
             ProjectorService(
                 projector: Projector(
-                    pool: projectorPool, listener: database.configuration(.projector), logger: logger)),
+                    pool: projectorPool, listener: database.configuration(.projector), products: products,
+                    logger: logger)),
             Listener.private(
-                at: privateAddress, log: log, subscriptions: SubscriptionReader(pool: readerPool), metrics: metrics,
-                now: Clock.now, logger: logger,
+                at: privateAddress, log: log, subscriptions: SubscriptionReader(pool: readerPool, products: products),
+                metrics: metrics, now: Clock.now, logger: logger,
                 onListening: { port in
                     logger.info("private listener is up", metadata: ["http.address": "\(privateAddress.on(port))"])
                 }),
             AppenderService(appender: appender),
             Listener.public(
-                at: publicAddress, apps: Apps(configured), appender: appender, log: log, now: Clock.now,
+                at: publicAddress, apps: Apps(configured.map(\.app)), appender: appender, log: log, now: Clock.now,
                 logger: logger,
                 onListening: { port in
                     logger.info("public listener is up", metadata: ["http.address": "\(publicAddress.on(port))"])

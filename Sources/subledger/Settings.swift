@@ -113,18 +113,20 @@ struct Settings {
     // MARK: Apps
 
     /// The apps of the apps file, and the one that is given by itself.
-    func apps() throws(SettingError) -> [App] {
-        var apps: [App] = []
+    func apps() throws(SettingError) -> [ConfiguredApp] {
+        var apps: [ConfiguredApp] = []
         if let path = text("apps.file") { apps += try AppsFile.read(path) }
         switch (text("app.bundle.id"), text("app.shared.secret", isSecret: true)) {
-        case (let bundleId?, let secret?): apps.append(App(bundleId: bundleId, sharedSecrets: [secret]))
+        case (let bundleId?, let secret?):
+            let app = App(bundleId: bundleId, sharedSecrets: [secret])
+            apps.append(ConfiguredApp(app: app, products: .empty))
         case (nil, nil): break
         case (_?, nil):
             throw SettingError(description: "SUBLEDGER_APP_BUNDLE_ID is set without SUBLEDGER_APP_SHARED_SECRET")
         case (nil, _?):
             throw SettingError(description: "SUBLEDGER_APP_SHARED_SECRET is set without SUBLEDGER_APP_BUNDLE_ID")
         }
-        let repeated = Dictionary(grouping: apps, by: \.bundleId).first { $0.value.count > 1 }
+        let repeated = Dictionary(grouping: apps, by: \.app.bundleId).first { $0.value.count > 1 }
         if let repeated { throw SettingError(description: "app \(repeated.key) is configured twice") }
         return apps
     }

@@ -101,7 +101,7 @@ struct SchemaTests {
             statement: "insert into subledger.stream_head (stream_id, position) values (1, -1)"),
         Broken(
             constraint: "checkpoint_position_check", sqlstate: "23514",
-            statement: "insert into subledger.checkpoint (stream_id, position) values (1, -1)"),
+            statement: "insert into subledger.checkpoint (stream_id, position, products) values (1, -1, '')"),
         Broken(constraint: "access_period_pkey", sqlstate: "23505", statement: "\(period()); \(period())"),
         Broken(constraint: "access_period_ends_at_check", sqlstate: "23514", statement: period(start: "2021-01-01")),
         Broken(constraint: "access_period_cause_check", sqlstate: "23514", statement: period(cause: "luck")),

@@ -161,9 +161,10 @@ private struct V1Normaliser {
     private mutating func applyTopCancellation(_ date: Instant?, to transactions: inout [Transaction]) {
         guard let date else { return }
         let purchase = body.identifier("web_order_line_item_id")
-        let target =
-            transactions.count == 1
-            ? 0 : transactions.firstIndex { purchase != nil && $0.webOrderLineItemId == purchase }
+        let target = transactions.firstIndex { row in
+            purchase == nil || row.webOrderLineItemId == nil
+                ? transactions.count == 1 : row.webOrderLineItemId == purchase
+        }
         guard let target else {
             if !transactions.contains(where: { $0.revocationDate == date }) {
                 body.note("cancellation_date_ms", "is of a purchase that the receipt does not hold")
@@ -188,7 +189,8 @@ private struct V1Normaliser {
         let autoRenewStatus = body.flag("auto_renew_status")
         let expirationIntent = body.integer("expiration_intent")
         guard autoRenewStatus != nil || autoRenewProductId != nil || changeDate != nil || expirationIntent != nil,
-            let line = line ?? Self.onlyLine(result, transactions, renewingTo: autoRenewProductId)
+            let line = line ?? Self.onlyLine(result, transactions, renewingTo: autoRenewProductId),
+            !Self.isOneTimePurchase(line, transactions)
         else { return result }
 
         let index = result.firstIndex { $0.originalTransactionId == line } ?? result.count
@@ -201,6 +203,12 @@ private struct V1Normaliser {
         result[index].autoRenewStatusChangeDate = changeDate
         result[index].expirationIntent = result[index].expirationIntent ?? expirationIntent
         return result
+    }
+
+    /// Refunds of one-time purchases may come with the auto-renew fields of some other line.
+    private static func isOneTimePurchase(_ line: String, _ transactions: [Transaction]) -> Bool {
+        let rows = transactions.filter { $0.originalTransactionId == line }
+        return !rows.isEmpty && rows.allSatisfy { $0.expiresDate == nil && $0.webOrderLineItemId == nil }
     }
 
     /// Newer bodies do not say which line their top-level fields are about; only what is beyond doubt is used.
@@ -221,14 +229,16 @@ private struct V1Normaliser {
     private static func occurredAt(
         type: String?, transactions: [Transaction], changeDate: Instant?, cancellation: Instant?, receivedAt: Instant
     ) -> Instant? {
-        var candidates = transactions.compactMap(\.purchaseDate).filter { $0 <= receivedAt }
-        candidates += transactions.compactMap(\.revocationDate)
+        var candidates = transactions.compactMap(\.revocationDate)
         candidates += [changeDate, cancellation].compactMap { $0 }
         if type == "DID_FAIL_TO_RENEW" {
             let newest = transactions.filter { $0.expiresDate != nil }
                 .max { ($0.purchaseDate ?? .earliest) < ($1.purchaseDate ?? .earliest) }
             candidates += [newest?.expiresDate].compactMap { $0 }
         }
+        // What lies in the future was not the time of sending; a wrong date must not put the body ahead of all others.
+        candidates = candidates.map { min($0, receivedAt) }
+        candidates += transactions.compactMap(\.purchaseDate).filter { $0 <= receivedAt }
         return candidates.max()
     }
 }

@@ -25,11 +25,22 @@ package struct V1Notification: Sendable {
         document.root["password"]?.string.flatMap { isBlank($0) ? nil : $0 }
     }
 
-    /// The body with every value under `password`, and any other place that holds the secret, emptied.
-    func bodyWithoutSecret(_ secret: String) -> [UInt8] {
+    /// The body with every value under `password`, and any other text that holds the secret, emptied.
+    func bodyWithoutSecret() -> [UInt8] {
         var cuts: [Range<Int>] = []
         document.root.forEachEntry(named: "password") { if $0.isString { cuts.append($0.contentRange) } }
-        cuts += occurrences(of: Array(secret.utf8), in: document.bytes)
+        if let secret = password {
+            let needle = Array(secret.utf8)
+            document.forEachString { text in
+                let found = occurrences(of: needle, in: document.bytes, within: text.contentRange)
+                // Cutting a part of a text with escapes could cut an escape in two.
+                if text.isEscaped {
+                    if !found.isEmpty || text.string?.contains(secret) == true { cuts.append(text.contentRange) }
+                } else {
+                    cuts += found
+                }
+            }
+        }
         var result: [UInt8] = []
         result.reserveCapacity(document.bytes.count)
         var copied = 0
@@ -45,13 +56,13 @@ func isBlank(_ text: String) -> Bool {
     text.utf8.allSatisfy { $0 == 0x20 || (0x09...0x0D).contains($0) }
 }
 
-private func occurrences(of needle: [UInt8], in haystack: [UInt8]) -> [Range<Int>] {
-    guard let first = needle.first else { return [] }
+private func occurrences(of needle: [UInt8], in haystack: [UInt8], within range: Range<Int>) -> [Range<Int>] {
+    guard let first = needle.first, needle.count <= range.count else { return [] }
     return haystack.withUnsafeBytes { bytes in
         var result: [Range<Int>] = []
-        var start = 0
-        while start + needle.count <= bytes.count, let base = bytes.baseAddress,
-            let found = memchr(base + start, Int32(first), bytes.count - needle.count - start + 1)
+        var start = range.lowerBound
+        while start + needle.count <= range.upperBound, let base = bytes.baseAddress,
+            let found = memchr(base + start, Int32(first), range.upperBound - needle.count - start + 1)
         {
             let index = UnsafeRawPointer(found) - base
             let isMatch = memcmp(found, needle, needle.count) == 0

@@ -36,6 +36,13 @@ package final class JSONDocument: Sendable {
     }
 
     package var root: JSONValue { JSONValue(document: self, index: 0) }
+
+    /// Calls for every string, keys included, in the order of the text.
+    package func forEachString(_ body: (JSONValue) -> Void) {
+        for index in nodes.indices where nodes[index].kind == .string {
+            body(JSONValue(document: self, index: index))
+        }
+    }
 }
 
 package struct JSONError: Error, Hashable, CustomStringConvertible {
@@ -68,6 +75,8 @@ package struct JSONValue: Sendable {
     package var isArray: Bool { node.kind == .array }
     package var isNull: Bool { node.kind == .null }
     package var isString: Bool { node.kind == .string }
+    /// A string with at least one backslash.
+    package var isEscaped: Bool { node.isEscaped }
 
     package var bool: Bool? {
         switch node.kind {

@@ -1,0 +1,345 @@
+import AppStore
+import Subscriptions
+import Testing
+
+private let start = "2022-01-01"
+private let end = "2022-02-01"
+private let renewed = newBody("DID_RENEW", rows: [newRow("1000000000000002", start, end)])
+
+/// The numbered quirks of the V1 format that lie in single fields (1 to 15, 28 to 30, 36, 39, 41).
+@Suite("V1 quirks: fields")
+struct V1QuirkTests {
+    @Test(
+        "the environment is known under all its spellings (quirks 1, 2)",
+        arguments: [
+            ("PROD", Environment.production), ("Production", .production), ("prod", .production),
+            ("PRODUCTION", .production), ("Sandbox", .sandbox), ("SANDBOX", .sandbox), ("sandbox", .sandbox),
+        ])
+    func environment(text: String, expected: Environment) throws {
+        let top = try renewed.without("unified_receipt").with(["environment": .text(text)]).event()
+        let unifiedOnly = try renewed.without("environment").withUnified(["environment": .text(text)]).event()
+
+        #expect(top.environment == expected)
+        #expect(unifiedOnly.environment == expected)
+    }
+
+    @Test("an environment that Apple does not use is neither of the two", arguments: ["Xcode", "", "PRODSandbox"])
+    func unknownEnvironment(text: String) throws {
+        let event = try renewed.without("unified_receipt").with(["environment": .text(text)]).event()
+
+        #expect(event.environment == .unknown)
+    }
+
+    @Test("the receipt of an expired line is read from its other name (quirk 3)")
+    func expiredKeys() throws {
+        let row = oldRow("1000000000000001", "2019-01-01", "2019-02-01")
+
+        let latest = try oldBody("DID_CHANGE_RENEWAL_STATUS", row: row).event()
+        let expired = try oldBody("DID_CHANGE_RENEWAL_STATUS", row: row, expired: true).event()
+
+        #expect(expired.transactions.count == 1)
+        #expect(expired == latest)
+    }
+
+    @Test("receipt info is an object, an array of one or an array, in either place (quirks 4, 5)")
+    func objectOrArray() throws {
+        let row = newRow("1000000000000002", start, end)
+        let top = renewed.without("unified_receipt")
+
+        let events = try [
+            top.with(["latest_receipt_info": row]), top.with(["latest_receipt_info": [row]]),
+            top.with(["latest_expired_receipt_info": [row]]), renewed.withUnified(["latest_receipt_info": row]),
+            renewed,
+        ].map { try $0.event() }
+        let two = try top.with(["latest_receipt_info": [row, newRow("1000000000000003", end, "2022-03-01")]]).event()
+
+        #expect(Set(events.map(\.transactions)).count == 1)
+        #expect(events.allSatisfy { $0.transactions.count == 1 && $0.defects.isEmpty })
+        #expect(Set(two.transactions.map(\.transactionId)) == ["1000000000000002", "1000000000000003"])
+    }
+
+    @Test(
+        "the expiry is read from each of its renderings (quirks 6, 7)",
+        arguments: [
+            ("expires_date", "1643673600000"), ("expires_date", "2022-02-01 00:00:00 Etc/GMT"),
+            ("expires_date_ms", "1643673600000"), ("expires_date_formatted", "2022-02-01 00:00:00 Etc/GMT"),
+        ])
+    func expiry(key: String, text: String) throws {
+        let row = newRow("1000000000000002", start, end)
+            .without("expires_date", "expires_date_ms", "expires_date_pst").with([key: .text(text)])
+
+        let events = try [
+            newBody("DID_RENEW", rows: [row]).event(), oldBody("INITIAL_BUY", row: row).event(),
+        ]
+
+        #expect(events.allSatisfy { $0.transactions.first?.expiresDate == day(end) && $0.defects.isEmpty })
+    }
+
+    @Test("dates fall back from milliseconds to text")
+    func textDates() throws {
+        let row = cancelled(newRow("1000000000000002", start, end), "2022-01-05")
+            .without("purchase_date_ms", "original_purchase_date_ms", "expires_date_ms", "cancellation_date_ms")
+        let body = newBody("CANCEL", rows: [row]).with(["auto_renew_status_change_date": gmt("2022-01-06")])
+
+        let event = try body.event()
+
+        let transaction = try #require(event.transactions.first)
+        #expect(transaction.purchaseDate == day(start) && transaction.originalPurchaseDate == day(start))
+        #expect(transaction.expiresDate == day(end) && transaction.revocationDate == day("2022-01-05"))
+        #expect(event.occurredAt == day("2022-01-06"))
+    }
+
+    @Test("milliseconds win over the text beside them")
+    func millisecondsWin() throws {
+        let event = try renewed.withRow(["expires_date_ms": "1643673600123"]).event()
+
+        #expect(event.transactions.first?.expiresDate?.milliseconds == 1_643_673_600_123)
+    }
+
+    @Test(
+        "a flag is read in every spelling and kind (quirk 8)",
+        arguments: [
+            ("\"true\"", true), ("\"1\"", true), ("1", true), ("true", true),
+            ("\"false\"", false), ("\"0\"", false), ("0", false), ("false", false),
+        ])
+    func flags(value: String, expected: Bool) throws {
+        let value = JSON.raw(value)
+        let row = newRow("1000000000000002", start, end)
+            .with(["is_trial_period": value, "is_in_intro_offer_period": value, "is_upgraded": value])
+        let info = pending().with(["auto_renew_status": value, "is_in_billing_retry_period": value])
+
+        let event = try newBody("DID_RENEW", rows: [row], pending: [info]).without("auto_renew_status").event()
+        let old = try oldBody("INITIAL_BUY", row: oldRow("1000000000000002", start, end))
+            .with(["auto_renew_status": value]).event()
+
+        let transaction = try #require(event.transactions.first)
+        let renewal = try #require(event.renewals.first)
+        #expect(transaction.isTrialPeriod == expected && transaction.isInIntroOfferPeriod == expected)
+        #expect(transaction.isUpgraded == expected)
+        #expect(renewal.autoRenewStatus == expected && renewal.isInBillingRetryPeriod == expected)
+        #expect(old.renewals.first?.autoRenewStatus == expected)
+        #expect(event.defects == [] && old.defects == [])
+    }
+
+    @Test(
+        "ids come as strings and as numbers and keep every digit (quirk 9)",
+        arguments: [
+            "1000000588791509", "9007199254740993", "9223372036854775807", "18446744073709551615",
+        ])
+    func ids(digits: String) throws {
+        let keys = ["transaction_id", "original_transaction_id", "web_order_line_item_id"]
+        func body(_ value: JSON) -> JSON {
+            keys.reduce(renewed) { $0.withRow([$1: value]) }.withPending(["original_transaction_id": value])
+        }
+
+        let number = try body(.raw(digits)).event()
+        let text = try body(.text(digits)).event()
+
+        #expect(number.transactions.first?.transactionId == digits)
+        #expect(number.transactions.first?.originalTransactionId == digits)
+        #expect(number.transactions.first?.webOrderLineItemId == digits)
+        #expect(number.renewals.first?.originalTransactionId == digits)
+        #expect(number == text)
+    }
+
+    @Test("other numbers come as strings and as numbers too (quirk 9)")
+    func numbers() throws {
+        let text = try renewed.withRow(["quantity": "3"]).event()
+        let number = try renewed.withRow([
+            "quantity": 3, "purchase_date_ms": .raw("1640995200000"), "expires_date_ms": .raw("1643673600000"),
+        ]).event()
+
+        #expect(text.transactions.first?.quantity == 3)
+        #expect(number.transactions == text.transactions)
+        #expect(number.defects == [])
+    }
+
+    @Test("the line at the top level is a number, a string, or empty and then absent (quirk 10)")
+    func originalTransactionId() throws {
+        let bare = oldBody("DID_CHANGE_RENEWAL_PREF", row: nil)
+
+        let number = try bare.with(["original_transaction_id": .raw("9007199254740993")]).event()
+        let text = try bare.with(["original_transaction_id": "9007199254740993"]).event()
+        let empty = try bare.with(["original_transaction_id": ""]).event()
+        let absent = try bare.event()
+
+        #expect(number == text)
+        #expect(number.dedupeKey != absent.dedupeKey)
+        #expect(number.renewals.map(\.originalTransactionId) == ["9007199254740993"])
+        #expect(empty == absent)
+        #expect(empty.defects == [] && empty.renewals == [])
+    }
+
+    @Test("the expiration intent is a string or a number, in both places (quirk 11)", arguments: 1...5)
+    func expirationIntent(intent: Int) throws {
+        let old = oldBody("RENEWAL", row: oldRow("1000000000000001", start, end))
+
+        let events = try [
+            old.with(["expiration_intent": .raw(String(intent))]), old.with(["expiration_intent": "\(String(intent))"]),
+            renewed.withPending(["expiration_intent": .raw(String(intent))]),
+            renewed.withPending(["expiration_intent": "\(String(intent))"]),
+        ].map { try $0.event() }
+
+        #expect(events.allSatisfy { $0.renewals.first?.expirationIntent == intent && $0.defects.isEmpty })
+    }
+
+    @Test(
+        "a body decodes with its password empty, blank, absent or of another kind (quirk 12)",
+        arguments: [
+            "\"\"", "\" \"", "null", "1", "{}", nil,
+        ])
+    func password(value: String?) throws {
+        let body = value.map { renewed.with(["password": .raw($0)]) } ?? renewed.without("password")
+
+        let event = try body.event()
+
+        #expect(event.transactions == (try renewed.event().transactions))
+    }
+
+    @Test("without a unified receipt, or without its rows, the old receipt info is read (quirk 13)")
+    func noUnifiedRows() throws {
+        let row = oldRow("1000000000000001", "2020-01-01", "2020-02-01")
+        let old = oldBody("INITIAL_BUY", row: row)
+
+        let alone = try old.event()
+        let partial = try old.with(["unified_receipt": ["status": "0", "environment": "Production"]]).event()
+        let none = try newBody("REFUND", rows: []).without("unified_receipt")
+            .with(["unified_receipt": ["status": 0, "latest_receipt": "AAAA"]]).event()
+
+        #expect(alone.transactions.map(\.transactionId) == ["1000000000000001"])
+        #expect(partial.transactions == alone.transactions)
+        #expect(none.kind == .refund && none.transactions == [] && none.defects == [])
+    }
+
+    @Test("a cancellation of a purchase beyond the rows sent cancels none of the rows sent (quirk 14)")
+    func refundedRowMissing() throws {
+        let body = oldBody("CANCEL", row: oldRow("1000000000000002", start, end)).with([
+            "web_order_line_item_id": "91000000000000001", "cancellation_date_ms": milliseconds("2022-01-05"),
+        ])
+
+        let event = try body.event()
+
+        #expect(event.transactions.allSatisfy { $0.transactionId != "1000000000000002" || $0.revocationDate == nil })
+        #expect(event.occurredAt == day("2022-01-05"))
+    }
+
+    @Test("a cancellation at the top level counts for the purchase that it names")
+    func topLevelCancellation() throws {
+        let body = oldBody("CANCEL", row: oldRow("1000000000000002", start, end)).with([
+            "web_order_line_item_id": "91000000000000002", "cancellation_date": gmt("2022-01-05"),
+            "cancellation_date_ms": milliseconds("2022-01-05"),
+        ])
+
+        let event = try body.event()
+
+        #expect(event.kind == .refund)
+        #expect(event.transactions.map(\.revocationDate) == [day("2022-01-05")])
+    }
+
+    @Test("a body without old receipt objects has all its dates in the unified receipt (quirk 15)")
+    func unifiedOnly() throws {
+        let event = try renewed.event()
+
+        let transaction = try #require(event.transactions.first)
+        #expect(transaction.purchaseDate == day(start))
+        #expect(transaction.expiresDate == day(end))
+        #expect(transaction.productId == monthly)
+        #expect(event.app == testBundle)
+        #expect(event.renewals.first?.autoRenewStatus == true)
+    }
+
+    @Test("a purchase one second before its original purchase is no defect (quirk 28)")
+    func oneSecondEarlier() throws {
+        let event = try renewed.withRow(["original_purchase_date_ms": milliseconds("2022-01-01T00:00:01Z")]).event()
+
+        #expect(event.defects == [])
+        #expect(event.transactions.first?.purchaseDate == day(start))
+        #expect(event.transactions.first?.originalPurchaseDate == day("2022-01-01T00:00:01Z"))
+    }
+
+    @Test("dates that differ by milliseconds only are one notification (quirk 29)")
+    func millisecondDigits() throws {
+        let exact = try renewed.withRow(["purchase_date_ms": "1584703627636"]).event()
+        let rounded = try renewed.withRow(["purchase_date_ms": "1584703627000"]).event()
+        let later = try renewed.withRow(["purchase_date_ms": "1584703628000"]).event()
+
+        #expect(exact.dedupeKey == rounded.dedupeKey)
+        #expect(exact.dedupeKey != later.dedupeKey)
+    }
+
+    @Test("Pacific dates are never read (quirk 30)")
+    func pacific() throws {
+        let row = newRow("1000000000000002", start, end)
+        let onlyPacific = row.without("expires_date", "expires_date_ms")
+            .with(["expires_date_pst": "2022-01-31 16:00:00 America/Los_Angeles"])
+
+        let absurd = try newBody("DID_RENEW", rows: [row.with(["purchase_date_pst": [1, "?"]])]).event()
+        let alone = try newBody("DID_RENEW", rows: [onlyPacific]).event()
+
+        #expect(absurd == (try renewed.event()))
+        #expect(alone.transactions.first?.expiresDate == nil)
+    }
+
+    @Test(
+        "the app is told by its bundle id; Apple's numbers for it may be 0, missing or texts (quirk 36)",
+        arguments: [
+            "0", "\"0\"", "\"\"", "null", "1400000001",
+        ])
+    func appItemId(value: String) throws {
+        let row = oldRow("1000000000000001", start, end).with(["app_item_id": .raw(value), "item_id": .raw(value)])
+
+        let event = try oldBody("INITIAL_BUY", row: row).with(["auto_renew_adam_id": .raw(value)]).event()
+
+        #expect(event.app == testBundle)
+        #expect(event.defects == [])
+    }
+
+    @Test("null is absence, in every field (quirk 39)")
+    func null() throws {
+        let keys = [
+            "cancellation_date", "cancellation_date_ms", "is_upgraded", "promotional_offer_id", "app_account_token",
+        ]
+        var row = newRow("1000000000000002", start, end)
+        for key in keys { row = row.without(key) }
+        var nulled = row
+        for key in keys { nulled[key] = .raw("null") }
+        let info = pending().with(["expiration_intent": .raw("null"), "grace_period_expires_date_ms": .raw("null")])
+        let top: KeyValuePairs<String, JSON> = [
+            "expiration_intent": .raw("null"), "original_transaction_id": .raw("null"),
+            "auto_renew_status_change_date_ms": .raw("null"), "latest_receipt_info": .raw("null"),
+            "latest_expired_receipt_info": .raw("null"), "cancellation_date_ms": .raw("null"),
+        ]
+
+        let absent = try newBody("DID_RENEW", rows: [row]).event()
+        let null = try newBody("DID_RENEW", rows: [nulled], pending: [info]).with(top).event()
+
+        #expect(null == absent)
+        #expect(null.defects == [])
+    }
+
+    @Test("a trial is an ordinary transaction that says so (quirk 41)")
+    func trial() throws {
+        let event = try event(fixture: "v1-initial-buy-trial")
+
+        #expect(event.kind == .purchase)
+        #expect(event.transactions.map(\.isTrialPeriod) == [true])
+        #expect(fold([event]).isActive(at: day("2021-09-07T23:59:59Z")))
+        #expect(!fold([event]).isActive(at: day("2021-09-08")))
+    }
+
+    @Test("offers, ownership and the account token are read where the row has them")
+    func optionalFields() throws {
+        let event = try renewed.withRow([
+            "promotional_offer_id": "offer-1", "offer_code_ref_name": "code-1",
+            "in_app_ownership_type": "FAMILY_SHARED",
+            "app_account_token": "00000000-0000-4000-8000-000000000001",
+        ]).withPending(["price_consent_status": "1", "promotional_offer_id": "offer-2"]).event()
+
+        let transaction = try #require(event.transactions.first)
+        #expect(transaction.promotionalOfferId == "offer-1" && transaction.offerCodeRefName == "code-1")
+        #expect(transaction.isFamilyShared)
+        #expect(transaction.appAccountToken == "00000000-0000-4000-8000-000000000001")
+        #expect(event.renewals.first?.priceIncreaseStatus == 1)
+        #expect(event.renewals.first?.promotionalOfferId == "offer-2")
+    }
+}

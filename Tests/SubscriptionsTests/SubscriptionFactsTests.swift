@@ -1,0 +1,116 @@
+import Subscriptions
+import Testing
+
+@Suite("Stored facts")
+struct SubscriptionFactsTests {
+    private func full() -> Transaction {
+        row("1000000000000001", "2018-02-20", "2018-03-20") {
+            $0.originalPurchaseDate = day("2018-02-20T00:00:01Z")
+            $0.revocationDate = day("2018-03-01T01:02:03.004Z")
+            $0.revocationReason = 1
+            $0.isUpgraded = true
+            $0.isTrialPeriod = true
+            $0.isInIntroOfferPeriod = false
+            $0.inAppOwnershipType = "PURCHASED"
+            $0.promotionalOfferId = "offer \"1\""
+            $0.offerCodeRefName = "é\n"
+            $0.appAccountToken = "00000000-0000-4000-8000-000000000001"
+        }
+    }
+
+    private func fullRenewal() -> RenewalInfo {
+        intention(autoRenew: false, next: premium) {
+            $0.autoRenewStatusChangeDate = day("2018-03-01")
+            $0.expirationIntent = 2
+            $0.isInBillingRetryPeriod = true
+            $0.gracePeriodExpiresDate = day("2018-04-01")
+            $0.priceIncreaseStatus = 1
+            $0.promotionalOfferId = "offer"
+            $0.offerCodeRefName = "code"
+        }
+    }
+
+    @Test("every field comes back from the stored text")
+    func everyField() throws {
+        let facts = SubscriptionFacts(arriving: [Told("2018-03-01", [full()], [fullRenewal()])])
+
+        let read = try SubscriptionFacts(originalTransactionId: testLine, json: JSONDocument(facts.canonicalBytes).root)
+
+        #expect(read == facts)
+        #expect(Subscription(read).transactions.map(\.transaction) == [full()])
+        #expect(Subscription(read).renewals.map(\.renewal) == [fullRenewal()])
+    }
+
+    @Test("a line without facts comes back from its stored text")
+    func empty() throws {
+        let facts = SubscriptionFacts(originalTransactionId: testLine)
+
+        let read = try SubscriptionFacts(originalTransactionId: testLine, json: JSONDocument(facts.canonicalBytes).root)
+
+        #expect(read == facts)
+        #expect(Subscription(read).access == [])
+        #expect(Subscription(read).status(at: day("2018-02-20")) == .never)
+    }
+
+    @Test("a stored transaction that cannot be read is refused and not passed over")
+    func unreadable() throws {
+        let root = try JSONDocument(Array(#"{"transactions": [1], "renewals": []}"#.utf8)).root
+
+        #expect(throws: FactsError.self) { try SubscriptionFacts(originalTransactionId: testLine, json: root) }
+    }
+
+    @Test("facts of other lines are passed over")
+    func otherLines() {
+        var facts = SubscriptionFacts(originalTransactionId: "3000000000000001")
+        let empty = facts
+
+        facts.add(
+            Delivery(told: Told("2018-03-01", [full()], [fullRenewal()]), receivedAt: day("2018-03-01"), position: 1))
+
+        #expect(facts == empty)
+    }
+
+    @Test("the evidence of a period is the first event that stated it, and stays so when it is stated again")
+    func evidence() {
+        let rowA = row("1000000000000001", "2018-02-20", "2018-03-20")
+        let told = [Told("2018-02-20", [rowA]), Told("2018-02-25", [rowA]), Told("2018-02-20", [rowA])]
+
+        let subscription = Subscription(arriving: told)
+
+        #expect(subscription.access.map(\.position) == [1])
+    }
+
+    @Test("what a later statement leaves out about the purchase stays known")
+    func laterStatementSaysLess() {
+        let bare = row("1000000000000001", "2018-02-20", "2018-03-20") {
+            $0.webOrderLineItemId = nil
+            $0.subscriptionGroupIdentifier = nil
+        }
+        var refunded = bare
+        refunded.revocationDate = day("2018-03-05")
+
+        let subscription = Subscription(arriving: [
+            Told("2018-02-20", [row("1000000000000001", "2018-02-20", "2018-03-20") { $0.isTrialPeriod = true }]),
+            Told("2018-03-05", [refunded]),
+        ])
+
+        #expect(subscription.transactions.first?.transaction.isTrialPeriod == true)
+        #expect(subscription.transactions.first?.transaction.subscriptionGroupIdentifier == "20000001")
+        #expect(subscription.access == [])
+    }
+
+    @Test("an event without a time of its own is ordered by its receipt")
+    func noTime() {
+        let rowA = row("1000000000000001", "2018-02-20", "2018-03-20")
+        var facts = SubscriptionFacts(originalTransactionId: testLine)
+
+        facts.fold(
+            Facts(transactions: [rowA.refunded("2018-03-01")], renewals: []), occurredAt: nil,
+            receivedAt: day("2018-03-02"), position: 2)
+        facts.fold(
+            Facts(transactions: [rowA], renewals: []), occurredAt: day("2018-02-20"), receivedAt: day("2018-02-20"),
+            position: 1)
+
+        #expect(Subscription(facts).access == [])
+    }
+}
