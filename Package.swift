@@ -65,9 +65,10 @@ let package = Package(
             name: "TestSupport",
             dependencies: ["EventLog", "Postgres", .product(name: "Logging", package: "swift-log")],
             path: "Tests/TestSupport"),
-        .testTarget(name: "SubscriptionsTests", dependencies: ["Subscriptions"]),
+        .testTarget(name: "SubscriptionsTests", dependencies: ["Subscriptions", "TestSupport"]),
         .testTarget(
-            name: "AppStoreTests", dependencies: ["AppStore", "Subscriptions"], resources: [.copy("Fixtures")]),
+            name: "AppStoreTests", dependencies: ["AppStore", "Subscriptions", "TestSupport"],
+            resources: [.copy("Fixtures")]),
         .testTarget(
             name: "PostgresTests",
             dependencies: ["Postgres", .product(name: "Logging", package: "swift-log")]),

@@ -5,9 +5,11 @@ import Subscriptions
 
 /// Answers are JSON on one line, errors included: `{"error":"…"}`.
 enum Answer {
-    static func json(_ status: HTTPResponse.Status, _ write: (inout JSONWriter) -> Void) -> Response {
+    static func json(
+        _ status: HTTPResponse.Status, _ write: (inout JSONWriter) throws -> Void
+    ) rethrows -> Response {
         var writer = JSONWriter()
-        writer.object(write)
+        try writer.object(write)
         return Response(
             status: status, headers: [.contentType: "application/json"],
             body: .init(byteBuffer: ByteBuffer(bytes: writer.bytes + [UInt8(ascii: "\n")])))

@@ -36,8 +36,22 @@ struct Query {
         return number
     }
 
+    /// Given several times, or separated by commas.
+    func instants(_ name: String) throws(Malformed) -> [Instant] {
+        var instants: [Instant] = []
+        for text in parameters.getAll(name).flatMap({ $0.split(separator: ",") }) {
+            instants.append(try Self.instant(name, text))
+        }
+        guard !instants.isEmpty else { throw Malformed(problem: "\(name) must be one or more ISO 8601 instants") }
+        return instants
+    }
+
     func instant(_ name: String) throws(Malformed) -> Instant? {
         guard let text = text(name) else { return nil }
+        return try Self.instant(name, text)
+    }
+
+    private static func instant(_ name: String, _ text: some StringProtocol) throws(Malformed) -> Instant {
         guard let instant = Instant(iso8601: text) else {
             throw Malformed(problem: "\(name) must be an ISO 8601 instant such as 2019-11-08T08:11:46Z")
         }

@@ -4,7 +4,8 @@ import Logging
 import Projector
 import Subscriptions
 
-/// `GET /subscriptions/{originalTransactionId}`: where a line stands, and why.
+/// `GET /subscriptions/{originalTransactionId}`: where a line stands, and why; below it `/content`: which issues of a
+/// magazine it may read.
 struct SubscriptionRoutes: Sendable {
     let subscriptions: SubscriptionReader
     let now: @Sendable () -> Instant
@@ -12,12 +13,28 @@ struct SubscriptionRoutes: Sendable {
 
     func add(to router: Router<BasicRequestContext>) {
         router.get("/subscriptions/:originalTransactionId") { request, context in
-            await answer(request, id: context.parameters.get("originalTransactionId") ?? "")
+            await answer(request, context) { subscription, _, at, writer in
+                subscription.writeMembers(at: at, to: &writer)
+            }
+        }
+        router.get("/subscriptions/:originalTransactionId/content") { request, context in
+            await answer(request, context) { subscription, query, at, writer in
+                let issues = try query.instants("published")
+                writer.member("originalTransactionId", subscription.originalTransactionId)
+                writer.member("asOf", at)
+                writer.key("issues")
+                writer.array(subscription.contentAccess(issues: issues, at: at)) { $1.write(to: &$0) }
+            }
         }
     }
 
-    private func answer(_ request: Request, id: String) async -> Response {
+    /// Finds the one line that the request means, and answers what is written about it.
+    private func answer(
+        _ request: Request, _ context: BasicRequestContext,
+        _ write: (Subscription, Query, Instant, inout JSONWriter) throws -> Void
+    ) async -> Response {
         let query = Query(request)
+        let id = context.parameters.get("originalTransactionId") ?? ""
         do {
             let environment = try query.environment()
             let at = try query.instant("at") ?? now()
@@ -30,10 +47,10 @@ struct SubscriptionRoutes: Sendable {
                 let apps = found.map(\.app).joined(separator: ", ")
                 return Answer.error(.conflict, "several apps have this id, name one with ?app=: \(apps)")
             }
-            return Answer.json(.ok) { writer in
+            return try Answer.json(.ok) { writer in
                 writer.member("app", only.app)
                 writer.member("environment", environment.rawValue)
-                only.subscription.writeMembers(at: at, to: &writer)
+                try write(only.subscription, query, at, &writer)
                 writer.member("position", only.position)
             }
         } catch let error as Query.Malformed {

@@ -67,7 +67,7 @@ extension Subscription {
     /// The next time at which the status changes by the clock alone, and what it then is.
     package func nextChange(after instant: Instant) -> (at: Instant, to: Status)? {
         let now = status(at: instant)
-        let boundaries = Set(access.flatMap { [$0.start, $0.end] }.filter { $0 > instant }).sorted()
+        let boundaries = Set(access.flatMap { [$0.start, $0.end] }).filter { $0 > instant && $0 < .latest }.sorted()
         for boundary in boundaries {
             let then = status(at: boundary)
             if then != now { return (boundary, then) }

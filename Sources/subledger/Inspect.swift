@@ -18,7 +18,8 @@ struct Inspect: ParsableCommand {
         var hasFailed = false
         for file in files {
             do {
-                print(try inspect(file))
+                guard let body = InputFile.read(file) else { throw Unreadable() }
+                print(try inspect(body, file))
             } catch {
                 printError("\(file): \(error)")
                 hasFailed = true
@@ -27,8 +28,8 @@ struct Inspect: ParsableCommand {
         if hasFailed { throw ExitCode.dataError }
     }
 
-    private func inspect(_ file: String) throws -> String {
-        let notification = try V1Notification(decoding: try read(file))
+    private func inspect(_ body: [UInt8], _ file: String) throws -> String {
+        let notification = try V1Notification(decoding: body)
         let event = notification.event(receivedAt: Clock.now())
         var writer = JSONWriter()
         writer.object { writer in
@@ -38,13 +39,7 @@ struct Inspect: ParsableCommand {
         return writer.text
     }
 
-    private func read(_ file: String) throws -> [UInt8] {
-        if file == "-" { return Array(FileHandle.standardInput.readDataToEndOfFile()) }
-        guard let data = FileManager.default.contents(atPath: file) else { throw Unreadable() }
-        return Array(data)
-    }
-
     private struct Unreadable: Error, CustomStringConvertible {
-        let description = "the file cannot be read"
+        let description = InputFile.unreadable
     }
 }

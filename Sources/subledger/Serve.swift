@@ -61,7 +61,7 @@ struct Serve: AsyncParsableCommand {
                 "notifications without a secret are taken: whoever knows the URL can make them up",
                 metadata: ["stream.app": "\(app.bundleId)"])
         }
-        let products = Dictionary(uniqueKeysWithValues: configured.map { ($0.app.bundleId, $0.products) })
+        let products = try settings.products()
         let metrics = MetricsRegistry()
         MetricsSystem.bootstrap(metrics)
 

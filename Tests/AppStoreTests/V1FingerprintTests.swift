@@ -1,5 +1,6 @@
 import AppStore
 import Subscriptions
+import TestSupport
 import Testing
 
 private let rows = [

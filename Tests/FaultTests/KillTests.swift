@@ -25,9 +25,7 @@ struct KillTests {
 
     @Test("server and PostgreSQL killed in mid-load, three times: every 200 is in the log, exactly once")
     func killBoth() async throws {
-        let seed = ProcessInfo.processInfo.environment["SUBLEDGER_TEST_SEED"].flatMap { UInt64($0) } ?? 20_191_108
-        print("SUBLEDGER_TEST_SEED=\(seed)")
-        var random = SplitMix64(state: seed)
+        var random = TestSeed.generator()
         let folder = "/tmp/subledger-kill-\(getpid())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let ledger = Ledger()
@@ -148,18 +146,5 @@ struct KillTests {
                 numbers.append(id - 2_000_000_000_000_000)
             }
         }
-    }
-}
-
-/// A small generator whose sequence depends on its seed alone.
-private struct SplitMix64: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }

@@ -22,7 +22,7 @@ struct TestBundle {
     /// Runs the test with a server, and ends the server behind it.
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
-        database: ConnectionConfiguration? = nil,
+        database: ConnectionConfiguration? = nil, products: [String: ProductCatalog] = [V1Body.app: .empty],
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         let database = if let database { database } else { try await TestCluster.freshDatabase() }
@@ -36,14 +36,15 @@ struct TestBundle {
         let log = LogReader(pool: reader)
         let publicPort = AsyncStream<Int>.makeStream()
         let privatePort = AsyncStream<Int>.makeStream()
-        let projector = Projector(pool: projection, listener: projectorRole, logger: logger)
+        let projector = Projector(pool: projection, listener: projectorRole, products: products, logger: logger)
         let anywhere = ListenAddress(host: "127.0.0.1", port: 0)
         let open = Listener.public(
             at: anywhere, apps: Apps(apps), appender: appender, log: log, now: { now }, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
         let closed = Listener.private(
-            at: anywhere, log: log, subscriptions: SubscriptionReader(pool: reader), metrics: MetricsRegistry(),
-            now: { now }, logger: logger, onListening: { privatePort.continuation.yield($0) })
+            at: anywhere, log: log, subscriptions: SubscriptionReader(pool: reader, products: products),
+            metrics: MetricsRegistry(), now: { now }, logger: logger,
+            onListening: { privatePort.continuation.yield($0) })
 
         let services = Task {
             await withTaskGroup(of: Void.self) { group in
@@ -91,6 +92,20 @@ struct TestBundle {
         try await eventually("GET \(path) answers 200") {
             let answer = try await backend.get(path)
             return answer.status == 200 ? answer : nil
+        }
+    }
+
+    /// Waits until every event is folded.
+    func isFolded() async throws {
+        _ = try await eventually("every event is folded") {
+            let behind = try await sql(
+                """
+                select stream_id::text
+                from subledger.stream_head
+                left join subledger.checkpoint using (stream_id)
+                where stream_head.position > coalesce(checkpoint.position, 0)
+                """)
+            return behind.isEmpty ? true : nil
         }
     }
 

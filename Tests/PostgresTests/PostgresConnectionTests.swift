@@ -86,7 +86,8 @@ extension WithServer {
                 try await connection.query(Self.sleep, deadline: .now + .milliseconds(50))
             }
 
-            try await eventually {
+            // A process that another test starts at the wrong moment inherits the socket, and holds it while it runs.
+            try await eventually(within: .seconds(60)) {
                 let rows = try await watcher.query(
                     Statement("c_alive", "select 1 from pg_stat_activity where pid = $1"), [Parameter(pid)],
                     deadline: soon()

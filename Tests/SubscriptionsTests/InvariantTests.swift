@@ -1,4 +1,5 @@
 import Subscriptions
+import TestSupport
 import Testing
 
 /// The promises of the fold, tried on thousands of made-up subscriptions. A failure names the story's number.

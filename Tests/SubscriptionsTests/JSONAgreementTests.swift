@@ -1,5 +1,6 @@
 import Foundation
 import Subscriptions
+import TestSupport
 import Testing
 
 /// Random small texts, most of them broken in one place, judged by this reader and by Foundation's.

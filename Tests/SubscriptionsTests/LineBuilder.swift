@@ -1,4 +1,5 @@
 import Subscriptions
+import TestSupport
 
 let testLine = "1000000000000001"
 let monthly = "com.example.magazine.monthly"

@@ -1,4 +1,5 @@
 import Subscriptions
+import TestSupport
 
 /// A made-up life of one subscription line: what the App Store would tell, and who is entitled when by the rules.
 struct Story {

@@ -51,6 +51,61 @@ package struct V1Body {
             transaction: String(2_000_000_000_000_000 + number))
     }
 
+    /// A transaction of a snapshot; instants in epoch milliseconds.
+    package struct Row: Sendable {
+        package var id: String
+        package var line: String
+        package var product: String
+        package var purchase: Int64
+        /// Nil for one-time purchases.
+        package var expires: Int64?
+        package var cancelled: Int64?
+
+        package init(
+            _ id: String, line: String, product: String = "com.example.magazine.monthly", purchase: Int64,
+            expires: Int64?, cancelled: Int64? = nil
+        ) {
+            self.id = id
+            self.line = line
+            self.product = product
+            self.purchase = purchase
+            self.expires = expires
+            self.cancelled = cancelled
+        }
+    }
+
+    /// What the App Store knows of an account at one time.
+    package init(
+        type: String, rows: [Row], line: String, autoRenew: Bool, changed: Int64? = nil, graceUntil: Int64? = nil
+    ) {
+        self.init(type: type, line: line)
+        var pending: [String: String] = [
+            "original_transaction_id": line, "product_id": "com.example.magazine.monthly",
+            "auto_renew_product_id": "com.example.magazine.monthly", "auto_renew_status": autoRenew ? "1" : "0",
+        ]
+        if let graceUntil {
+            pending["grace_period_expires_date_ms"] = String(graceUntil)
+            pending["is_in_billing_retry_period"] = "1"
+            pending["expiration_intent"] = "2"
+        }
+        fields["auto_renew_status"] = autoRenew ? "true" : "false"
+        fields["auto_renew_status_change_date_ms"] = changed.map { String($0) }
+        fields["unified_receipt"] =
+            [
+                "status": 0, "environment": "Production",
+                "latest_receipt_info": rows.map { row in
+                    var members = [
+                        "transaction_id": row.id, "original_transaction_id": row.line, "product_id": row.product,
+                        "purchase_date_ms": String(row.purchase), "quantity": "1",
+                    ]
+                    members["expires_date_ms"] = row.expires.map { String($0) }
+                    members["cancellation_date_ms"] = row.cancelled.map { String($0) }
+                    return members
+                },
+                "pending_renewal_info": rows.contains { $0.line == line && $0.expires != nil } ? [pending] : [],
+            ] as [String: Any]
+    }
+
     package subscript(key: String) -> Any? {
         get { fields[key] }
         set { fields[key] = newValue }

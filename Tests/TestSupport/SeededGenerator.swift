@@ -1,15 +1,15 @@
 import Foundation
 
 /// Repeatable randomness: one seed gives the same values on every machine.
-struct SeededGenerator: RandomNumberGenerator {
+package struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
-    init(seed: UInt64) {
+    package init(seed: UInt64) {
         state = seed
     }
 
     /// SplitMix64.
-    mutating func next() -> UInt64 {
+    package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state
         mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
@@ -17,21 +17,21 @@ struct SeededGenerator: RandomNumberGenerator {
         return mixed ^ (mixed >> 31)
     }
 
-    mutating func chance(_ percent: Int) -> Bool {
+    package mutating func chance(_ percent: Int) -> Bool {
         Int.random(in: 0..<100, using: &self) < percent
     }
 }
 
 /// The seed of this run. Set SUBLEDGER_TEST_SEED to run again from another one.
-enum TestSeed {
-    static let value: UInt64 = {
+package enum TestSeed {
+    package static let value: UInt64 = {
         let seed = ProcessInfo.processInfo.environment["SUBLEDGER_TEST_SEED"].flatMap { UInt64($0) } ?? 20_180_220
         print("SUBLEDGER_TEST_SEED=\(seed)")
         return seed
     }()
 
     /// Each story has a generator of its own, so that one failing story can be told by its number.
-    static func generator(_ number: Int = 0) -> SeededGenerator {
+    package static func generator(_ number: Int = 0) -> SeededGenerator {
         SeededGenerator(seed: value &+ UInt64(number) &* 0x0000_0001_0000_01B3)
     }
 }

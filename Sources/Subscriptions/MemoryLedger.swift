@@ -1,0 +1,50 @@
+/// A ledger without a database: the same dedupe and the same fold, over events that are handed to it.
+package struct MemoryLedger: Sendable {
+    /// An app in an environment, as a body names it; bodies may name no app.
+    package struct Stream: Hashable, Sendable, Comparable {
+        package let app: String?
+        package let environment: Environment
+
+        package static func < (left: Stream, right: Stream) -> Bool {
+            (left.app ?? "", left.environment.rawValue) < (right.app ?? "", right.environment.rawValue)
+        }
+    }
+
+    private struct Content {
+        var positions: [DedupeKey: Int64] = [:]
+        var lines: [String: SubscriptionFacts] = [:]
+    }
+
+    private var streams: [Stream: Content] = [:]
+
+    package init() {}
+
+    /// Adds an event, unless its stream has it already, and returns its position.
+    @discardableResult
+    package mutating func append(_ event: Event, receivedAt: Instant) -> Int64 {
+        let stream = Stream(app: event.app, environment: event.environment)
+        var content = streams.removeValue(forKey: stream) ?? Content()
+        defer { streams[stream] = content }
+        if let known = content.positions[event.dedupeKey] { return known }
+        let position = Int64(content.positions.count + 1)
+        content.positions[event.dedupeKey] = position
+        for id in event.facts.originalTransactionIds {
+            content.lines[id, default: SubscriptionFacts(originalTransactionId: id)]
+                .fold(event.facts, occurredAt: event.occurredAt, receivedAt: receivedAt, position: position)
+        }
+        return position
+    }
+
+    /// Every line with what it amounts to, by app, environment and id.
+    ///
+    /// - Parameter products: The configured products, by bundle id.
+    package func subscriptions(
+        products: [String: ProductCatalog]
+    ) -> [(stream: Stream, subscription: Subscription)] {
+        streams.sorted { $0.key < $1.key }.flatMap { stream, content in
+            content.lines.sorted { $0.key < $1.key }.map { _, facts in
+                (stream, Subscription(facts, products: stream.app.flatMap { products[$0] } ?? .empty))
+            }
+        }
+    }
+}

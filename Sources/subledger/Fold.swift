@@ -1,0 +1,100 @@
+import AppStore
+import ArgumentParser
+import Foundation
+import Subscriptions
+
+struct Fold: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Fold notification bodies without a database: one JSON object a subscription.",
+        discussion: """
+            A file is one body, or has one body a line, each as it is or as {"receivedAt": …, "body": …}. Bodies \
+            without a time of receipt count as received now. Where they came from is not checked. What cannot be a \
+            notification is named on stderr, the rest is folded, and the exit status is 65.
+            """)
+
+    @Argument(help: ArgumentHelp("Files with bodies; - is standard input.", valueName: "file"))
+    var files: [String]
+
+    @Option(help: ArgumentHelp("Evaluate at this instant, ISO 8601. [now, or --known-at]", valueName: "instant"))
+    var at: Instant?
+
+    @Option(help: ArgumentHelp("Use only what had been received by this instant.", valueName: "instant"))
+    var knownAt: Instant?
+
+    @Option(
+        help: ArgumentHelp(
+            "When an issue was published; give all that matter. Adds whether each may be read.", valueName: "instant"))
+    var published: [Instant] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "JSON file of apps, for the kinds of their products. [SUBLEDGER_APPS_FILE]", valueName: "file"))
+    var appsFile: String?
+
+    func run() throws {
+        let products = try products()
+        var ledger = MemoryLedger()
+        var hasFailed = false
+        for file in files {
+            for problem in fold(file, into: &ledger) {
+                printError(problem)
+                hasFailed = true
+            }
+        }
+        let instant = at ?? knownAt ?? Clock.now()
+        for (stream, subscription) in ledger.subscriptions(products: products) {
+            var writer = JSONWriter()
+            writer.object { writer in
+                writer.member("app", stream.app)
+                writer.member("environment", stream.environment.rawValue)
+                subscription.writeMembers(at: instant, to: &writer)
+                if !published.isEmpty {
+                    writer.key("issues")
+                    writer.array(subscription.contentAccess(issues: published, at: instant)) { $1.write(to: &$0) }
+                }
+            }
+            print(writer.text)
+        }
+        if hasFailed { throw ExitCode.dataError }
+    }
+
+    private func products() throws -> [String: ProductCatalog] {
+        do {
+            let flags = settings([(["apps", "file"], appsFile)])
+            return try Settings(flags: flags).products()
+        } catch {
+            printError("subledger: \(error)")
+            throw ExitCode.configurationError
+        }
+    }
+
+    /// Returns a line for each body that could not be folded.
+    private func fold(_ file: String, into ledger: inout MemoryLedger) -> [String] {
+        guard let bytes = InputFile.read(file) else { return ["\(file): \(InputFile.unreadable)"] }
+        var problems: [String] = []
+        func note(_ line: Int?, _ problem: some CustomStringConvertible) {
+            problems.append("\(file)\(line.map { ":\($0)" } ?? ""): \(problem)")
+        }
+        for delivery in Delivery.read(bytes) {
+            switch delivery {
+            case .failure(let malformed): note(malformed.line, malformed)
+            case .success(let delivery):
+                let receivedAt = delivery.receivedAt ?? Clock.now()
+                if let knownAt, receivedAt > knownAt { continue }
+                do throws(UndecodableBody) {
+                    let notification = try V1Notification(decoding: delivery.body)
+                    ledger.append(notification.event(receivedAt: receivedAt), receivedAt: receivedAt)
+                } catch {
+                    note(delivery.line, error)
+                }
+            }
+        }
+        return problems
+    }
+}
+
+extension Instant: ExpressibleByArgument {
+    package init?(argument: String) {
+        self.init(iso8601: argument)
+    }
+}

@@ -1,0 +1,150 @@
+import AppStore
+import Foundation
+import Logging
+import Postgres
+import Projector
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("SQL, HTTP and the bare fold give one answer")
+struct DifferentialTests {
+    /// Bodies of random lines: renewals, gaps, refunds, grace, switches; each a snapshot of its line.
+    private static func stories(_ count: Int, _ random: inout SeededGenerator) -> [V1Body] {
+        let day: Int64 = 86_400_000
+        return (0..<count).flatMap { number -> [V1Body] in
+            let line = String(3_000_000_000_000_000 + number * 100)
+            var rows: [V1Body.Row] = []
+            var bodies: [V1Body] = []
+            var clock = 1_519_084_800_000 + Int64(random.next() % 300) * day
+            for period in 0..<Int.random(in: 1...5, using: &random) {
+                rows.append(
+                    V1Body.Row(
+                        String(3_000_000_000_000_000 + number * 100 + period), line: line, purchase: clock,
+                        expires: clock + 30 * day))
+                bodies.append(
+                    V1Body(type: period == 0 ? "INITIAL_BUY" : "DID_RENEW", rows: rows, line: line, autoRenew: true))
+                clock += 30 * day
+                if random.chance(25) {
+                    bodies.append(
+                        V1Body(
+                            type: "DID_FAIL_TO_RENEW", rows: rows, line: line, autoRenew: true,
+                            graceUntil: clock + 6 * day))
+                    clock += Int64(random.next() % 12) * day
+                }
+                if random.chance(20) {
+                    let refunded = Int.random(in: 0...period, using: &random)
+                    rows[refunded].cancelled = clock + 1000
+                    bodies.append(
+                        V1Body(type: "CANCEL", rows: rows, line: line, autoRenew: false, changed: clock + 1000))
+                    clock += day
+                }
+                if random.chance(20) { clock += Int64(random.next() % 40) * day }
+            }
+            return bodies
+        }
+    }
+
+    @Test("over shuffled, repeated stories, at random instants")
+    func agree() async throws {
+        var random = TestSeed.generator()
+        let bodies = Self.stories(40, &random)
+        let deliveries = (bodies + bodies.filter { _ in random.chance(20) }).shuffled(using: &random)
+        let apps = Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])])
+        var ledger = MemoryLedger()
+        for body in deliveries {
+            let verified = try apps.verify(try body.bytes, receivedAt: TestBundle.now)
+            ledger.append(verified.event, receivedAt: TestBundle.now)
+        }
+
+        try await TestBundle.withServer { server in
+            for body in deliveries {
+                let answer = try await server.apple.post(try body.bytes)
+                #expect(answer.status == 200)
+            }
+            try await server.isFolded()
+            let connection = try await TestCluster.connect(server.database.with(role: "subledger_reader"))
+            for (_, subscription) in ledger.subscriptions(products: [:]) {
+                for _ in 0..<8 {
+                    let at =
+                        Instant(milliseconds: 1_519_000_000_000 + Int64(random.next() % 60_000_000_000))
+                        ?? .earliest
+                    let id = subscription.originalTransactionId
+                    let http = try await server.backend.get("/subscriptions/\(id)?at=\(at)").json
+                    let sql = try await connection.query(
+                        Self.activeAt, [Parameter(id), Parameter(at)], deadline: .now + .seconds(10))
+
+                    #expect(http["active"] as? Bool == subscription.isActive(at: at), "\(id) at \(at)")
+                    #expect(http["status"] as? String == subscription.status(at: at).rawValue, "\(id) at \(at)")
+                    #expect(try sql[0].value(Bool.self, at: 0) == subscription.isActive(at: at), "\(id) at \(at)")
+                }
+            }
+            await connection.close()
+        }
+    }
+
+    private static let activeAt = Statement(
+        "test_active_at",
+        """
+        select exists (
+          select
+          from subledger.access_period
+          where original_transaction_id = $1
+            and starts_at <= $2
+            and ends_at > $2
+        )
+        """)
+
+    @Test("when products are configured otherwise, rows are folded anew and agree again")
+    func products() async throws {
+        let purchase = ExampleBodies.ms("2019-10-01")
+        let season = V1Body(
+            type: "INITIAL_BUY",
+            rows: [V1Body.Row("77", line: "77", product: "com.example.season", purchase: purchase, expires: nil)],
+            line: "77", autoRenew: true)
+        let database = try await TestCluster.freshDatabase()
+        let ends: StaticString = "select ends_at::text from subledger.access_period"
+
+        try await TestBundle.withServer(database: database) { server in
+            _ = try await server.apple.post(try season.bytes)
+            try await server.isFolded()
+            let owned = try await server.sql(ends)
+            #expect(owned == ["infinity"])
+            let status = try await server.subscription("/subscriptions/77").json["status"] as? String
+            #expect(status == "owned")
+        }
+        let duration = try #require(CalendarDuration(iso8601: "P3M"))
+        let products = [V1Body.app: ProductCatalog(["com.example.season": .nonRenewing(duration)])]
+        try await TestBundle.withServer(database: database, products: products) { server in
+            let end = try await eventually("the row is folded anew") {
+                let rows = try await server.sql(
+                    "select (ends_at at time zone 'UTC')::text from subledger.access_period where ends_at < 'infinity'")
+                return rows.first
+            }
+            #expect(end == "2020-01-01 00:00:00")
+            let http = try await server.subscription("/subscriptions/77").json
+            #expect(http["accessUntil"] as? String == "2020-01-01T00:00:00.000Z")
+        }
+    }
+
+    @Test("issues of a magazine over HTTP, several at once, and a malformed one by name")
+    func content() async throws {
+        try await TestBundle.withServer { server in
+            for sent in ExampleBodies.magazine { _ = try await server.apple.post(try sent.body.bytes) }
+            try await server.isFolded()
+            let path = "/subscriptions/\(ExampleBodies.line)/content?at=2018-12-31&published="
+
+            let answer = try await server.subscription(path + "2018-02-01,2018-05-01&published=2018-06-01")
+            let malformed = try await server.backend.get(path + "May")
+            let missing = try await server.backend.get(path)
+
+            let issues = try #require(answer.json["issues"] as? [[String: Any]])
+            #expect(issues.map { $0["readable"] as? Bool } == [true, false, true])
+            #expect(issues[0]["rule"] as? String == "unlocked_at_start")
+            #expect((issues[2]["period"] as? [String: Any])?["transactionId"] as? String == "1000000000000003")
+            #expect(malformed.status == 400)
+            #expect((malformed.json["error"] as? String)?.hasPrefix("published must be") == true)
+            #expect(missing.status == 400)
+        }
+    }
+}

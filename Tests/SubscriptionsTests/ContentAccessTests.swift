@@ -1,0 +1,156 @@
+import Subscriptions
+import Testing
+
+@Suite("A magazine's issues are readable by the period that reached them")
+struct ContentAccessTests {
+    /// One issue on the 1st of each month of 2018.
+    private static let issues = (1...8).map { day("2018-0\($0)-01") }
+
+    private static func readable(_ told: [Told], at instant: Instant = day("2018-12-31")) -> [Int] {
+        Subscription(SubscriptionFacts(arriving: told)).contentAccess(issues: issues, at: instant).enumerated()
+            .filter { $0.element.reachedBy != nil }.map { $0.offset + 1 }
+    }
+
+    private static let expected: [(MagazineVariant, [Int])] = [
+        (.base, [2, 3, 4, 6, 7]), (.rowARefunded, [3, 4, 6, 7]), (.rowBRefunded, [2, 3, 6, 7]),
+        (.rowCRefunded, [2, 3, 4]), (.rowsAAndBRefunded, [6, 7]), (.rowBReversed, [2, 3, 4, 6, 7]),
+    ]
+
+    @Test("the subscriber of the magazine table reads these months", arguments: expected)
+    func table(_ variant: MagazineVariant, _ months: [Int]) {
+        #expect(Self.readable(variant.told) == months)
+        #expect(Self.readable(variant.told.reversed()) == months)
+        #expect(Self.readable(variant.told + variant.told) == months)
+    }
+
+    @Test("an issue is readable from the time that a period reaches it")
+    func inTime() {
+        let told = MagazineVariant.base.told
+
+        #expect(Self.readable(told, at: day("2018-02-19")) == [])
+        #expect(Self.readable(told, at: day("2018-02-20")) == [2])
+        #expect(Self.readable(told, at: day("2018-03-01")) == [2, 3])
+        #expect(Self.readable(told, at: day("2018-05-01")) == [2, 3, 4])
+        #expect(Self.readable(told, at: day("2018-06-16")) == [2, 3, 4])
+        #expect(Self.readable(told, at: day("2018-06-17")) == [2, 3, 4, 6])
+    }
+
+    @Test("the answer names the rule and the period")
+    func reason() throws {
+        let subscription = Subscription(SubscriptionFacts(arriving: MagazineVariant.base.told))
+
+        let answers = subscription.contentAccess(issues: Self.issues, at: day("2018-12-31"))
+
+        let february = try #require(answers[1].reachedBy)
+        #expect(february.rule == .unlockedAtStart)
+        #expect(february.period.transactionId == "1000000000000001")
+        let april = try #require(answers[3].reachedBy)
+        #expect(april.rule == .inside)
+        #expect(april.period.transactionId == "1000000000000002")
+    }
+
+    @Test("an issue published in grace is readable, one published in the gap after it is not")
+    func grace() {
+        let a = row("1000000000000001", "2018-02-20", "2018-03-20")
+        let failed = intention(autoRenew: true) {
+            $0.isInBillingRetryPeriod = true
+            $0.gracePeriodExpiresDate = day("2018-04-05")
+        }
+        let told = [Told("2018-02-20", [a]), Told("2018-03-20", [a], [failed])]
+
+        #expect(Self.readable(told) == [2, 3, 4])
+    }
+}
+
+@Suite("Purchases without an expiry")
+struct OneTimePurchaseTests {
+    private static func purchase(
+        _ id: String, _ date: String, product: String, quantity: Int? = 1, line: String = "1000000000000001"
+    ) -> Transaction {
+        var transaction = Transaction(transactionId: id, originalTransactionId: line)
+        transaction.productId = product
+        transaction.quantity = quantity
+        transaction.purchaseDate = day(date)
+        return transaction
+    }
+
+    private static let products = ProductCatalog([
+        "coins": .consumable, "season": .nonRenewing(CalendarDuration(iso8601: "P3M")!), "atlas": .nonConsumable,
+    ])
+
+    private static func subscription(_ told: [Told]) -> Subscription {
+        Subscription(SubscriptionFacts(arriving: told), products: products)
+    }
+
+    @Test("a non-consumable is owned from its purchase until it is revoked", arguments: ["atlas", "not-configured"])
+    func nonConsumable(_ product: String) {
+        let bought = Self.purchase("1", "2018-02-20", product: product)
+        let owned = Self.subscription([Told("2018-02-20", [bought])])
+        let refunded = Self.subscription([
+            Told("2018-02-20", [bought]), Told("2018-03-01", [bought.refunded("2018-03-01")]),
+        ])
+
+        #expect(owned.status(at: day("2018-02-19")) == .never)
+        #expect(owned.status(at: day("2018-02-20")) == .owned)
+        #expect(owned.isActive(at: day("2118-02-20")))
+        #expect(owned.nextChange(after: day("2018-02-20"))?.at == nil)
+        #expect(refunded.access.isEmpty)
+        #expect(refunded.status(at: day("2018-04-01")) == .refunded)
+    }
+
+    @Test("a non-renewing subscription ends after its configured duration, and not at all by its facts")
+    func nonRenewing() {
+        let season = Self.subscription([Told("2018-01-31", [Self.purchase("1", "2018-11-30", product: "season")])])
+
+        #expect(season.access.map(\.start) == [day("2018-11-30")])
+        #expect(season.access.map(\.end) == [day("2019-02-28")])
+        #expect(season.status(at: day("2019-02-27")) == .active)
+        #expect(season.status(at: day("2019-02-28")) == .expired)
+    }
+
+    @Test("consumables are counted by quantity, without those taken back")
+    func consumables() {
+        let first = Self.purchase("1", "2018-01-01", product: "coins", quantity: 3)
+        let second = Self.purchase("2", "2018-02-01", product: "coins", quantity: 2)
+        let third = Self.purchase("3", "2018-03-01", product: "coins", quantity: nil)
+        let line = Self.subscription([
+            Told("2018-03-01", [first, second, third]), Told("2018-03-05", [second.refunded("2018-03-05")]),
+        ])
+
+        #expect(line.consumables(at: day("2017-12-31")) == 0)
+        #expect(line.consumables(at: day("2018-01-01")) == 3)
+        #expect(line.consumables(at: day("2018-04-01")) == 4)
+        #expect(line.access.isEmpty)
+        #expect(line.status(at: day("2018-04-01")) == .owned)
+    }
+
+    @Test("a subscription row whose expiry could not be read is not taken for something owned")
+    func unreadableExpiry() {
+        var lost = Self.purchase("1", "2018-02-20", product: monthly)
+        lost.webOrderLineItemId = "9"
+
+        let line = Self.subscription([Told("2018-02-20", [lost])])
+
+        #expect(line.access.isEmpty)
+    }
+
+    @Test(
+        "durations are added in calendar units",
+        arguments: [
+            ("2018-01-31", "P1M", "2018-02-28"), ("2020-01-31", "P1M", "2020-02-29"),
+            ("2020-02-29", "P1Y", "2021-02-28"),
+            ("2018-12-15", "P1M", "2019-01-15"), ("2018-01-01", "P2W", "2018-01-15"),
+            ("2018-01-31", "P1M1D", "2018-03-01"),
+            ("9999-12-01", "P1Y", "9999-12-31T23:59:59.999Z"),
+        ])
+    func calendar(_ start: String, _ duration: String, _ end: String) throws {
+        let duration = try #require(CalendarDuration(iso8601: duration))
+
+        #expect(day(start).advanced(by: duration) == day(end))
+    }
+
+    @Test("what is no duration is refused", arguments: ["", "P", "P0D", "1M", "PT1H", "P1D1M", "P-1M", "p1m"])
+    func malformed(_ text: String) {
+        #expect(CalendarDuration(iso8601: text) == nil)
+    }
+}
