@@ -94,20 +94,21 @@ struct EventLogWriter: Sendable {
             """)
 
         /// Bodies are taken out of their array by ordinal, so that they are not copied through the intermediate
-        /// steps. A second copy inside one batch gets the place of the first.
+        /// steps. A second copy inside one batch gets the place of the first. Known events are looked up by a
+        /// subquery, which cannot become a join over the whole log.
         static let append = Statement(
             "log_append",
             """
             with input as (
-              select input.ordinal, input.stream_id, input.dedupe_key, known.position,
+              select input.ordinal, input.stream_id, input.dedupe_key,
+                (
+                  select event.position
+                  from subledger.event
+                  where event.stream_id = input.stream_id
+                    and event.dedupe_key = input.dedupe_key
+                ) as position,
                 row_number() over (partition by input.stream_id, input.dedupe_key order by input.ordinal) as copy
               from unnest($1::integer[], $2::bytea[]) with ordinality as input (stream_id, dedupe_key, ordinal)
-              left join lateral (
-                select event.position
-                from subledger.event
-                where event.stream_id = input.stream_id
-                  and event.dedupe_key = input.dedupe_key
-              ) as known on true
             ),
             fresh as (
               select input.ordinal, input.stream_id, input.dedupe_key,

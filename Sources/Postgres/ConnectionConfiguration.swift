@@ -14,6 +14,9 @@ package struct ConnectionConfiguration: Sendable {
     /// What the server shows for us in `pg_stat_activity`.
     package var applicationName = "subledger"
 
+    /// Further settings of the session, by their names.
+    package var sessionSettings: [String: String] = [:]
+
     /// A net on the server for statements whose client is gone; deadlines are the client's own.
     package var statementTimeout: Duration?
 
@@ -71,6 +74,9 @@ package struct ConnectionConfiguration: Sendable {
         options.append("-c client_connection_check_interval=1000")
         if let role {
             options.append("-c role=\(Self.escaped(role))")
+        }
+        for (name, value) in sessionSettings.sorted(by: { $0.key < $1.key }) {
+            options.append("-c \(name)=\(Self.escaped(value))")
         }
         if let statementTimeout {
             let (seconds, attoseconds) = statementTimeout.components

@@ -64,6 +64,9 @@ struct Database {
     func configuration(_ role: Role) -> ConnectionConfiguration {
         var configuration = owner.with(role: "subledger_\(role.rawValue)")
         configuration.applicationName = "subledger \(role.rawValue)"
+        // Everything is looked up by key. Plans are kept, and one made while a table was small must not read it all
+        // when it has grown.
+        configuration.sessionSettings["enable_seqscan"] = "off"
         return configuration
     }
 

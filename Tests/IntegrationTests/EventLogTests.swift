@@ -51,6 +51,38 @@ struct EventLogTests {
         for writer in writers { await writer.pool.close() }
     }
 
+    @Test("appending looks events up by index, never by reading the log")
+    func noScan() async throws {
+        let database = try await TestCluster.freshDatabase()
+        let (appender, pool) = Self.appender(database)
+        let running = Task { await appender.run() }
+        for number in 0..<20 {
+            _ = try await appender.append(try Self.notification(number), receivedAt: TestBundle.now)
+        }
+        await appender.stop()
+        await running.value
+        await pool.close()
+
+        let owner = try await TestCluster.connect(database)
+        let scans = try await eventually("the statistics have come") {
+            let rows = try await owner.query(Self.scans, deadline: .now + .seconds(10))
+            let byIndex: Int64 = try rows[0].value(at: 0)
+            let byReadingAll: Int64 = try rows[0].value(at: 1)
+            return byIndex >= 20 ? byReadingAll : nil
+        }
+        await owner.close()
+
+        #expect(scans == 0)
+    }
+
+    private static let scans = Statement(
+        "test_scans",
+        """
+        select idx_scan, seq_scan
+        from pg_stat_user_tables
+        where relname = 'event'
+        """)
+
     @Test("copies inside one batch become one row, and all get its position")
     func copiesInOneBatch() async throws {
         let database = try await TestCluster.freshDatabase()
