@@ -35,6 +35,11 @@ begin
     exception
       when duplicate_object or unique_violation then null;
     end;
+    -- Whoever applies this may take the roles on; superusers may anyway. From version 16 on, making a role is not
+    -- enough for that.
+    if not (select rolsuper from pg_roles where rolname = current_user) then
+      execute format('grant %I to current_user', name);
+    end if;
   end loop;
 end
 $$;
@@ -174,7 +179,7 @@ create table subledger.subscription (
   auto_renew_product_id    text,
   in_billing_retry         boolean,
   expiration_intent        integer,
-  access_until             timestamptz,
+  access_ends_at           timestamptz,
   position                 bigint  not null,
   facts                    jsonb   not null,
   constraint subscription_pkey primary key (stream_id, original_transaction_id)
@@ -189,7 +194,7 @@ comment on column subledger.subscription.auto_renew_product_id is 'Product of th
 comment on column subledger.subscription.in_billing_retry is 'Apple tries again after a failed renewal, as last stated';
 comment on column subledger.subscription.expiration_intent is
   '1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 not for sale, 5 other';
-comment on column subledger.subscription.access_until is
+comment on column subledger.subscription.access_ends_at is
   'End of the last access period, infinity for what is owned for ever; null when there is none';
 comment on column subledger.subscription.position is 'The last event that said something about the line';
 comment on column subledger.subscription.facts is
@@ -263,7 +268,7 @@ select
       and access_period.starts_at <= now()
       and access_period.ends_at > now()
   ) as active,
-  subscription.access_until,
+  subscription.access_ends_at,
   subscription.auto_renew,
   subscription.auto_renew_product_id,
   subscription.position

@@ -26,8 +26,6 @@ package struct Apps: Sendable {
         }
     }
 
-    package var isEmpty: Bool { apps.isEmpty }
-
     func isConfigured(_ bundleId: String) -> Bool {
         apps.contains { $0.bundleId == bundleId }
     }

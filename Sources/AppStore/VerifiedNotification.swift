@@ -17,7 +17,8 @@ package struct VerifiedNotification: ProvenEvent {
 package enum Refusal: Error, Hashable, CustomStringConvertible {
     case undecodable(UndecodableBody)
     case secretMissing
-    case secretWrong
+    /// With the configured app that the body names, if it names one.
+    case secretWrong(app: String?)
     /// Heals when the operator configures the app.
     case appUnknown
     /// Heals when each app has a secret of its own.
@@ -74,10 +75,10 @@ extension Apps {
         let owners = bundleIds(withSecret: secret)
         if let named = notification.bundleId {
             guard isConfigured(named) else { throw .appUnknown }
-            guard owners.contains(named) else { throw .secretWrong }
+            guard owners.contains(named) else { throw .secretWrong(app: named) }
             return named
         }
-        guard let owner = owners.first else { throw .secretWrong }
+        guard let owner = owners.first else { throw .secretWrong(app: nil) }
         guard owners.count == 1 else { throw .appAmbiguous }
         return owner
     }

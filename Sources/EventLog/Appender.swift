@@ -122,11 +122,13 @@ package actor Appender {
             }
             return try await writer.append(entries, streamIds: ids, deadline: deadline)
         } catch {
+            // After a failover the streams may have other ids.
+            streamIds.removeAll()
             logger.warning(
                 "batch was not stored",
                 metadata: [
                     "batch.events": "\(entries.count)", "db.error": "\(error.label)",
-                    "db.sqlstate": "\(error.sqlstate ?? "")",
+                    "db.sqlstate": "\(error.sqlstate ?? "none")", "db.statement": "\(error.statement ?? "none")",
                 ])
             throw AppendError(error)
         }

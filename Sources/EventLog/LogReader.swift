@@ -5,8 +5,8 @@ extension ReadError {
     package init(_ error: PostgresError) {
         switch error.kind {
         case .unavailable, .deadlineExceeded, .outcomeUnknown, .closed: self = .unavailable
-        case .server: self = error.isTransient ? .unavailable : .damaged(error.debugDescription)
-        case .decoding: self = .damaged(error.description)
+        case .server: self = error.isTransient ? .unavailable : .damaged(detail: error.debugDescription)
+        case .decoding: self = .damaged(detail: error.description)
         }
     }
 }

@@ -38,12 +38,13 @@ package struct StoredEvent: Sendable {
 /// Why the log could not be read: ``unavailable`` heals by itself, ``damaged`` needs a person.
 package enum ReadError: Error, Hashable, CustomStringConvertible {
     case unavailable
-    case damaged(String)
+    /// With what an operator needs to know, and nobody else.
+    case damaged(detail: String)
 
     package var description: String {
         switch self {
         case .unavailable: "the database is unavailable"
-        case .damaged(let what): "stored data is unreadable: \(what)"
+        case .damaged: "the stored data could not be read; the server's log says more"
         }
     }
 }

@@ -15,7 +15,7 @@ struct EventRoutes: Sendable {
     private func answer(_ request: Request) async -> Response {
         let query = Query(request)
         do {
-            guard let app = query.text("app") else { return Answer.error(.badRequest, "app must be a bundle id") }
+            guard let app = try query.text("app") else { return Answer.error(.badRequest, "app must be a bundle id") }
             let stream = StreamKey(app: app, environment: try query.environment())
             let after = try query.number("after", in: 0...Int64.max, default: 0)
             let limit = try query.number(

@@ -5,8 +5,15 @@ package enum Limits {
     /// Largest body taken. V1 bodies hold up to 100 transactions and two receipts that grow with history; none
     /// above 1 MiB is known, and 5 MiB leaves room.
     package static let bodyBytesMax = 5 << 20
+    /// Most bytes of bodies that are held at one time, those that wait for their commit included. Whoever comes when
+    /// it is reached is told to come again, and memory stays flat.
+    static let bodiesBytesMax = 64 << 20
+    /// Longest time for a body to arrive. Apple's come at once; a sender that drips is told so.
+    static let bodyWaitMax = Duration.seconds(15)
     /// A connection on which nothing moves for so long is closed, or a thousand forgotten ones would fill the table.
-    static let idleTimeout = TimeAmount.seconds(60)
+    static let idleTimeout = TimeAmount.seconds(30)
+    /// Most connections of a listener; more wait to be accepted.
+    static let connectionsMax = 4096
     /// What a sender is told to wait before it comes again. Apple keeps a schedule of its own; proxies and tools obey.
     static let retryAfterSeconds = 5
     /// Page of the event log when the reader names none.

@@ -1,4 +1,5 @@
 import Hummingbird
+import HummingbirdCore
 import Logging
 import NIOCore
 import ServiceLifecycle
@@ -33,7 +34,9 @@ package struct Listener: Service {
         application = Application(
             router: router,
             server: .http1(configuration: .init(idleTimeout: Limits.idleTimeout)),
-            configuration: .init(address: .hostname(address.host, port: address.port)),
+            configuration: .init(
+                address: .hostname(address.host, port: address.port),
+                availableConnectionsDelegate: MaximumAvailableConnections(Limits.connectionsMax, logger: quiet)),
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? address.port) },
             logger: quiet)
     }
@@ -41,8 +44,12 @@ package struct Listener: Service {
     package func run() async throws {
         do {
             try await application.run()
+        } catch is CancellationError {
+            return
         } catch let error as IOError {
             throw ListenError(address: address, problem: error.description)
+        } catch is SocketAddressError.UnknownHost {
+            throw ListenError(address: address, problem: "the host name is unknown")
         }
     }
 }

@@ -13,6 +13,14 @@ struct NotificationRoutes: Sendable {
     let appender: Appender
     let now: @Sendable () -> Instant
     let logger: Logger
+    private let bodies = BodyReader()
+
+    init(apps: Apps, appender: Appender, now: @escaping @Sendable () -> Instant, logger: Logger) {
+        self.apps = apps
+        self.appender = appender
+        self.now = now
+        self.logger = logger
+    }
 
     func add(to router: Router<BasicRequestContext>) {
         router.post("/apple/notifications") { request, _ in await receive(request) }
@@ -25,34 +33,23 @@ struct NotificationRoutes: Sendable {
     }
 
     private func receive(_ request: Request) async -> Response {
-        let receivedAt = now()
-        guard let body = await collect(request) else {
-            return refuse(.contentTooLarge, "body_too_large", "the body is larger than \(Limits.bodyBytesMax) bytes")
-        }
-        do throws(Refusal) {
-            let notification = try apps.verify(body, receivedAt: receivedAt)
-            return await append(notification, receivedAt: receivedAt)
-        } catch {
-            return refuse(error.status, error.label, error.description)
-        }
-    }
-
-    /// Nil if the body is too large. A sender that goes away in the middle ends up with whatever arrived, which is
-    /// no JSON, and nobody to read the answer.
-    private func collect(_ request: Request) async -> [UInt8]? {
-        if let announced = request.headers[.contentLength].flatMap({ Int($0) }), announced > Limits.bodyBytesMax {
-            return nil
-        }
-        var body: [UInt8] = []
         do {
-            for try await part in request.body {
-                guard body.count + part.readableBytes <= Limits.bodyBytesMax else { return nil }
-                body.append(contentsOf: part.readableBytesView)
+            return try await bodies.withBody(of: request) { body in
+                let receivedAt = now()
+                let notification = try apps.verify(body, receivedAt: receivedAt)
+                return await append(notification, receivedAt: receivedAt)
             }
+        } catch let refusal as Refusal {
+            var metadata: Logger.Metadata = [:]
+            if case .secretWrong(let app?) = refusal { metadata["stream.app"] = "\(app)" }
+            return refuse(refusal.status, refusal.label, refusal.description, metadata)
+        } catch BodyReader.Failure.tooLarge {
+            return refuse(.contentTooLarge, "body_too_large", "the body is larger than \(Limits.bodyBytesMax) bytes")
+        } catch BodyReader.Failure.noRoom {
+            return refuse(.serviceUnavailable, "bodies_full", "too many notifications are being received")
         } catch {
-            return body
+            return refuse(.requestTimeout, "body_incomplete", "the body did not arrive in time")
         }
-        return body
     }
 
     private func append(_ notification: VerifiedNotification, receivedAt: Instant) async -> Response {
@@ -78,10 +75,13 @@ struct NotificationRoutes: Sendable {
         }
     }
 
-    private func refuse(_ status: HTTPResponse.Status, _ label: String, _ problem: String) -> Response {
+    private func refuse(
+        _ status: HTTPResponse.Status, _ label: String, _ problem: String, _ metadata: Logger.Metadata = [:]
+    ) -> Response {
         Counter(label: "subledger_notifications_refused_total", dimensions: [("reason", label)]).increment()
         logger.notice(
-            "notification refused", metadata: ["http.status": "\(status.code)", "refusal.reason": "\(label)"])
+            "notification refused",
+            metadata: metadata.merging(["http.status": "\(status.code)", "refusal.reason": "\(label)"]) { $1 })
         return Answer.error(status, problem)
     }
 
@@ -97,7 +97,8 @@ struct NotificationRoutes: Sendable {
 }
 
 extension Refusal {
-    /// 4xx for what can never become valid, 5xx for what an operator can heal: Apple then comes again.
+    /// 4xx for what is not a notification of ours, 5xx for what waits for an operator. Apple comes again after both,
+    /// so a secret that was changed there first heals as well.
     var status: HTTPResponse.Status {
         switch self {
         case .undecodable(.signed): .notImplemented

@@ -7,7 +7,9 @@ import Subscriptions
 extension Listener {
     /// The listener that Apple reaches: it takes notifications and answers a health check, nothing else.
     ///
-    /// - Parameter onListening: Called with the port once connections are accepted.
+    /// - Parameters:
+    ///   - log: Reads by the connections that notifications are stored through, for the health check.
+    ///   - onListening: Called with the port once connections are accepted.
     package static func `public`(
         at address: ListenAddress, apps: Apps, appender: Appender, log: LogReader,
         now: @escaping @Sendable () -> Instant, logger: Logger,
@@ -21,7 +23,7 @@ extension Listener {
     }
 }
 
-/// `GET /health`: whether a notification would be stored just now.
+/// `GET /health`: whether the database answers just now.
 struct HealthRoute: Sendable {
     let log: LogReader
 

@@ -14,14 +14,16 @@ struct Query {
     }
 
     /// Nil when absent or empty.
-    func text(_ name: String) -> String? {
+    func text(_ name: String) throws(Malformed) -> String? {
         guard let value = parameters[name[...]], !value.isEmpty else { return nil }
+        // PostgreSQL has none in its texts, so nothing can be found by one.
+        guard !value.utf8.contains(0) else { throw Malformed(problem: "\(name) must not hold a NUL character") }
         return String(value)
     }
 
     /// Production unless the reader asks for another.
     func environment() throws(Malformed) -> Subscriptions.Environment {
-        guard let text = text("environment") else { return .production }
+        guard let text = try text("environment") else { return .production }
         guard let environment = Subscriptions.Environment(rawValue: text) else {
             throw Malformed(problem: "environment must be production, sandbox or unknown")
         }
@@ -29,7 +31,7 @@ struct Query {
     }
 
     func number(_ name: String, in range: ClosedRange<Int64>, default fallback: Int64) throws(Malformed) -> Int64 {
-        guard let text = text(name) else { return fallback }
+        guard let text = try text(name) else { return fallback }
         guard let number = Int64(text), range.contains(number) else {
             throw Malformed(problem: "\(name) must be a number from \(range.lowerBound) to \(range.upperBound)")
         }
@@ -47,7 +49,7 @@ struct Query {
     }
 
     func instant(_ name: String) throws(Malformed) -> Instant? {
-        guard let text = text(name) else { return nil }
+        guard let text = try text(name) else { return nil }
         return try Self.instant(name, text)
     }
 

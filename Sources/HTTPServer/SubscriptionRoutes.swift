@@ -34,12 +34,12 @@ struct SubscriptionRoutes: Sendable {
         _ write: (Subscription, Query, Instant, inout JSONWriter) throws -> Void
     ) async -> Response {
         let query = Query(request)
-        let id = context.parameters.get("originalTransactionId") ?? ""
         do {
+            let id = context.parameters.get("originalTransactionId") ?? ""
             let environment = try query.environment()
             let at = try query.instant("at") ?? now()
             let found = try await subscriptions.subscriptions(
-                originalTransactionId: id, environment: environment, app: query.text("app"))
+                originalTransactionId: id, environment: environment, app: try query.text("app"))
             guard let only = found.first else {
                 return Answer.error(.notFound, "no subscription with this id in \(environment.rawValue)")
             }
@@ -63,9 +63,13 @@ struct SubscriptionRoutes: Sendable {
 
 /// The answer to a read that failed: 503 when it heals by itself, else 500 and a line for the operator.
 func readFailure(_ error: any Error, _ logger: Logger) -> Response {
-    if case ReadError.unavailable? = error as? ReadError {
+    switch error as? ReadError {
+    case .unavailable?:
         return Answer.error(.serviceUnavailable, ReadError.unavailable.description)
+    case .damaged(let detail)?:
+        logger.error("read failed", metadata: ["error": "\(detail)"])
+    case nil:
+        logger.error("read failed", metadata: ["error": "\(type(of: error))"])
     }
-    logger.error("read failed", metadata: ["error": "\(error)"])
-    return Answer.error(.internalServerError, "the stored data could not be read; the server's log says more")
+    return Answer.error(.internalServerError, ReadError.damaged(detail: "").description)
 }

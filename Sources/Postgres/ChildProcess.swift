@@ -69,10 +69,11 @@ struct ChildProcess: Sendable {
         kill(pid, signal)
     }
 
-    /// Ours, less what would change what PostgreSQL does.
+    /// What a database needs and no more: our own environment may hold secrets, and settings that would change what
+    /// PostgreSQL does.
     private static func environment() -> [String] {
-        let kept = ProcessInfo.processInfo.environment.filter { key, _ in
-            !key.hasPrefix("PG") && !key.hasPrefix("LC_") && key != "LANG" && key != "LANGUAGE"
+        let kept = ProcessInfo.processInfo.environment.filter {
+            ["PATH", "TMPDIR", "LD_LIBRARY_PATH"].contains($0.key)
         }
         return kept.map { "\($0.key)=\($0.value)" } + ["LC_ALL=C"]
     }

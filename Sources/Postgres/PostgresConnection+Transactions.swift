@@ -1,6 +1,6 @@
 extension PostgresConnection {
     private enum Statements {
-        static let begin = Statement("postgres_begin", "begin")
+        static let begin = Statement("postgres_begin", "begin isolation level read committed")
         static let commit = Statement("postgres_commit", "commit")
         static let rollback = Statement("postgres_rollback", "rollback")
     }

@@ -25,7 +25,7 @@ package struct PostgresError: Error, Sendable {
     package let sqlstate: String?
     /// The name of the constraint that was broken, if the server named one.
     package let constraint: String?
-    let statement: String?
+    package let statement: String?
     let message: String?
 
     package init(_ kind: Kind) {
@@ -57,14 +57,15 @@ package struct PostgresError: Error, Sendable {
         PostgresError(kind, sqlstate: sqlstate, constraint: constraint, statement: statement, message: message)
     }
 
-    /// True when the database itself was not there, so that the same call may succeed later: no connection, too many
-    /// connections, no disk or memory, starting up or shutting down.
+    /// True when the same call may succeed later: no connection, too many connections, no disk or memory, starting up
+    /// or shutting down, a conflict with another transaction, or a server that only reads while another takes over.
     package var isTransient: Bool {
         switch kind {
         case .unavailable:
             true
         case .server(let code):
-            code.hasPrefix("08") || code.hasPrefix("53") || code.hasPrefix("57P0")
+            code.hasPrefix("08") || code.hasPrefix("40") || code.hasPrefix("53") || code.hasPrefix("57P0")
+                || code == "25006"
         case .deadlineExceeded, .outcomeUnknown, .decoding, .closed:
             false
         }

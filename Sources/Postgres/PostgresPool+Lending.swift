@@ -90,9 +90,12 @@ extension PostgresPool {
             logger.log(
                 level: backOff.failures == 0 ? .warning : .debug,
                 "database connection failed",
-                metadata: ["error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "none")"]
+                metadata: [
+                    "db.error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "none")",
+                    // libpq's own words on why it cannot connect; it leaves out the password.
+                    "db.problem": "\(error.debugDescription.split(whereSeparator: \.isNewline).joined(separator: " "))",
+                ]
             )
-            logger.debug("database connection failed", metadata: ["error.detail": "\(error.debugDescription)"])
             backOff.fail(now: now(), jitter: jitter())
             serveWaiters()
             retryForWaiters()

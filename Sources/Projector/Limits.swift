@@ -5,8 +5,8 @@ enum Limits {
     /// Longest time between two looks at the log. Notifications by the database wake the projector at once; this is
     /// the net below them.
     static let pollInterval = Duration.seconds(2)
-    /// Longest time for one batch.
-    static let batchWaitMax = Duration.seconds(30)
+    /// Longest time for one statement of a batch.
+    static let statementWaitMax = Duration.seconds(30)
     /// Longest time for a read.
     static let readWaitMax = Duration.seconds(5)
     /// Pause after a failure before the next try.

@@ -67,16 +67,16 @@ enum ProjectionStatements {
         """
         insert into subledger.subscription (
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
-          expiration_intent, access_until, position, facts
+          expiration_intent, access_ends_at, position, facts
         )
         select $1, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
-          expiration_intent, access_until, position, facts
+          expiration_intent, access_ends_at, position, facts
         from unnest(
           $2::text[], $3::text[], $4::boolean[], $5::text[], $6::boolean[], $7::integer[], $8::timestamptz[],
           $9::bigint[], $10::jsonb[]
         ) as input (
           original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
-          expiration_intent, access_until, position, facts
+          expiration_intent, access_ends_at, position, facts
         )
         on conflict (stream_id, original_transaction_id) do update
         set product_id = excluded.product_id,
@@ -84,7 +84,7 @@ enum ProjectionStatements {
           auto_renew_product_id = excluded.auto_renew_product_id,
           in_billing_retry = excluded.in_billing_retry,
           expiration_intent = excluded.expiration_intent,
-          access_until = excluded.access_until,
+          access_ends_at = excluded.access_ends_at,
           position = excluded.position,
           facts = excluded.facts
         """)

@@ -75,11 +75,15 @@ package struct Projector: Sendable {
             }
             return true
         } catch {
-            logger.error(
-                "projector stopped",
-                metadata: [
-                    "stream.app": "\(app)", "stream.environment": "\(environment)", "error": "\(error)",
-                ])
+            var metadata: Logger.Metadata = [
+                "stream.app": "\(app)", "stream.environment": "\(environment)", "error": "\(error)",
+            ]
+            if case .database(let cause) = error {
+                metadata["db.error"] = "\(cause.label)"
+                metadata["db.sqlstate"] = "\(cause.sqlstate ?? "none")"
+                metadata["db.statement"] = "\(cause.statement ?? "none")"
+            }
+            logger.error("projector stopped", metadata: metadata)
             return false
         }
     }

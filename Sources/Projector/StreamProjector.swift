@@ -6,7 +6,8 @@ import Subscriptions
 struct StreamProjector: Sendable {
     let pool: PostgresPool
     let streamId: Int32
-    /// The app's configured products; nil for an app that is not configured here, whose rows stay as they are.
+    /// The app's configured products; nil for an app that is not configured here, which keeps those that its rows
+    /// were folded with.
     let products: ProductCatalog?
 
     enum Progress: Sendable, Hashable {
@@ -24,19 +25,18 @@ struct StreamProjector: Sendable {
     /// - Throws: ``ProjectionError/unfoldable(position:problem:)`` when the first event of the batch cannot be
     ///   folded. Nothing is skipped: those before it are committed by the call before.
     func foldBatch() async throws(ProjectionError) -> Progress {
-        let deadline = ContinuousClock.now + Limits.batchWaitMax
         let result: Result<Progress, ProjectionError>
         do throws(PostgresError) {
-            result = try await pool.withConnection(deadline: deadline) {
+            result = try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
                 (connection) async throws(PostgresError) -> Result<Progress, ProjectionError> in
-                try await connection.begin(deadline: deadline)
+                try await connection.begin(deadline: .now + Limits.statementWaitMax)
                 let result = try await BatchFold(
-                    connection: connection, streamId: streamId, products: products, deadline: deadline
+                    connection: connection, streamId: streamId, configured: products
                 ).run()
                 if case .success(.folded) = result {
-                    try await connection.commit(deadline: deadline)
+                    try await connection.commit(deadline: .now + Limits.statementWaitMax)
                 } else {
-                    try await connection.rollback(deadline: deadline)
+                    try await connection.rollback(deadline: .now + Limits.statementWaitMax)
                 }
                 return result
             }
@@ -51,32 +51,29 @@ struct StreamProjector: Sendable {
 private struct BatchFold {
     let connection: PostgresConnection
     let streamId: Int32
-    let products: ProductCatalog?
-    let deadline: ContinuousClock.Instant
+    let configured: ProductCatalog?
 
     typealias Outcome<Value> = Result<Value, ProjectionError>
 
     func run() async throws(PostgresError) -> Outcome<StreamProjector.Progress> {
         let id = Parameter(streamId)
-        let lead = try await connection.query(ProjectionStatements.lead, [id], deadline: deadline)
+        let lead = try await query(Step(ProjectionStatements.lead, [id]))
         guard try lead[0].value(Bool.self, at: 0) else { return .success(.ledElsewhere) }
 
-        let checkpoint = try await connection.query(ProjectionStatements.checkpoint, [id], deadline: deadline)
+        let checkpoint = try await query(Step(ProjectionStatements.checkpoint, [id]))
         let start: Int64 = checkpoint.count == 0 ? 0 : try checkpoint[0].value(at: 0)
-        let foldedWith: String = checkpoint.count == 0 ? "" : try checkpoint[0].value(at: 1)
-        let configured = products?.canonicalText ?? foldedWith
-        if foldedWith != configured, let failure = try await refoldAll() { return .failure(failure) }
+        let foldedWith = ProductCatalog(canonicalText: checkpoint.count == 0 ? "" : try checkpoint[0].value(at: 1))
+        let products = configured ?? foldedWith
+        if products != foldedWith, let failure = try await refoldAll(products) { return .failure(failure) }
 
-        let rows = try await connection.query(
-            ProjectionStatements.nextEvents, [id, Parameter(start), Parameter(Limits.batchEventsMax)],
-            deadline: deadline)
+        let rows = try await query(
+            Step(ProjectionStatements.nextEvents, [id, Parameter(start), Parameter(Limits.batchEventsMax)]))
         let (events, failure) = try Self.decode(rows)
         if events.isEmpty, let failure { return .failure(failure) }
-        guard events.count > 0 || foldedWith != configured else { return .success(.caughtUp) }
+        guard events.count > 0 || products != foldedWith else { return .success(.caughtUp) }
 
-        let touched = Set(events.flatMap(\.facts.originalTransactionIds)).sorted()
-        let known = try await connection.query(
-            ProjectionStatements.loadSubscriptions, [id, .array(touched)], deadline: deadline)
+        let touched = Set(events.flatMap(\.factsByLine.keys)).sorted()
+        let known = try await query(Step(ProjectionStatements.loadSubscriptions, [id, .array(touched)]))
         var lines: [String: ProjectedLine]
         switch try Self.lines(known) {
         case .success(let loaded):
@@ -84,34 +81,39 @@ private struct BatchFold {
         case .failure(let failure): return .failure(failure)
         }
         for event in events { event.fold(into: &lines) }
-        try await write(touched.compactMap { lines[$0] })
+        try await write(touched.compactMap { lines[$0] }, products)
         let last = events.last?.position ?? start
-        _ = try await connection.query(
-            ProjectionStatements.writeCheckpoint, [id, Parameter(last), Parameter(configured)], deadline: deadline)
+        _ = try await query(
+            Step(ProjectionStatements.writeCheckpoint, [id, Parameter(last), Parameter(products.canonicalText)]))
         return .success(.folded(last))
     }
 
     /// Writes the rows of all lines anew, from the facts that they have. Their products were configured otherwise.
-    private func refoldAll() async throws(PostgresError) -> ProjectionError? {
+    private func refoldAll(_ products: ProductCatalog) async throws(PostgresError) -> ProjectionError? {
         var after = ""
         while true {
-            let rows = try await connection.query(
-                ProjectionStatements.pageSubscriptions,
-                [Parameter(streamId), Parameter(after), Parameter(Limits.batchEventsMax)], deadline: deadline)
+            let rows = try await query(
+                Step(
+                    ProjectionStatements.pageSubscriptions,
+                    [Parameter(streamId), Parameter(after), Parameter(Limits.batchEventsMax)]))
             switch try Self.lines(rows) {
             case .success(let lines):
                 guard let last = lines.last else { return nil }
-                try await write(lines)
+                try await write(lines, products)
                 after = last.facts.originalTransactionId
             case .failure(let failure): return failure
             }
         }
     }
 
-    private func write(_ lines: [ProjectedLine]) async throws(PostgresError) {
+    private func write(_ lines: [ProjectedLine], _ products: ProductCatalog) async throws(PostgresError) {
         guard !lines.isEmpty else { return }
-        let steps = ProjectionWriter(streamId: streamId, products: products ?? .empty).steps(lines)
-        for step in steps { _ = try await connection.query(step, deadline: deadline) }
+        for step in ProjectionWriter(streamId: streamId, products: products).steps(lines) { _ = try await query(step) }
+    }
+
+    /// Each statement has its own deadline: how many there are depends on what is in the log.
+    private func query(_ step: Step) async throws(PostgresError) -> RowSet {
+        try await connection.query(step, deadline: .now + Limits.statementWaitMax)
     }
 
     /// The events before the first that cannot be read, and why that one cannot.
@@ -124,7 +126,7 @@ private struct BatchFold {
                 events.append(
                     FoldableEvent(
                         position: position, receivedAt: try row.value(at: 1), occurredAt: try row.optional(at: 2),
-                        facts: facts))
+                        factsByLine: facts.byLine))
             case .failure(let failure): return (events, failure)
             }
         }
@@ -167,10 +169,10 @@ private struct FoldableEvent: Sendable {
     let position: Int64
     let receivedAt: Instant
     let occurredAt: Instant?
-    let facts: Facts
+    let factsByLine: [String: Facts]
 
     func fold(into lines: inout [String: ProjectedLine]) {
-        for id in facts.originalTransactionIds {
+        for (id, facts) in factsByLine {
             var line =
                 lines[id] ?? ProjectedLine(facts: SubscriptionFacts(originalTransactionId: id), position: position)
             line.facts.fold(facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position)

@@ -46,7 +46,7 @@ package struct SubscriptionReader: Sendable {
         } catch let error as PostgresError {
             throw ReadError(error)
         } catch {
-            throw .damaged(String(describing: error))
+            throw .damaged(detail: String(describing: error))
         }
     }
 }

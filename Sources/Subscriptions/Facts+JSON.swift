@@ -18,6 +18,7 @@ extension Transaction {
         writer.member("revocationDate", revocationDate)
         writer.member("revocationReason", revocationReason)
         writer.member("isUpgraded", isUpgraded ? true : nil)
+        writer.member("statesRevocation", statesRevocation ? nil : false)
         writer.member("isTrialPeriod", isTrialPeriod)
         writer.member("isInIntroOfferPeriod", isInIntroOfferPeriod)
         writer.member("inAppOwnershipType", inAppOwnershipType)
@@ -40,6 +41,7 @@ extension Transaction {
         revocationDate = try json.instant("revocationDate")
         revocationReason = json.integer("revocationReason")
         isUpgraded = json["isUpgraded"]?.bool ?? false
+        statesRevocation = json["statesRevocation"]?.bool ?? true
         isTrialPeriod = json["isTrialPeriod"]?.bool
         isInIntroOfferPeriod = json["isInIntroOfferPeriod"]?.bool
         inAppOwnershipType = json["inAppOwnershipType"]?.string
@@ -107,11 +109,18 @@ package struct Facts: Sendable, Hashable {
         writer.array(renewals) { $1.write(to: &$0) }
     }
 
-    /// The lines that these facts are about, each once, in the order of their first mention.
-    package var originalTransactionIds: [String] {
-        var seen: Set<String> = []
-        return (transactions.map(\.originalTransactionId) + renewals.map(\.originalTransactionId))
-            .filter { seen.insert($0).inserted }
+    /// The facts of each line that these are about, by `originalTransactionId`.
+    package var byLine: [String: Facts] {
+        var lines: [String: Facts] = [:]
+        for transaction in transactions {
+            lines[transaction.originalTransactionId, default: Facts(transactions: [], renewals: [])]
+                .transactions.append(transaction)
+        }
+        for renewal in renewals {
+            lines[renewal.originalTransactionId, default: Facts(transactions: [], renewals: [])]
+                .renewals.append(renewal)
+        }
+        return lines
     }
 }
 

@@ -28,9 +28,9 @@ package struct MemoryLedger: Sendable {
         if let known = content.positions[event.dedupeKey] { return known }
         let position = Int64(content.positions.count + 1)
         content.positions[event.dedupeKey] = position
-        for id in event.facts.originalTransactionIds {
+        for (id, facts) in event.facts.byLine {
             content.lines[id, default: SubscriptionFacts(originalTransactionId: id)]
-                .fold(event.facts, occurredAt: event.occurredAt, receivedAt: receivedAt, position: position)
+                .fold(facts, occurredAt: event.occurredAt, receivedAt: receivedAt, position: position)
         }
         return position
     }

@@ -20,11 +20,22 @@ package struct ProductCatalog: Sendable, Hashable {
         productId.flatMap { kinds[$0] }
     }
 
-    package var productIds: [String] { kinds.keys.sorted() }
-
-    /// One line a product: equal catalogs have equal texts.
+    /// One line a product, kind before id: equal catalogs have equal texts.
     package var canonicalText: String {
-        kinds.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: "\n")
+        kinds.sorted { $0.key < $1.key }.map { "\($0.value)\t\($0.key)" }.joined(separator: "\n")
+    }
+
+    /// Reads what ``canonicalText`` wrote.
+    package init(canonicalText text: String) {
+        var kinds: [String: Kind] = [:]
+        for line in text.split(separator: "\n") {
+            let parts = line.split(separator: "\t", maxSplits: 1)
+            guard parts.count == 2 else { continue }
+            let words = parts[0].split(separator: " ").map(String.init)
+            let duration = words.count > 1 ? CalendarDuration(iso8601: words[1]) : nil
+            kinds[String(parts[1])] = words.first.flatMap { Kind(name: $0, duration: duration) }
+        }
+        self.init(kinds)
     }
 }
 

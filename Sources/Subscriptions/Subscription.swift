@@ -28,11 +28,16 @@ package struct Subscription: Sendable, Hashable {
         originalTransactionId = facts.originalTransactionId
         transactions = Self.resolve(facts)
         renewals = facts.orderedRenewals
-        let paid = transactions.compactMap { [transactions] resolved in
-            AccessPeriod(
-                of: resolved.transaction, kind: Self.kind(of: resolved.transaction, in: facts, products),
+        let refundedOrderLines = Set(
+            transactions.filter(\.isRefunded).compactMap(\.transaction.webOrderLineItemId))
+        let paid = transactions.compactMap { [transactions] resolved -> AccessPeriod? in
+            let transaction = resolved.transaction
+            // A restored copy is the same purchase under another id, and is refunded with it.
+            if let orderLine = transaction.webOrderLineItemId, refundedOrderLines.contains(orderLine) { return nil }
+            return AccessPeriod(
+                of: transaction, kind: Self.kind(of: transaction, in: facts, products),
                 position: resolved.positions.first ?? 0,
-                replacedAt: Self.start(after: resolved.transaction, in: transactions))
+                replacedAt: transaction.isUpgraded ? Self.start(after: transaction, in: transactions) : nil)
         }
         let grace = Self.gracePeriods(transactions, renewals)
         access = (paid + grace).sorted { left, right in
@@ -58,7 +63,10 @@ package struct Subscription: Sendable, Hashable {
         let bought = transactions.filter { products.kind(of: $0.transaction.productId) == .consumable }
         guard !bought.isEmpty else { return nil }
         return bought.filter { !$0.isRefunded && ($0.transaction.purchaseDate ?? .latest) <= instant }
-            .reduce(0) { $0 + ($1.transaction.quantity ?? 1) }
+            .reduce(0) { sum, row in
+                let (more, overflow) = sum.addingReportingOverflow(row.transaction.quantity ?? 1)
+                return overflow ? .max : more
+            }
     }
 
     private static func resolve(_ facts: SubscriptionFacts) -> [ResolvedTransaction] {
@@ -85,8 +93,8 @@ package struct Subscription: Sendable, Hashable {
         return all.compactMap(\.transaction.purchaseDate).filter { $0 > own }.min()
     }
 
-    /// Grace runs from the expiry of the period whose renewal failed: of those that had begun when grace was stated,
-    /// the last one to expire before it ends.
+    /// Grace runs from the expiry of the period whose renewal failed: of those that had begun when grace was stated
+    /// and were not replaced by an upgrade, the last one to expire before it ends.
     ///
     /// Every grace end that was ever stated is kept, because Apple's later statements leave it out once the line
     /// has recovered. The failed period is looked for among all rows, so that its refund takes its grace with it
@@ -98,7 +106,7 @@ package struct Subscription: Sendable, Hashable {
         for statement in renewals {
             guard let end = statement.renewal.gracePeriodExpiresDate else { continue }
             let candidates = transactions.filter { row in
-                (row.transaction.expiresDate ?? .latest) < end
+                !row.transaction.isUpgraded && (row.transaction.expiresDate ?? .latest) < end
                     && (row.transaction.purchaseDate ?? .latest) <= statement.statedAt
             }
             guard

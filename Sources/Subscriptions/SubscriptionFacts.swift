@@ -5,7 +5,7 @@
 package struct SubscriptionFacts: Sendable, Hashable {
     package let originalTransactionId: String
     package private(set) var transactions: [Transaction: Statement] = [:]
-    package private(set) var renewals: Set<RenewalStatement> = []
+    package private(set) var renewals: [StatedRenewal: Evidence] = [:]
 
     /// When something was stated, and by which event.
     package struct Statement: Sendable, Hashable {
@@ -17,10 +17,21 @@ package struct SubscriptionFacts: Sendable, Hashable {
         package var position: Int64
     }
 
+    package struct StatedRenewal: Sendable, Hashable {
+        package let renewal: RenewalInfo
+        package let statedAt: Instant
+    }
+
+    package struct Evidence: Sendable, Hashable {
+        /// When we last learned of it: of two statements about one time the one received later counts.
+        package var receivedAt: Instant
+        /// The first event that said so.
+        package var position: Int64
+    }
+
     package struct RenewalStatement: Sendable, Hashable {
         package let renewal: RenewalInfo
         package let statedAt: Instant
-        package let receivedAt: Instant
         package let position: Int64
     }
 
@@ -38,8 +49,11 @@ package struct SubscriptionFacts: Sendable, Hashable {
             merge(transaction, Statement(statedAt: statedAt, receivedAt: receivedAt, position: position))
         }
         for renewal in facts.renewals where renewal.originalTransactionId == originalTransactionId {
-            renewals.insert(
-                RenewalStatement(renewal: renewal, statedAt: statedAt, receivedAt: receivedAt, position: position))
+            let stated = StatedRenewal(renewal: renewal, statedAt: statedAt)
+            let known = renewals[stated]
+            renewals[stated] = Evidence(
+                receivedAt: max(known?.receivedAt ?? receivedAt, receivedAt),
+                position: min(known?.position ?? position, position))
         }
     }
 
@@ -67,26 +81,22 @@ extension SubscriptionFacts {
                 writer.object { writer in
                     writer.key("fact")
                     entry.transaction.write(to: &writer)
-                    writeStatement(entry.statement, to: &writer)
+                    writer.member("statedAt", entry.statement.statedAt)
+                    writer.member("receivedAt", entry.statement.receivedAt)
+                    writer.member("position", entry.statement.position)
                 }
             }
             writer.key("renewals")
-            writer.array(orderedRenewals) { writer, entry in
+            writer.array(renewalsInOrder) { writer, entry in
                 writer.object { writer in
                     writer.key("fact")
-                    entry.renewal.write(to: &writer)
-                    writeStatement(
-                        Statement(statedAt: entry.statedAt, receivedAt: entry.receivedAt, position: entry.position),
-                        to: &writer)
+                    entry.key.renewal.write(to: &writer)
+                    writer.member("statedAt", entry.key.statedAt)
+                    writer.member("receivedAt", entry.value.receivedAt)
+                    writer.member("position", entry.value.position)
                 }
             }
         }
-    }
-
-    private func writeStatement(_ statement: Statement, to writer: inout JSONWriter) {
-        writer.member("statedAt", statement.statedAt)
-        writer.member("receivedAt", statement.receivedAt)
-        writer.member("position", statement.position)
     }
 
     package init(originalTransactionId: String, json: JSONValue) throws(FactsError) {
@@ -97,10 +107,9 @@ extension SubscriptionFacts {
         }
         for element in try json.requiredElements("renewals") {
             let statement = try Statement(json: element)
-            renewals.insert(
-                RenewalStatement(
-                    renewal: try RenewalInfo(json: try element.requiredFact()), statedAt: statement.statedAt,
-                    receivedAt: statement.receivedAt, position: statement.position))
+            let stated = StatedRenewal(
+                renewal: try RenewalInfo(json: try element.requiredFact()), statedAt: statement.statedAt)
+            renewals[stated] = Evidence(receivedAt: statement.receivedAt, position: statement.position)
         }
     }
 }
@@ -129,23 +138,36 @@ extension SubscriptionFacts {
     /// Oldest statement first. Statements of one time are put in the order of their receipt, and then of their
     /// text, so that there is one order whatever came first.
     package var orderedTransactions: [OrderedTransaction] {
-        transactions.map { (transaction: $0.key, statement: $0.value) }.sorted { left, right in
-            let leftKey = (left.statement.statedAt, left.statement.receivedAt, left.statement.position)
-            let rightKey = (right.statement.statedAt, right.statement.receivedAt, right.statement.position)
-            if leftKey != rightKey { return leftKey < rightKey }
-            return canonicalText(left.transaction.write).lexicographicallyPrecedes(
-                canonicalText(right.transaction.write))
-        }
+        inOrder(transactions) { transaction, statement in
+            (statement.statedAt, statement.receivedAt, statement.position, canonicalText(transaction.write))
+        }.map { (transaction: $0.key, statement: $0.value) }
     }
 
     /// As `orderedTransactions`, for renewal statements.
     package var orderedRenewals: [RenewalStatement] {
-        renewals.sorted { left, right in
-            let leftKey = (left.statedAt, left.receivedAt, left.position)
-            let rightKey = (right.statedAt, right.receivedAt, right.position)
-            if leftKey != rightKey { return leftKey < rightKey }
-            return canonicalText(left.renewal.write).lexicographicallyPrecedes(canonicalText(right.renewal.write))
+        renewalsInOrder.map {
+            RenewalStatement(renewal: $0.key.renewal, statedAt: $0.key.statedAt, position: $0.value.position)
         }
+    }
+
+    private var renewalsInOrder: [(key: StatedRenewal, value: Evidence)] {
+        inOrder(renewals) { stated, evidence in
+            (stated.statedAt, evidence.receivedAt, evidence.position, canonicalText(stated.renewal.write))
+        }
+    }
+
+    private typealias OrderKey = (statedAt: Instant, receivedAt: Instant, position: Int64, text: [UInt8])
+
+    private func inOrder<Key, Value>(
+        _ entries: [Key: Value], by orderKey: (Key, Value) -> OrderKey
+    ) -> [(key: Key, value: Value)] {
+        if entries.count < 2 { return Array(entries) }
+        return entries.map { (entry: $0, order: orderKey($0.key, $0.value)) }.sorted { left, right in
+            let leftTime = (left.order.statedAt, left.order.receivedAt, left.order.position)
+            let rightTime = (right.order.statedAt, right.order.receivedAt, right.order.position)
+            return leftTime != rightTime
+                ? leftTime < rightTime : left.order.text.lexicographicallyPrecedes(right.order.text)
+        }.map(\.entry)
     }
 }
 

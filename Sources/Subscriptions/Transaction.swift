@@ -20,6 +20,9 @@ package struct Transaction: Sendable, Hashable {
     /// 1 an issue in the app, 0 any other reason.
     package var revocationReason: Int?
     package var isUpgraded: Bool
+    /// Whether leaving out revocation and upgrade says that there is none. True of signed transactions and of unified
+    /// receipts; rows of the older receipts carry them only in the notification about the cancellation itself.
+    package var statesRevocation: Bool
     package var isTrialPeriod: Bool?
     package var isInIntroOfferPeriod: Bool?
     /// `PURCHASED` or `FAMILY_SHARED`.
@@ -32,6 +35,7 @@ package struct Transaction: Sendable, Hashable {
         self.transactionId = transactionId
         self.originalTransactionId = originalTransactionId
         self.isUpgraded = false
+        self.statesRevocation = true
     }
 
     package var isFamilyShared: Bool { inAppOwnershipType == "FAMILY_SHARED" }
@@ -41,9 +45,16 @@ extension Transaction {
     /// This statement, with what it leaves open taken from an earlier one about the same transaction.
     ///
     /// What describes the purchase stays known once it was said. Revocation and upgrade are taken from this
-    /// statement as they stand, absent included: a refund that was reversed is stated by its absence.
+    /// statement as they stand, absent included if it states them: a refund that was reversed is stated by its
+    /// absence.
     package func completed(by earlier: Transaction) -> Transaction {
         var result = self
+        if !statesRevocation {
+            result.revocationDate = revocationDate ?? earlier.revocationDate
+            result.revocationReason = revocationReason ?? earlier.revocationReason
+            result.isUpgraded = isUpgraded || earlier.isUpgraded
+        }
+        result.statesRevocation = statesRevocation || earlier.statesRevocation
         result.webOrderLineItemId = webOrderLineItemId ?? earlier.webOrderLineItemId
         result.productId = productId ?? earlier.productId
         result.subscriptionGroupIdentifier = subscriptionGroupIdentifier ?? earlier.subscriptionGroupIdentifier

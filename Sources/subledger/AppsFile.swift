@@ -28,6 +28,7 @@ enum AppsFile {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw SettingError(description: "apps file \(path) cannot be read")
         }
+        try refuseUnknownKeys(data, path)
         // The decoder's own error may quote the file, and the file holds secrets.
         guard let entries = try? JSONDecoder().decode([Entry].self, from: data) else {
             throw SettingError(
@@ -39,12 +40,26 @@ enum AppsFile {
             guard !entry.bundleId.isEmpty, secrets.allSatisfy({ !$0.isEmpty }) else {
                 throw SettingError(description: "apps file \(path) has an empty bundleId or shared secret")
             }
+            guard !secrets.isEmpty || entry.acceptWithoutSecret == true else {
+                throw SettingError(
+                    description: "apps file \(path), app \(entry.bundleId): no shared secret, so nothing could be taken"
+                )
+            }
             let app = App(
                 bundleId: entry.bundleId, sharedSecrets: secrets,
                 acceptsWithoutSecret: entry.acceptWithoutSecret ?? false)
             apps.append(ConfiguredApp(app: app, products: try catalog(entry.products ?? [:], path)))
         }
         return apps
+    }
+
+    /// A misspelt key would otherwise be a setting that silently is not there.
+    private static func refuseUnknownKeys(_ data: Data, _ path: String) throws(SettingError) {
+        let known: Set = ["bundleId", "sharedSecrets", "acceptWithoutSecret", "products"]
+        guard let entries = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { return }
+        if let unknown = entries.flatMap(\.keys).first(where: { !known.contains($0) }) {
+            throw SettingError(description: "apps file \(path): there is no setting \"\(unknown)\"")
+        }
     }
 
     private static func catalog(_ products: [String: Product], _ path: String) throws(SettingError) -> ProductCatalog {

@@ -9,6 +9,7 @@ struct Database {
     /// Nil with a database URL.
     let embedded: EmbeddedServer?
     let outcome: Schema.Outcome
+    let durability: Durability.Settings
 
     private static let embeddedName = "subledger"
 
@@ -20,40 +21,45 @@ struct Database {
                 throw SettingError(
                     description: "the database URL is not of the form postgres://user:password@host:port/database")
             }
-            return Database(owner: owner, embedded: nil, outcome: try await migrate(owner))
+            return try await prepare(owner, embedded: nil)
         }
         let server = try await EmbeddedServer.start(folder: settings.dataFolder, logger: logger)
         do {
             try await server.createDatabase(embeddedName)
-            let owner = server.configuration(database: embeddedName)
-            let outcome = try await migrate(owner)
-            try await letRolesLogIn(owner)
-            return Database(owner: owner, embedded: server, outcome: outcome)
+            return try await prepare(server.configuration(database: embeddedName), embedded: server)
         } catch {
             await server.stop()
             throw error
         }
     }
 
-    private static func migrate(_ owner: ConnectionConfiguration) async throws -> Schema.Outcome {
+    private static func prepare(
+        _ owner: ConnectionConfiguration, embedded: EmbeddedServer?
+    ) async throws -> Database {
         let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.connectWaitMax)
         do {
+            let durability = try await Durability.check(connection)
             let outcome = try await Schema.migrate(connection)
+            if embedded != nil {
+                // Whoever can reach the private server's socket is the operator: `psql -U subledger_reader` should do.
+                try await connection.script(
+                    "alter role subledger_reader login", deadline: .now + Limits.connectWaitMax)
+            }
             await connection.close()
-            return outcome
+            return Database(owner: owner, embedded: embedded, outcome: outcome, durability: durability)
         } catch {
             await connection.close()
             throw error
         }
     }
 
-    /// On the private server whoever can reach the socket is the operator, so `psql -U subledger_reader` should do.
-    private static func letRolesLogIn(_ owner: ConnectionConfiguration) async throws {
-        let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.connectWaitMax)
-        try await connection.script(
-            "alter role subledger_reader login; alter role subledger_receiver login; alter role subledger_projector login;",
-            deadline: .now + Limits.connectWaitMax)
-        await connection.close()
+    /// Takes on each role once, so that a missing grant is told at start and not by every request.
+    func checkRoles() async throws {
+        for role in Role.allCases {
+            let connection = try await PostgresConnection.connect(
+                configuration(role), deadline: .now + Limits.connectWaitMax)
+            await connection.close()
+        }
     }
 
     /// A pool that may do what the role may do.
@@ -67,10 +73,11 @@ struct Database {
         // Everything is looked up by key. Plans are kept, and one made while a table was small must not read it all
         // when it has grown.
         configuration.sessionSettings["enable_seqscan"] = "off"
+        if durability.synchronousCommitIsOff { configuration.sessionSettings["synchronous_commit"] = "on" }
         return configuration
     }
 
-    enum Role: String {
+    enum Role: String, CaseIterable {
         case receiver, projector, reader
     }
 

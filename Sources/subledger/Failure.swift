@@ -18,6 +18,8 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
         throw fail("database: \(error.debugDescription)", .unavailable)
     } catch let error as MigrationError {
         throw fail("\(error)", .unavailable)
+    } catch let error as DurabilityError {
+        throw fail("\(error)", .configurationError)
     } catch let error as ListenError {
         throw fail("\(error)", .unavailable)
     } catch {

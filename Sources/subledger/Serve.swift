@@ -7,6 +7,8 @@ import Metrics
 import Postgres
 import Projector
 import ServiceLifecycle
+import Synchronization
+import UnixSignals
 
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -65,7 +67,10 @@ struct Serve: AsyncParsableCommand {
         let metrics = MetricsRegistry()
         MetricsSystem.bootstrap(metrics)
 
-        let database = try await Database.open(settings, logger: logger)
+        guard let database = try await openUnlessStopped(settings, logger: logger) else { return }
+        if database.durability.synchronousCommitIsOff {
+            logger.warning("the database's synchronous_commit is off; it is switched on for our own sessions")
+        }
         let receiverPool = database.pool(.receiver, limit: 2, logger: logger)
         let projectorPool = database.pool(.projector, limit: 2, logger: logger)
         let readerPool = database.pool(.reader, limit: 8, logger: logger)
@@ -87,17 +92,46 @@ struct Serve: AsyncParsableCommand {
                 }),
             AppenderService(appender: appender),
             Listener.public(
-                at: publicAddress, apps: Apps(configured.map(\.app)), appender: appender, log: log, now: Clock.now,
-                logger: logger,
+                at: publicAddress, apps: Apps(configured.map(\.app)), appender: appender,
+                log: LogReader(pool: receiverPool), now: Clock.now, logger: logger,
                 onListening: { port in
                     logger.info("public listener is up", metadata: ["http.address": "\(publicAddress.on(port))"])
                 }),
         ]
-        try await ServiceGroup(
-            services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger.atLeast(.warning)
-        ).run()
+        var group = ServiceGroupConfiguration(
+            services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger.atLeast(.warning))
+        // Longer than any answer takes: who is still connected then is not waiting for one.
+        group.maximumGracefulShutdownDuration = .seconds(20)
+        try await ServiceGroup(configuration: group).run()
         logger.info("stopped")
     }
+
+    /// Nil if a signal came meanwhile; what had been started is stopped again.
+    private func openUnlessStopped(_ settings: Settings, logger: Logger) async throws -> Database? {
+        let early = EarlySignal()
+        let watcher = Task { [signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)] in
+            for await _ in signals { early.hasCome.store(true, ordering: .relaxed) }
+        }
+        defer { watcher.cancel() }
+        let database = try await Database.open(settings, logger: logger)
+        do {
+            try await database.checkRoles()
+        } catch {
+            await database.embedded?.stop()
+            throw error
+        }
+        guard !early.hasCome.load(ordering: .relaxed) else {
+            await database.embedded?.stop()
+            logger.info("stopped")
+            return nil
+        }
+        return database
+    }
+}
+
+/// A signal that came before there were services to stop.
+private final class EarlySignal: Sendable {
+    let hasCome = Atomic(false)
 }
 
 extension ListenAddress {

@@ -15,6 +15,7 @@ struct V1SampleTests {
         transaction.purchaseDate = Instant(milliseconds: 1_573_200_706_000)
         transaction.originalPurchaseDate = Instant(milliseconds: 1_573_035_439_000)
         transaction.expiresDate = Instant(milliseconds: 1_573_200_886_000)
+        transaction.statesRevocation = false
         transaction.isTrialPeriod = false
         transaction.isInIntroOfferPeriod = false
         return transaction
@@ -45,6 +46,7 @@ struct V1SampleTests {
         #expect(event.kind == .autoRenewChange)
         #expect(event.occurredAt == Instant(milliseconds: 1_573_200_835_000))
         #expect(event.transactions == [transaction(product: "com.example.magazine.monthly")])
+        #expect(event.transactions.allSatisfy { !$0.statesRevocation }, "old receipts leave revocation open")
         #expect(event.renewals == [renewal(product: "com.example.magazine.monthly")])
         #expect(event.defects == [])
     }

@@ -42,7 +42,7 @@ struct VerificationTests {
             "0123456789abcdef0123456789abcdef0", "00000000000000000000000000000other", "x",
         ])
     func wrong(secret: String) {
-        #expect(refusal(apps, body.with(["password": .text(secret)])) == .secretWrong)
+        #expect(refusal(apps, body.with(["password": .text(secret)])) == .secretWrong(app: testBundle))
     }
 
     @Test("a missing or blank secret is refused (quirk 12)", arguments: [nil, "\"\"", "\" \"", "\"   \"", "null"])
@@ -57,7 +57,7 @@ struct VerificationTests {
         let apps = Apps([App(bundleId: testBundle, sharedSecrets: [])])
 
         #expect(refusal(apps, body.with(["password": ""])) == .secretMissing)
-        #expect(refusal(apps, body) == .secretWrong)
+        #expect(refusal(apps, body) == .secretWrong(app: testBundle))
     }
 
     @Test("an app that is not configured is unknown, also with a secret of another app")
@@ -73,7 +73,7 @@ struct VerificationTests {
         let verified = try apps.verify(body.bytes, receivedAt: receivedAt)
 
         #expect(verified.stream.app == testBundle)
-        #expect(refusal(apps, body.with(["password": "nobody's"])) == .secretWrong)
+        #expect(refusal(apps, body.with(["password": "nobody's"])) == .secretWrong(app: nil))
     }
 
     @Test("an old body names its app in the receipt, and that app's secret counts")
@@ -83,7 +83,9 @@ struct VerificationTests {
         let verified = try apps.verify(body.bytes, receivedAt: receivedAt)
 
         #expect(verified.stream == StreamKey(app: testBundle, environment: .production))
-        #expect(refusal(apps, body.with(["password": "00000000000000000000000000000other"])) == .secretWrong)
+        #expect(
+            refusal(apps, body.with(["password": "00000000000000000000000000000other"]))
+                == .secretWrong(app: testBundle))
     }
 
     @Test("apps that share a secret are told apart by name, and not at all without one")
@@ -182,7 +184,9 @@ struct SecretCutTests {
             cut
                 == right.replacingOccurrences(of: "first-secret-value", with: "")
                 .replacingOccurrences(of: testSecret, with: ""))
-        #expect(throws: Refusal.secretWrong) { try apps.verify(Array(wrong.utf8), receivedAt: receivedAt) }
+        #expect(throws: Refusal.secretWrong(app: testBundle)) {
+            try apps.verify(Array(wrong.utf8), receivedAt: receivedAt)
+        }
     }
 
     @Test(

@@ -40,6 +40,7 @@ struct BadInputTests {
         refused("a text", "\"INITIAL_BUY\"", 400, "the body is JSON, but not an object"),
         refused("an empty object", "{}", 400, "it has no notification_type"),
         BadBody(what: "UTF-16", body: [0xFF, 0xFE, 0x7B, 0, 0x7D, 0], status: 400, says: "the body is not JSON"),
+        refused("500,001 values", "[" + String(repeating: "0,", count: 499_999) + "0]", 400, "more than 500000 values"),
         BadBody(what: "100,000 levels", body: nested(100_000), status: 400, says: "nested deeper than 512 levels"),
         refused("a signed notification", "{\"signedPayload\":\"e30.e30.e30\"}", 501, "signed (version 2)"),
         refused(
@@ -85,6 +86,14 @@ struct BadInputTests {
             "a date in the year 275760",
             row("\"transaction_id\":\"1\",\"original_transaction_id\":\"1\",\"purchase_date_ms\":\"8640000000000001\""),
             ["latest_receipt_info.purchase_date_ms"]),
+        tolerated(
+            "an id that no index would hold",
+            row("\"transaction_id\":\"1\",\"original_transaction_id\":\"\(String(repeating: "z", count: 6000))\""),
+            ["latest_receipt_info.original_transaction_id"]),
+        tolerated(
+            "a quantity that fits no column",
+            row("\"transaction_id\":\"1\",\"original_transaction_id\":\"1\",\"quantity\":\"9223372036854775807\""),
+            ["latest_receipt_info.quantity"]),
         tolerated(
             "a number with a fraction as id", row("\"transaction_id\":1.5,\"original_transaction_id\":\"1\""),
             ["latest_receipt_info.transaction_id"]),
@@ -172,6 +181,7 @@ struct BadInputTests {
         ("/events?app=a&limit=1001", "limit must be"),
         ("/subscriptions/1?at=yesterday", "at must be"),
         ("/subscriptions/1?environment=Sandbox", "environment must be"),
+        ("/events?app=%00", "app must not"),
     ]
 
     @Test("a malformed query is answered 400 with the name of the field", arguments: malformedQueries)

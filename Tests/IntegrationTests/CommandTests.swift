@@ -93,6 +93,49 @@ struct CommandTests {
         #expect(result.output.isEmpty)
     }
 
+    @Test("a host that does not exist ends the server with one line")
+    func unknownHost() throws {
+        let folder = "/tmp/subledger-host-\(getpid())"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+
+        let result = try ServerProcess.run([
+            "serve", "--public-host", "nosuch.invalid", "--private-port", "0", "--data-folder", folder,
+        ])
+
+        #expect(result.status == 69)
+        #expect(
+            result.error.contains("\nsubledger: cannot listen on nosuch.invalid:8080: the host name is unknown\n"),
+            "\(result.error)")
+    }
+
+    static let appsFiles = [
+        Misuse(
+            arguments: ["[{\"bundleId\":\"x\",\"sharedSecret\":\"hush\"}]"], status: 78,
+            says: "there is no setting \"sharedSecret\"\n"),
+        Misuse(
+            arguments: ["[{\"bundleId\":\"x\"}]"], status: 78,
+            says: "app x: no shared secret, so nothing could be taken\n"),
+        Misuse(arguments: ["{}"], status: 78, says: "is not a JSON array of"),
+        Misuse(
+            arguments: [
+                "[{\"bundleId\":\"x\",\"sharedSecrets\":[\"hush\"],\"products\":{\"p\":{\"kind\":\"non-renewing\"}}}]"
+            ],
+            status: 78, says: "product p: kind must be"),
+    ]
+
+    @Test("a mistake in the apps file is told before anything starts", arguments: appsFiles)
+    func appsFile(_ misuse: Misuse) throws {
+        let file = "/tmp/subledger-apps-\(UUID().uuidString).json"
+        try Data(misuse.arguments[0].utf8).write(to: URL(fileURLWithPath: file))
+        defer { try? FileManager.default.removeItem(atPath: file) }
+
+        let result = try ServerProcess.run(["serve", "--apps-file", file])
+
+        #expect(result.status == misuse.status)
+        #expect(result.error.contains(misuse.says), "\(result.error)")
+        #expect(!result.error.contains("hush"))
+    }
+
     @Test("migrate applies the schema once and then says that it is in place")
     func migrate() throws {
         let folder = "/tmp/subledger-migrate-\(getpid())"

@@ -125,6 +125,18 @@ struct DifferentialTests {
             let http = try await server.subscription("/subscriptions/77").json
             #expect(http["accessUntil"] as? String == "2020-01-01T00:00:00.000Z")
         }
+        // A server that does not have the app in its configuration keeps to the products that it finds.
+        try await TestBundle.withServer(database: database, products: [:]) { server in
+            let renewed = V1Body(
+                type: "INITIAL_BUY",
+                rows: [V1Body.Row("78", line: "78", product: "com.example.season", purchase: purchase, expires: nil)],
+                line: "78", autoRenew: true)
+            _ = try await server.apple.post(try renewed.bytes)
+            try await server.isFolded()
+            let unending = try await server.sql(
+                "select original_transaction_id from subledger.access_period where ends_at = 'infinity'")
+            #expect(unending.isEmpty)
+        }
     }
 
     @Test("issues of a magazine over HTTP, several at once, and a malformed one by name")

@@ -124,6 +124,19 @@ struct OneTimePurchaseTests {
         #expect(line.status(at: day("2018-04-01")) == .owned)
     }
 
+    @Test("quantities beyond all measure do not overflow")
+    func hugeQuantities() {
+        let all = ["1", "2"].map { Self.purchase($0, "2018-01-01", product: "coins", quantity: .max) }
+
+        #expect(Self.subscription([Told("2018-01-01", all)]).consumables(at: day("2018-02-01")) == .max)
+    }
+
+    @Test("a catalog reads back from its text")
+    func catalogText() {
+        #expect(ProductCatalog(canonicalText: Self.products.canonicalText) == Self.products)
+        #expect(ProductCatalog(canonicalText: "") == .empty)
+    }
+
     @Test("a subscription row whose expiry could not be read is not taken for something owned")
     func unreadableExpiry() {
         var lost = Self.purchase("1", "2018-02-20", product: monthly)

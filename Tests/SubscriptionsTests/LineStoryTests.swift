@@ -166,6 +166,58 @@ struct LineStoryTests {
         #expect(subscription.isActive(at: day("2018-03-31")))
     }
 
+    @Test(
+        "grace follows the period that failed, not a longer one that an upgrade had replaced",
+        arguments: Arrival.allCases)
+    func graceAfterUpgrade(_ arrival: Arrival) {
+        let yearly = row("1000000000000001", "2018-01-01", "2019-01-01") {
+            $0.isUpgraded = true
+            $0.revocationDate = day("2018-11-26")
+        }
+        let upgraded = row("1000000000000002", "2018-11-26", "2018-12-26", product: premium)
+        let failed = intention(autoRenew: true) {
+            $0.isInBillingRetryPeriod = true
+            $0.gracePeriodExpiresDate = day("2019-01-11")
+        }
+        let told = [Told("2018-11-26", [yearly, upgraded]), Told("2018-12-26", [yearly, upgraded], [failed])]
+
+        let line = Subscription(SubscriptionFacts(arriving: arrival.arrange(told)))
+
+        #expect(line.status(at: day("2018-12-27")) == .grace)
+        #expect(line.status(at: day("2019-01-10")) == .grace)
+        #expect(line.status(at: day("2019-01-11")) == .retry)
+    }
+
+    @Test("a refund reaches the restored copy of its row", arguments: Arrival.allCases)
+    func refundOfRestored(_ arrival: Arrival) {
+        let bought = row("1000000000000001", "2018-01-01", "2018-02-01")
+        let restored = row("1000000000000009", "2018-01-01", "2018-02-01") {
+            $0.webOrderLineItemId = bought.webOrderLineItemId
+        }
+        let told = [
+            Told("2018-01-01", [bought]), Told("2018-01-05", [bought, restored]),
+            Told("2018-01-10", [bought.refunded("2018-01-10"), restored]),
+        ]
+
+        let line = Subscription(SubscriptionFacts(arriving: arrival.arrange(told)))
+
+        #expect(line.access.isEmpty)
+    }
+
+    @Test("a row that does not state its revocation does not take one back", arguments: Arrival.allCases)
+    func unstatedRevocation(_ arrival: Arrival) {
+        let bought = row("1000000000000001", "2018-01-01", "2018-02-01") { $0.statesRevocation = false }
+        let told = [
+            Told("2018-01-01", [bought]), Told("2018-01-10", [bought.refunded("2018-01-10")]),
+            Told("2018-01-11", [bought]),
+        ]
+
+        let line = Subscription(SubscriptionFacts(arriving: arrival.arrange(told)))
+
+        #expect(line.access.isEmpty)
+        #expect(line.status(at: day("2018-01-12")) == .refunded)
+    }
+
     @Test("a later grace end for the same failed period replaces the earlier one", arguments: Arrival.allCases)
     func laterGraceEnd(arrival: Arrival) {
         func failed(_ end: String) -> RenewalInfo {

@@ -19,6 +19,11 @@ package final class ServerProcess: Sendable {
         return folder.appendingPathComponent("subledger")
     }
 
+    /// Ours, less the settings of a real installation.
+    private static var cleanEnvironment: [String: String] {
+        ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("SUBLEDGER_") }
+    }
+
     /// Runs a command to its end.
     package static func run(
         _ arguments: [String], environment: [String: String] = [:], input: Data? = nil
@@ -26,7 +31,7 @@ package final class ServerProcess: Sendable {
         let process = Process()
         process.executableURL = executable
         process.arguments = arguments
-        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        process.environment = cleanEnvironment.merging(environment) { $1 }
         let output = Pipe()
         let error = Pipe()
         process.standardOutput = output
@@ -50,7 +55,7 @@ package final class ServerProcess: Sendable {
             "serve", "--data-folder", dataFolder, "--public-host", "127.0.0.1", "--public-port", "0",
             "--private-port", "0",
         ]
-        process.environment = ProcessInfo.processInfo.environment.merging([
+        process.environment = Self.cleanEnvironment.merging([
             "SUBLEDGER_APP_BUNDLE_ID": V1Body.app, "SUBLEDGER_APP_SHARED_SECRET": V1Body.secret,
         ]) { $1 }.merging(environment) { $1 }
         let pipe = Pipe()

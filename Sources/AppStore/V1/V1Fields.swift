@@ -17,6 +17,11 @@ struct V1Fields {
         self.index = index
     }
 
+    /// Whether one of the keys has been found unreadable.
+    func hasDefect(at keys: StaticString...) -> Bool {
+        !defects.isEmpty && defects.contains { defect in keys.contains { defect.path.hasSuffix($0.description) } }
+    }
+
     mutating func note(_ key: StaticString, _ problem: String) {
         let place = base.description + (index.map { "[\($0)]" } ?? "")
         defects.append(Defect(path: place.isEmpty ? key.description : "\(place).\(key)", problem: problem))
@@ -58,9 +63,16 @@ struct V1Fields {
         scalar(key, expecting: "a text")
     }
 
+    /// Apple's ids are 16 digits or so. The bound keeps them fit for an index of the database.
+    private static let identifierBytesMax = 255
+
     /// An id: digits in a string or a number, kept as they came and never read as floating point.
     mutating func identifier(_ key: StaticString) -> String? {
         guard let text = scalar(key, expecting: "an id") else { return nil }
+        guard text.utf8.count <= Self.identifierBytesMax else {
+            note(key, "is longer than \(Self.identifierBytesMax) bytes")
+            return nil
+        }
         if value(key)?.isString == false, !text.utf8.allSatisfy(isDigit) {
             note(key, "is a number that is no whole number")
             return nil
@@ -68,9 +80,10 @@ struct V1Fields {
         return text
     }
 
+    /// A number that fits an `integer` column.
     mutating func integer(_ key: StaticString) -> Int? {
         guard let text = scalar(key, expecting: "a whole number") else { return nil }
-        guard let number = Int(text) else {
+        guard let number = Int32(text).map({ Int($0) }) else {
             note(key, "is not a whole number")
             return nil
         }

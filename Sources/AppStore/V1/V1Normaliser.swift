@@ -21,36 +21,57 @@ extension V1Notification {
 private struct V1Normaliser {
     private var body: V1Fields
     private let unified: JSONValue?
-    /// Objects under the two names of the old receipt info; expired lines use the second.
-    private let oldRows: [(object: JSONValue, base: StaticString, index: Int?)]
     private var defects: [Defect] = []
+
+    /// More defects of one body say nothing new.
+    private static let defectsMax = 100
+    /// Apple sends 100 rows at most.
+    private static let rowsMax = 10_000
 
     init(_ document: JSONDocument) {
         let root = document.root
         body = V1Fields(root)
         unified = root["unified_receipt"].flatMap { $0.isObject ? $0 : nil }
-        oldRows =
-            Self.objects(root["latest_receipt_info"], base: "latest_receipt_info")
-            + Self.objects(root["latest_expired_receipt_info"], base: "latest_expired_receipt_info")
         if document.holdsNonASCII, String(validating: document.bytes, as: UTF8.self) == nil {
             defects.append(Defect(path: "", problem: "the body is not UTF-8 throughout"))
         }
     }
 
+    private struct RowObject {
+        let value: JSONValue
+        let base: StaticString
+        let index: Int?
+    }
+
     /// Receipt info comes as an object or as an array of objects, in either place.
-    private static func objects(
-        _ value: JSONValue?, base: StaticString
-    ) -> [(object: JSONValue, base: StaticString, index: Int?)] {
+    private mutating func objects(_ value: JSONValue?, base: StaticString) -> [RowObject] {
         guard let value else { return [] }
-        if value.isObject { return [(value, base, nil)] }
-        return value.elements.enumerated().map { ($0.element, base, $0.offset) }
+        if value.isObject { return [RowObject(value: value, base: base, index: nil)] }
+        let elements = value.elements(atMost: Self.rowsMax + 1)
+        if elements.count > Self.rowsMax {
+            defects.append(
+                Defect(path: base.description, problem: "rows behind the first \(Self.rowsMax) are passed over"))
+        }
+        return elements.prefix(Self.rowsMax).enumerated().map { index, element in
+            RowObject(value: element, base: base, index: index)
+        }
+    }
+
+    /// Objects under the two names of the old receipt info; expired lines use the second.
+    private mutating func oldRows() -> [RowObject] {
+        objects(body.object["latest_receipt_info"], base: "latest_receipt_info")
+            + objects(body.object["latest_expired_receipt_info"], base: "latest_expired_receipt_info")
     }
 
     mutating func bundleId() -> String? {
         if let named = body.text("bid") { return named }
-        for row in oldRows {
-            var fields = V1Fields(row.object)
-            if let named = fields.text("bid") { return named }
+        for key: StaticString in ["latest_receipt_info", "latest_expired_receipt_info"] {
+            guard let value = body.object[key] else { continue }
+            let row = value.isObject ? value : value.elements(atMost: 1).first
+            if let row {
+                var fields = V1Fields(row)
+                if let named = fields.text("bid") { return named }
+            }
         }
         return nil
     }
@@ -61,9 +82,10 @@ private struct V1Normaliser {
         let type = body.text("notification_type")
         if type == nil { body.note("notification_type", "is missing or blank") }
         let namedLine = body.identifier("original_transaction_id")
-        let old = rows(oldRows, line: namedLine)
+        let old = rows(oldRows(), line: namedLine, isUnified: false)
         let new = rows(
-            Self.objects(unified?["latest_receipt_info"], base: "unified_receipt.latest_receipt_info"), line: namedLine)
+            objects(unified?["latest_receipt_info"], base: "unified_receipt.latest_receipt_info"), line: namedLine,
+            isUnified: true)
         let topCancellation = body.instant("cancellation_date_ms", "cancellation_date")
         var transactions = Self.union(new, old)
         applyTopCancellation(topCancellation, to: &transactions)
@@ -72,8 +94,8 @@ private struct V1Normaliser {
             line: old.first?.originalTransactionId ?? namedLine, transactions: transactions, changeDate: changeDate)
 
         let occurredAt = Self.occurredAt(
-            type: type, transactions: transactions, changeDate: changeDate, cancellation: topCancellation,
-            receivedAt: receivedAt)
+            type: type, transactions: transactions, renewals: renewals, changeDate: changeDate,
+            cancellation: topCancellation, receivedAt: receivedAt)
         let fingerprint = V1Fingerprint(
             environment: environment, app: app, type: type, autoRenewStatus: body.flag("auto_renew_status"),
             autoRenewProductId: body.text("auto_renew_product_id"), autoRenewStatusChangeDate: changeDate,
@@ -88,7 +110,7 @@ private struct V1Normaliser {
     /// Reading a field in two places must not report it twice.
     private static func distinct(_ defects: [Defect]) -> [Defect] {
         var seen: Set<Defect> = []
-        return defects.filter { seen.insert($0).inserted }
+        return Array(defects.filter { seen.insert($0).inserted }.prefix(defectsMax))
     }
 
     // MARK: Environment
@@ -119,17 +141,15 @@ private struct V1Normaliser {
 
     // MARK: Transactions
 
-    private mutating func rows(
-        _ objects: [(object: JSONValue, base: StaticString, index: Int?)], line: String?
-    ) -> [Transaction] {
+    private mutating func rows(_ objects: [RowObject], line: String?, isUnified: Bool) -> [Transaction] {
         var result: [Transaction] = []
         result.reserveCapacity(objects.count)
         for row in objects {
-            var fields = V1Fields(row.object, base: row.base, index: row.index)
-            if row.object.isObject {
-                if let transaction = fields.transaction(of: line) { result.append(transaction) }
+            var fields = V1Fields(row.value, base: row.base, index: row.index)
+            if row.value.isObject {
+                if let transaction = fields.transaction(of: line, isUnified: isUnified) { result.append(transaction) }
                 defects += fields.defects
-            } else {
+            } else if defects.count < Self.defectsMax {
                 let place = row.base.description + (row.index.map { "[\($0)]" } ?? "")
                 defects.append(Defect(path: place, problem: "is not an object"))
             }
@@ -180,7 +200,8 @@ private struct V1Normaliser {
 
     private mutating func renewals(line: String?, transactions: [Transaction], changeDate: Instant?) -> [RenewalInfo] {
         var result: [RenewalInfo] = []
-        for (index, element) in (unified?["pending_renewal_info"]?.elements ?? []).enumerated() {
+        let elements = unified?["pending_renewal_info"]?.elements(atMost: Self.rowsMax) ?? []
+        for (index, element) in elements.enumerated() {
             var fields = V1Fields(element, base: "unified_receipt.pending_renewal_info", index: index)
             if let renewal = fields.renewal() { result.append(renewal) }
             defects += fields.defects
@@ -227,13 +248,16 @@ private struct V1Normaliser {
     /// V1 has no date of its own. Every body is a snapshot, so the latest thing that it knows of is the closest
     /// bound to when it was made.
     private static func occurredAt(
-        type: String?, transactions: [Transaction], changeDate: Instant?, cancellation: Instant?, receivedAt: Instant
+        type: String?, transactions: [Transaction], renewals: [RenewalInfo], changeDate: Instant?,
+        cancellation: Instant?, receivedAt: Instant
     ) -> Instant? {
         var candidates = transactions.compactMap(\.revocationDate)
         candidates += [changeDate, cancellation].compactMap { $0 }
         if type == "DID_FAIL_TO_RENEW" {
-            let newest = transactions.filter { $0.expiresDate != nil }
-                .max { ($0.purchaseDate ?? .earliest) < ($1.purchaseDate ?? .earliest) }
+            let failing = Set(renewals.filter { $0.isInBillingRetryPeriod == true }.map(\.originalTransactionId))
+            let newest = transactions.filter { row in
+                row.expiresDate != nil && (failing.isEmpty || failing.contains(row.originalTransactionId))
+            }.max { ($0.purchaseDate ?? .earliest) < ($1.purchaseDate ?? .earliest) }
             candidates += [newest?.expiresDate].compactMap { $0 }
         }
         // What lies in the future was not the time of sending; a wrong date must not put the body ahead of all others.

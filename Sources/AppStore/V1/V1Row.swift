@@ -3,9 +3,11 @@ import Subscriptions
 extension V1Fields {
     /// One transaction of receipt info, iOS 6 or iOS 7 style: their keys do not contradict each other.
     ///
-    /// - Parameter line: The line that the notification names, for rows that leave theirs out.
+    /// - Parameters:
+    ///   - line: The line that the notification names, for rows that leave theirs out.
+    ///   - isUnified: Of the unified receipt, whose rows carry their cancellation for ever.
     /// - Returns: Nil, with a defect, when the row cannot be identified.
-    mutating func transaction(of line: String?) -> Transaction? {
+    mutating func transaction(of line: String?, isUnified: Bool) -> Transaction? {
         guard let transactionId = identifier("transaction_id") else {
             note("transaction_id", "is missing, the row is passed over")
             return nil
@@ -25,6 +27,8 @@ extension V1Fields {
         row.revocationDate = instant("cancellation_date_ms", "cancellation_date")
         row.revocationReason = integer("cancellation_reason")
         row.isUpgraded = flag("is_upgraded") ?? false
+        row.statesRevocation =
+            isUnified && !hasDefect(at: "cancellation_date_ms", "cancellation_date", "is_upgraded")
         row.isTrialPeriod = flag("is_trial_period")
         row.isInIntroOfferPeriod = flag("is_in_intro_offer_period")
         row.inAppOwnershipType = text("in_app_ownership_type")

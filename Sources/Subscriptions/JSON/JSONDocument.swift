@@ -55,6 +55,7 @@ package struct JSONError: Error, Hashable, CustomStringConvertible {
         case badEscape = "unknown escape inside a string"
         case badNumber = "malformed number"
         case tooDeep = "nested deeper than 512 levels"
+        case tooManyValues = "more than 500000 values"
         case tooLong = "longer than 2 GiB"
     }
 
@@ -137,12 +138,15 @@ package struct JSONValue: Sendable {
     }
 
     /// The elements of an array; none of anything else.
-    package var elements: [JSONValue] {
+    package var elements: [JSONValue] { elements(atMost: .max) }
+
+    /// The first elements of an array.
+    package func elements(atMost limit: Int) -> [JSONValue] {
         guard isArray else { return [] }
         var result: [JSONValue] = []
         let end = Int(node.next)
         var index = index + 1
-        while index < end {
+        while index < end, result.count < limit {
             result.append(JSONValue(document: document, index: index))
             index = Int(document.nodes[index].next)
         }

@@ -6,6 +6,9 @@ struct JSONParser {
     private(set) var sawNonASCII = false
 
     private static let depthMax = 512
+    /// Apple's largest bodies hold some ten thousand values. The list of them takes 16 bytes each, before anybody has
+    /// proved who he is.
+    private static let valuesMax = 500_000
 
     private enum Expectation {
         case value, valueOrEnd, key, keyOrEnd, separatorOrEnd
@@ -79,7 +82,7 @@ struct JSONParser {
     private mutating func push(_ kind: JSONDocument.Kind, at offset: inout Int, _ open: inout [Int]) throws(JSONError) {
         guard open.count < Self.depthMax else { throw JSONError(offset: offset, problem: .tooDeep) }
         open.append(nodes.count)
-        nodes.append(.init(kind: kind, start: Int32(offset), end: 0, next: 0))
+        try append(.init(kind: kind, start: Int32(offset), end: 0, next: 0))
         offset += 1
     }
 
@@ -90,8 +93,15 @@ struct JSONParser {
         nodes[container].next = Int32(nodes.count)
     }
 
-    private mutating func append(_ kind: JSONDocument.Kind, _ range: Range<Int>, isEscaped: Bool = false) {
-        nodes.append(
+    private mutating func append(_ node: JSONDocument.Node) throws(JSONError) {
+        guard nodes.count < Self.valuesMax else { throw JSONError(offset: Int(node.start), problem: .tooManyValues) }
+        nodes.append(node)
+    }
+
+    private mutating func append(
+        _ kind: JSONDocument.Kind, _ range: Range<Int>, isEscaped: Bool = false
+    ) throws(JSONError) {
+        try append(
             .init(
                 kind: kind, isEscaped: isEscaped, start: Int32(range.lowerBound), end: Int32(range.upperBound),
                 next: Int32(nodes.count + 1)))
@@ -125,7 +135,7 @@ struct JSONParser {
         for index in 0..<literal.utf8CodeUnitCount where bytes[offset + index] != literal.utf8Start[index] {
             throw JSONError(offset: offset + index, problem: .unexpectedByte)
         }
-        append(kind, offset..<end)
+        try append(kind, offset..<end)
         offset = end
     }
 
@@ -155,7 +165,7 @@ struct JSONParser {
             _ = take("+", "-")
             guard skipDigits() else { throw JSONError(offset: index, problem: .badNumber) }
         }
-        append(.number, start..<index)
+        try append(.number, start..<index)
         offset = index
     }
 
@@ -183,7 +193,7 @@ struct JSONParser {
             if byte >= 0x80 { sawNonASCII = true }
             index += 1
         }
-        append(.string, start..<index, isEscaped: isEscaped)
+        try append(.string, start..<index, isEscaped: isEscaped)
         offset = index + 1
     }
 
