@@ -67,6 +67,8 @@ let package = Package(
             name: "TestSupport",
             dependencies: ["EventLog", "Postgres", .product(name: "Logging", package: "swift-log")],
             path: "Tests/TestSupport"),
+        .executableTarget(
+            name: "DecodeBenchmark", dependencies: ["AppStore", "Subscriptions"], path: "Tests/DecodeBenchmark"),
         .testTarget(name: "SubscriptionsTests", dependencies: ["Subscriptions", "TestSupport"]),
         .testTarget(
             name: "AppStoreTests", dependencies: ["AppStore", "Subscriptions", "TestSupport"],
@@ -85,3 +87,20 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// The fuzz target brings a main of its own kind and needs our modules instrumented, so it joins on request only: see
+// deploy/fuzz.
+if Context.environment["SUBLEDGER_FUZZ"] != nil {
+    // Coverage for libFuzzer, memory checks, and the bounds checks of unsafe buffers that release builds leave out.
+    let instrumented: [SwiftSetting] = [
+        .unsafeFlags(["-sanitize=fuzzer,address", "-assert-config", "Debug"])
+    ]
+    for target in package.targets where ["AppStore", "Subscriptions"].contains(target.name) {
+        target.swiftSettings = instrumented
+    }
+    package.targets.append(
+        .executableTarget(
+            name: "FuzzV1", dependencies: ["AppStore", "Subscriptions"], path: "Tests/FuzzV1",
+            exclude: ["Corpus", "apple-v1.dict"], swiftSettings: instrumented,
+            linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address"])]))
+}

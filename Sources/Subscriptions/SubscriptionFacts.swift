@@ -4,7 +4,7 @@
 /// amount to is worked out from the whole set by ``Subscription``.
 package struct SubscriptionFacts: Sendable, Hashable {
     package let originalTransactionId: String
-    package private(set) var transactions: [Transaction: Statement] = [:]
+    package private(set) var transactions: [Canonical<Transaction>: Statement] = [:]
     package private(set) var renewals: [StatedRenewal: Evidence] = [:]
 
     /// When something was stated, and by which event.
@@ -18,8 +18,30 @@ package struct SubscriptionFacts: Sendable, Hashable {
     }
 
     package struct StatedRenewal: Sendable, Hashable {
-        package let renewal: RenewalInfo
+        package let renewal: Canonical<RenewalInfo>
         package let statedAt: Instant
+    }
+
+    /// A fact that equals another one if their texts are the same bytes. Swift's strings are equal in several
+    /// spellings, and which of them was kept would then depend on the order of their arrival.
+    package struct Canonical<Fact: Sendable>: Sendable, Hashable {
+        package let fact: Fact
+        package let text: [UInt8]
+
+        init(_ fact: Fact, _ write: (inout JSONWriter) -> Void) {
+            self.fact = fact
+            var writer = JSONWriter()
+            write(&writer)
+            text = writer.bytes
+        }
+
+        package static func == (left: Canonical, right: Canonical) -> Bool {
+            left.text == right.text
+        }
+
+        package func hash(into hasher: inout Hasher) {
+            hasher.combine(text)
+        }
     }
 
     package struct Evidence: Sendable, Hashable {
@@ -46,10 +68,12 @@ package struct SubscriptionFacts: Sendable, Hashable {
     package mutating func fold(_ facts: Facts, occurredAt: Instant?, receivedAt: Instant, position: Int64) {
         let statedAt = occurredAt ?? receivedAt
         for transaction in facts.transactions where transaction.originalTransactionId == originalTransactionId {
-            merge(transaction, Statement(statedAt: statedAt, receivedAt: receivedAt, position: position))
+            merge(
+                Canonical(transaction, transaction.write),
+                Statement(statedAt: statedAt, receivedAt: receivedAt, position: position))
         }
         for renewal in facts.renewals where renewal.originalTransactionId == originalTransactionId {
-            let stated = StatedRenewal(renewal: renewal, statedAt: statedAt)
+            let stated = StatedRenewal(renewal: Canonical(renewal, renewal.write), statedAt: statedAt)
             let known = renewals[stated]
             renewals[stated] = Evidence(
                 receivedAt: max(known?.receivedAt ?? receivedAt, receivedAt),
@@ -58,7 +82,7 @@ package struct SubscriptionFacts: Sendable, Hashable {
     }
 
     /// One content keeps its latest time (so that it wins over older contents) and its first evidence.
-    private mutating func merge(_ transaction: Transaction, _ statement: Statement) {
+    private mutating func merge(_ transaction: Canonical<Transaction>, _ statement: Statement) {
         guard let known = transactions[transaction] else {
             transactions[transaction] = statement
             return
@@ -77,20 +101,20 @@ extension SubscriptionFacts {
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.key("transactions")
-            writer.array(orderedTransactions) { writer, entry in
+            writer.array(transactionsInOrder) { writer, entry in
                 writer.object { writer in
                     writer.key("fact")
-                    entry.transaction.write(to: &writer)
-                    writer.member("statedAt", entry.statement.statedAt)
-                    writer.member("receivedAt", entry.statement.receivedAt)
-                    writer.member("position", entry.statement.position)
+                    writer.value(rawJSON: entry.key.text)
+                    writer.member("statedAt", entry.value.statedAt)
+                    writer.member("receivedAt", entry.value.receivedAt)
+                    writer.member("position", entry.value.position)
                 }
             }
             writer.key("renewals")
             writer.array(renewalsInOrder) { writer, entry in
                 writer.object { writer in
                     writer.key("fact")
-                    entry.key.renewal.write(to: &writer)
+                    writer.value(rawJSON: entry.key.renewal.text)
                     writer.member("statedAt", entry.key.statedAt)
                     writer.member("receivedAt", entry.value.receivedAt)
                     writer.member("position", entry.value.position)
@@ -103,12 +127,13 @@ extension SubscriptionFacts {
         self.init(originalTransactionId: originalTransactionId)
         for element in try json.requiredElements("transactions") {
             let transaction = try Transaction(json: try element.requiredFact())
-            transactions[transaction] = try Statement(json: element)
+            transactions[Canonical(transaction, transaction.write)] = try Statement(json: element)
         }
         for element in try json.requiredElements("renewals") {
             let statement = try Statement(json: element)
+            let renewal = try RenewalInfo(json: try element.requiredFact())
             let stated = StatedRenewal(
-                renewal: try RenewalInfo(json: try element.requiredFact()), statedAt: statement.statedAt)
+                renewal: Canonical(renewal, renewal.write), statedAt: statement.statedAt)
             renewals[stated] = Evidence(receivedAt: statement.receivedAt, position: statement.position)
         }
     }
@@ -138,22 +163,22 @@ extension SubscriptionFacts {
     /// Oldest statement first. Statements of one time are put in the order of their receipt, and then of their
     /// text, so that there is one order whatever came first.
     package var orderedTransactions: [OrderedTransaction] {
-        inOrder(transactions) { transaction, statement in
-            (statement.statedAt, statement.receivedAt, statement.position, canonicalText(transaction.write))
-        }.map { (transaction: $0.key, statement: $0.value) }
+        transactionsInOrder.map { (transaction: $0.key.fact, statement: $0.value) }
+    }
+
+    private var transactionsInOrder: [(key: Canonical<Transaction>, value: Statement)] {
+        inOrder(transactions) { ($1.statedAt, $1.receivedAt, $1.position, $0.text) }
     }
 
     /// As `orderedTransactions`, for renewal statements.
     package var orderedRenewals: [RenewalStatement] {
         renewalsInOrder.map {
-            RenewalStatement(renewal: $0.key.renewal, statedAt: $0.key.statedAt, position: $0.value.position)
+            RenewalStatement(renewal: $0.key.renewal.fact, statedAt: $0.key.statedAt, position: $0.value.position)
         }
     }
 
     private var renewalsInOrder: [(key: StatedRenewal, value: Evidence)] {
-        inOrder(renewals) { stated, evidence in
-            (stated.statedAt, evidence.receivedAt, evidence.position, canonicalText(stated.renewal.write))
-        }
+        inOrder(renewals) { ($0.statedAt, $1.receivedAt, $1.position, $0.renewal.text) }
     }
 
     private typealias OrderKey = (statedAt: Instant, receivedAt: Instant, position: Int64, text: [UInt8])
@@ -169,10 +194,4 @@ extension SubscriptionFacts {
                 ? leftTime < rightTime : left.order.text.lexicographicallyPrecedes(right.order.text)
         }.map(\.entry)
     }
-}
-
-private func canonicalText(_ write: (inout JSONWriter) -> Void) -> [UInt8] {
-    var writer = JSONWriter()
-    write(&writer)
-    return writer.bytes
 }

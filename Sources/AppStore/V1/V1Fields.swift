@@ -52,7 +52,8 @@ struct V1Fields {
             note(key, "is not Unicode text")
             return nil
         }
-        guard !text.utf8.contains(0) else {
+        // Unescaped, the parser would have refused it.
+        guard !value.isEscaped || !text.utf8.contains(0) else {
             note(key, "holds a NUL character")
             return nil
         }
@@ -71,6 +72,10 @@ struct V1Fields {
         guard let text = scalar(key, expecting: "an id") else { return nil }
         guard text.utf8.count <= Self.identifierBytesMax else {
             note(key, "is longer than \(Self.identifierBytesMax) bytes")
+            return nil
+        }
+        guard text.utf8.allSatisfy({ $0 < 0x80 }) else {
+            note(key, "is an id with characters beyond ASCII")
             return nil
         }
         if value(key)?.isString == false, !text.utf8.allSatisfy(isDigit) {

@@ -60,13 +60,18 @@ struct V1Fingerprint {
 private struct CanonicalText {
     private(set) var bytes: [UInt8] = []
 
+    init() {
+        bytes.reserveCapacity(1024)
+    }
+
     mutating func add(_ field: String?) {
         guard let field else {
             bytes.append(UInt8(ascii: "-"))
             return
         }
-        bytes += Array("\(field.utf8.count):".utf8)
-        bytes += Array(field.utf8)
+        bytes.append(contentsOf: String(field.utf8.count).utf8)
+        bytes.append(UInt8(ascii: ":"))
+        bytes.append(contentsOf: field.utf8)
     }
 
     mutating func add(_ field: Instant?) {

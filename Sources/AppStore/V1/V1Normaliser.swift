@@ -143,7 +143,7 @@ private struct V1Normaliser {
 
     private mutating func rows(_ objects: [RowObject], line: String?, isUnified: Bool) -> [Transaction] {
         var result: [Transaction] = []
-        result.reserveCapacity(objects.count)
+        result.reserveCapacity(min(objects.count, 100))
         for row in objects {
             var fields = V1Fields(row.value, base: row.base, index: row.index)
             if row.value.isObject {

@@ -25,30 +25,41 @@ package struct V1Notification: Sendable {
         document.root["password"]?.string.flatMap { isBlank($0) ? nil : $0 }
     }
 
-    /// The body with every value under `password`, and any other text that holds the secret, emptied.
-    func bodyWithoutSecret() -> [UInt8] {
-        var cuts: [Range<Int>] = []
-        document.root.forEachEntry(named: "password") { if $0.isString { cuts.append($0.contentRange) } }
-        if let secret = password {
-            let needle = Array(secret.utf8)
+    /// The body with every value under `password`, and every other text that holds the secret, emptied; and whether
+    /// the body may now be another event.
+    func withoutSecret() -> (body: [UInt8], mayDiffer: Bool) {
+        var emptied: [JSONValue] = []
+        document.root.forEachEntry(named: "password") { emptied.append($0) }
+        let passwords = emptied.map(\.contentRange)
+        // A password can hold the one byte that is not UTF-8.
+        var mayDiffer = document.holdsNonASCII
+        if let secret = password.map({ Array($0.utf8) }) {
+            // Cutting a part of a text could join its ends to the secret again, so the whole text goes.
             document.forEachString { text in
-                let found = occurrences(of: needle, in: document.bytes, within: text.contentRange)
-                // Cutting a part of a text with escapes could cut an escape in two.
-                if text.isEscaped {
-                    if !found.isEmpty || text.string?.contains(secret) == true { cuts.append(text.contentRange) }
-                } else {
-                    cuts += found
-                }
+                guard holds(secret, in: text), !passwords.contains(text.contentRange) else { return }
+                emptied.append(text)
+                mayDiffer = true
             }
         }
         var result: [UInt8] = []
         result.reserveCapacity(document.bytes.count)
         var copied = 0
-        for cut in cuts.sorted(by: { $0.lowerBound < $1.lowerBound }) where cut.upperBound > copied {
-            if cut.lowerBound > copied { result += document.bytes[copied..<cut.lowerBound] }
-            copied = cut.upperBound
+        for value in emptied.sorted(by: { $0.contentRange.lowerBound < $1.contentRange.lowerBound }) {
+            let range = value.contentRange
+            // The same value again, or one inside a value that went as a whole.
+            guard range.lowerBound >= copied, range.upperBound > copied else { continue }
+            result += document.bytes[copied..<range.lowerBound]
+            if !value.isString { result += [UInt8(ascii: "\""), UInt8(ascii: "\"")] }
+            copied = range.upperBound
         }
-        return result + document.bytes[copied...]
+        return (result + document.bytes[copied...], mayDiffer)
+    }
+
+    private func holds(_ secret: [UInt8], in text: JSONValue) -> Bool {
+        if contains(secret, in: document.bytes, within: text.contentRange) { return true }
+        guard text.isEscaped else { return false }
+        let bytes = text.unescapedBytes
+        return contains(secret, in: bytes, within: bytes.indices)
     }
 }
 
@@ -56,19 +67,16 @@ func isBlank(_ text: String) -> Bool {
     text.utf8.allSatisfy { $0 == 0x20 || (0x09...0x0D).contains($0) }
 }
 
-private func occurrences(of needle: [UInt8], in haystack: [UInt8], within range: Range<Int>) -> [Range<Int>] {
-    guard let first = needle.first, needle.count <= range.count else { return [] }
+private func contains(_ needle: [UInt8], in haystack: [UInt8], within range: Range<Int>) -> Bool {
+    guard let first = needle.first else { return false }
     return haystack.withUnsafeBytes { bytes in
-        var result: [Range<Int>] = []
         var start = range.lowerBound
         while start + needle.count <= range.upperBound, let base = bytes.baseAddress,
             let found = memchr(base + start, Int32(first), range.upperBound - needle.count - start + 1)
         {
-            let index = UnsafeRawPointer(found) - base
-            let isMatch = memcmp(found, needle, needle.count) == 0
-            if isMatch { result.append(index..<index + needle.count) }
-            start = isMatch ? index + needle.count : index + 1
+            if memcmp(found, needle, needle.count) == 0 { return true }
+            start = UnsafeRawPointer(found) - base + 1
         }
-        return result
+        return false
     }
 }

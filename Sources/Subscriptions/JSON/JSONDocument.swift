@@ -102,7 +102,23 @@ package struct JSONValue: Sendable {
     package var string: String? {
         guard isString else { return nil }
         let content = document.bytes[contentRange]
-        return node.isEscaped ? unescapedJSONString(content) : String(validating: content, as: UTF8.self)
+        if node.isEscaped {
+            let (bytes, isUnicode) = unescapedJSONString(content)
+            return isUnicode ? String(validating: bytes, as: UTF8.self) : nil
+        }
+        // ASCII needs no check, and nearly everything that Apple sends is ASCII.
+        if !document.holdsNonASCII {
+            return document.bytes.withUnsafeBufferPointer {
+                String(decoding: UnsafeBufferPointer(rebasing: $0[contentRange]), as: UTF8.self)
+            }
+        }
+        return String(validating: content, as: UTF8.self)
+    }
+
+    /// The bytes of a string with its escapes resolved, half surrogates as a replacement character.
+    package var unescapedBytes: [UInt8] {
+        let content = document.bytes[contentRange]
+        return node.isEscaped ? unescapedJSONString(content).bytes : Array(content)
     }
 
     /// The value of the last entry so named.
@@ -126,7 +142,7 @@ package struct JSONValue: Sendable {
     private func matches(_ keyNode: JSONDocument.Node, _ key: StaticString) -> Bool {
         let range = Int(keyNode.start)..<Int(keyNode.end)
         if keyNode.isEscaped {
-            return unescapedJSONString(document.bytes[range]) == key.description
+            return unescapedJSONString(document.bytes[range]).bytes == Array(key.description.utf8)
         }
         guard range.count == key.utf8CodeUnitCount else { return false }
         return document.bytes.withUnsafeBufferPointer { bytes in
@@ -154,9 +170,10 @@ package struct JSONValue: Sendable {
     }
 }
 
-/// The text of a JSON string's content, or nil when it is no Unicode text.
-private func unescapedJSONString(_ content: ArraySlice<UInt8>) -> String? {
+/// The bytes of a JSON string's content with its escapes resolved, and whether none of them was half a surrogate.
+private func unescapedJSONString(_ content: ArraySlice<UInt8>) -> (bytes: [UInt8], isUnicode: Bool) {
     var result: [UInt8] = []
+    var isUnicode = true
     result.reserveCapacity(content.count)
     var index = content.startIndex
     while index < content.endIndex {
@@ -181,16 +198,18 @@ private func unescapedJSONString(_ content: ArraySlice<UInt8>) -> String? {
                 content[index + 1] == UInt8(ascii: "u")
             {
                 let low = hexadecimal(content[index + 2..<index + 6])
-                guard low & 0xFC00 == 0xDC00 else { return nil }
-                code = 0x10000 + (code & 0x3FF) << 10 + low & 0x3FF
-                index += 6
+                if low & 0xFC00 == 0xDC00 {
+                    code = 0x10000 + (code & 0x3FF) << 10 + low & 0x3FF
+                    index += 6
+                }
             }
-            guard let scalar = Unicode.Scalar(code) else { return nil }
-            result.append(contentsOf: UTF8.encode(scalar) ?? .init())
+            let scalar = Unicode.Scalar(code)
+            if scalar == nil { isUnicode = false }
+            result.append(contentsOf: UTF8.encode(scalar ?? "\u{FFFD}") ?? .init())
         default: result.append(escape)
         }
     }
-    return String(validating: result, as: UTF8.self)
+    return (result, isUnicode)
 }
 
 /// The parser has checked that these are four hexadecimal digits.

@@ -1,0 +1,134 @@
+// How long it takes to make an event of a version 1 body, beside Foundation's JSONDecoder, which reads a few fields
+// of the same body.
+//
+//     swift build -c release --product DecodeBenchmark
+//     .build/release/DecodeBenchmark --size all --iterations 2000
+//
+// Instructions vary less than time. Of one body, with start-up and making the bodies taken off by the difference:
+//
+//     perf stat -e instructions:u .build/release/DecodeBenchmark --size 22 --iterations 1000 --only ours
+//     perf stat -e instructions:u .build/release/DecodeBenchmark --size 22 --iterations 2000 --only ours
+//     (second - first) / (5 rounds x 1000 bodies)
+//
+// Where the processor counts none (some virtual machines), valgrind does: `valgrind --tool=callgrind` in place of
+// `perf stat`, over a copy without debug information (`objcopy --strip-debug`) and with few iterations.
+//
+// Where they go:
+//
+//     perf record -g .build/release/DecodeBenchmark --size 22 --iterations 20000 --only ours
+//     perf report --no-children
+
+import AppStore
+import Foundation
+import Subscriptions
+
+private let roundCount = 5
+
+@main
+enum DecodeBenchmark {
+    static func main() {
+        guard let arguments = BenchmarkArguments(Array(CommandLine.arguments.dropFirst())) else {
+            print("usage: DecodeBenchmark [--size 2|22|100|all] [--iterations N] [--only ours|foundation]")
+            exit(64)
+        }
+        for size in arguments.sizes { measure(size, arguments) }
+    }
+
+    private static func measure(_ size: BodySize, _ arguments: BenchmarkArguments) {
+        let body = size.body
+        let data = Data(body)
+        var ours = Rounds()
+        var foundation = Rounds()
+        // In turn, so that a busy machine is busy for both.
+        for _ in 0..<roundCount {
+            if arguments.subjects.contains(.ours) {
+                ours.add(arguments.iterations) { rowCountOfOurs(body) }
+            }
+            if arguments.subjects.contains(.foundation) {
+                foundation.add(arguments.iterations) { rowCountOfFoundation(data) }
+            }
+        }
+        print("\(size.rawValue) KB (\(body.count) bytes, \(arguments.iterations) iterations, \(roundCount) rounds)")
+        if let line = ours.description { print("  ours        \(line)") }
+        if let line = foundation.description { print("  Foundation  \(line)") }
+        if let own = ours.median, let other = foundation.median {
+            print("  ours / Foundation: \(rounded(own / other))")
+        }
+    }
+
+    private static let receivedAt = Instant(milliseconds: 1_700_000_000_000) ?? .latest
+
+    private static func rowCountOfOurs(_ body: [UInt8]) -> Int {
+        guard let notification = try? V1Notification(decoding: body) else { return -1 }
+        return notification.event(receivedAt: receivedAt).transactions.count
+    }
+
+    private static func rowCountOfFoundation(_ data: Data) -> Int {
+        let body = try? JSONDecoder().decode(FewFields.self, from: data)
+        return body?.unifiedReceipt.rows.count ?? -1
+    }
+}
+
+/// The least that a server must read to grant access.
+private struct FewFields: Decodable {
+    let type: String
+    let environment: String
+    let unifiedReceipt: Receipt
+
+    struct Receipt: Decodable {
+        let rows: [Row]
+
+        enum CodingKeys: String, CodingKey {
+            case rows = "latest_receipt_info"
+        }
+    }
+
+    struct Row: Decodable {
+        let transactionId: String
+        let originalTransactionId: String
+        let productId: String
+        let purchaseDate: String
+        let expiresDate: String?
+
+        enum CodingKeys: String, CodingKey {
+            case transactionId = "transaction_id"
+            case originalTransactionId = "original_transaction_id"
+            case productId = "product_id"
+            case purchaseDate = "purchase_date_ms"
+            case expiresDate = "expires_date_ms"
+        }
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case type = "notification_type"
+        case environment
+        case unifiedReceipt = "unified_receipt"
+    }
+}
+
+/// Microseconds for one body, of each round.
+private struct Rounds {
+    private var microseconds: [Double] = []
+
+    mutating func add(_ iterations: Int, _ work: () -> Int) {
+        var rowCount = 0
+        let duration = ContinuousClock().measure {
+            for _ in 0..<iterations { rowCount += work() }
+        }
+        precondition(rowCount > 0, "a body was not decoded")
+        let (seconds, attoseconds) = duration.components
+        microseconds.append((Double(seconds) * 1e6 + Double(attoseconds) / 1e12) / Double(iterations))
+        microseconds.sort()
+    }
+
+    var median: Double? { microseconds.isEmpty ? nil : microseconds[microseconds.count / 2] }
+
+    var description: String? {
+        guard let median, let least = microseconds.first, let most = microseconds.last else { return nil }
+        return "median \(rounded(median)) us, \(rounded(least)) to \(rounded(most))"
+    }
+}
+
+private func rounded(_ value: Double) -> String {
+    String(format: "%.2f", value)
+}

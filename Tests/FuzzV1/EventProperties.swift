@@ -1,0 +1,74 @@
+import Subscriptions
+
+// What must hold of every event that a body can be decoded to.
+
+func checkEvent(_ event: Event) {
+    checkTexts(event)
+    guard let document = try? JSONDocument(jsonObject(event.writeMembers)) else {
+        return promise(false, "the JSON of an event can be parsed")
+    }
+    guard let facts = try? Facts(json: document.root) else {
+        return promise(false, "the facts of an event can be read from its JSON")
+    }
+    promise(facts == event.facts, "the facts that are read are those that were written")
+    // Equal strings may differ in their bytes; databases and digests go by bytes.
+    promise(
+        jsonObject(facts.writeMembers) == jsonObject(event.facts.writeMembers),
+        "the facts that are read are those that were written, to the byte")
+    // A body of a thousand lines would take a second for nothing new.
+    for line in facts.byLine.keys.sorted().prefix(8) { checkLine(line, of: event) }
+}
+
+/// PostgreSQL takes no NUL, in no text.
+private func checkTexts(_ event: Event) {
+    var texts = [event.app, event.type, event.subtype]
+    for row in event.transactions {
+        texts += [
+            row.transactionId, row.originalTransactionId, row.webOrderLineItemId, row.productId,
+            row.subscriptionGroupIdentifier, row.inAppOwnershipType, row.promotionalOfferId, row.offerCodeRefName,
+            row.appAccountToken,
+        ]
+    }
+    for renewal in event.renewals {
+        texts += [
+            renewal.originalTransactionId, renewal.productId, renewal.autoRenewProductId, renewal.promotionalOfferId,
+            renewal.offerCodeRefName,
+        ]
+    }
+    texts += event.defects.flatMap { [$0.path, $0.problem] }
+    promise(!texts.contains { $0?.utf8.contains(0) == true }, "no text of an event holds a NUL")
+}
+
+// MARK: - Folding
+
+private func checkLine(_ line: String, of event: Event) {
+    let facts = event.facts
+    let reversed = Facts(transactions: facts.transactions.reversed(), renewals: facts.renewals.reversed())
+    let once = fold([facts], line, event)
+    promise(fold([facts, facts], line, event) == once, "folding twice equals folding once")
+
+    let stored = canonicalText(once)
+    promise(canonicalText(fold([reversed], line, event)) == stored, "the order of the facts does not matter")
+    guard let document = try? JSONDocument(stored),
+        let read = try? SubscriptionFacts(originalTransactionId: line, json: document.root)
+    else { return promise(false, "stored facts can be read") }
+    promise(read == once && canonicalText(read) == stored, "stored facts come back as they were")
+
+    let subscription = Subscription(once)
+    for instant in [Instant.earliest, receivedAt, .latest] {
+        let answer = jsonObject { subscription.writeMembers(at: instant, to: &$0) }
+        promise((try? JSONDocument(answer)) != nil, "an answer about a line is JSON")
+    }
+}
+
+private func fold(_ deliveries: [Facts], _ line: String, _ event: Event) -> SubscriptionFacts {
+    var result = SubscriptionFacts(originalTransactionId: line)
+    for facts in deliveries { result.fold(facts, occurredAt: event.occurredAt, receivedAt: receivedAt, position: 1) }
+    return result
+}
+
+private func canonicalText(_ facts: SubscriptionFacts) -> [UInt8] {
+    var writer = JSONWriter()
+    facts.write(to: &writer)
+    return writer.bytes
+}

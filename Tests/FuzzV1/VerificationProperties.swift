@@ -1,0 +1,75 @@
+import AppStore
+import Subscriptions
+
+// What must hold of every body that is taken, with the secret of the fixtures and with the body's own.
+
+private let fixtureSecret = "0123456789abcdef0123456789abcdef"
+private let fixtureApp = "com.example.magazine"
+private let fixtureApps = Apps([App(bundleId: fixtureApp, sharedSecrets: [fixtureSecret])])
+
+/// Shorter secrets stand in bodies by chance. Apple's have 32 characters.
+private let secretBytesMin = 8
+
+func checkVerification(of body: [UInt8], as event: Event?) {
+    if let taken = check(body, by: fixtureApps, secret: fixtureSecret) {
+        promise(decodedEvent(taken.body) != nil, "a body that was taken can be decoded again without its secret")
+    }
+    guard let event, let root = try? JSONDocument(body).root, let own = root["password"]?.string,
+        own.utf8.count >= secretBytesMin
+    else { return }
+    let app = App(bundleId: event.app ?? fixtureApp, sharedSecrets: [own])
+    let taken = check(body, by: Apps([app]), secret: own)
+    promise(taken != nil || own.utf8.allSatisfy { $0 <= 0x20 }, "a body with the secret of its app is taken")
+}
+
+private func check(_ body: [UInt8], by apps: Apps, secret: String) -> VerifiedNotification? {
+    guard let taken = try? apps.verify(body, receivedAt: receivedAt) else { return nil }
+    let again = decodedEvent(taken.body)
+    promise(again == nil || again == taken.event, "the event is that of the body as it is kept")
+    guard let kept = try? JSONDocument(taken.body) else {
+        promise(false, "a body without its secret is JSON")
+        return nil
+    }
+    let needle = Array(secret.utf8)
+    kept.forEachString { text in
+        let content = kept.bytes[text.contentRange]
+        promise(!holds(content, needle), "no text of a body that was taken holds the secret")
+        if text.isEscaped {
+            promise(!holds(unescaped(content)[...], needle), "no text holds the secret in escaped spelling")
+        }
+    }
+    return taken
+}
+
+private func holds(_ text: ArraySlice<UInt8>, _ needle: [UInt8]) -> Bool {
+    guard let first = needle.first, text.count >= needle.count else { return false }
+    return text.indices.dropLast(needle.count - 1).contains {
+        text[$0] == first && text[$0..<$0 + needle.count].elementsEqual(needle)
+    }
+}
+
+/// The text as a lenient reader would see it: what is no Unicode text for the product is readable all the same.
+private func unescaped(_ content: ArraySlice<UInt8>) -> [UInt8] {
+    var result: [UInt8] = []
+    var rest = content
+    while let byte = rest.popFirst() {
+        guard byte == UInt8(ascii: "\\"), let escape = rest.popFirst() else {
+            result.append(byte)
+            continue
+        }
+        switch escape {
+        case UInt8(ascii: "b"): result.append(8)
+        case UInt8(ascii: "f"): result.append(12)
+        case UInt8(ascii: "n"): result.append(10)
+        case UInt8(ascii: "r"): result.append(13)
+        case UInt8(ascii: "t"): result.append(9)
+        case UInt8(ascii: "u"):
+            let code = UInt32(String(decoding: rest.prefix(4), as: UTF8.self), radix: 16)
+            rest = rest.dropFirst(4)
+            let scalar = code.flatMap(Unicode.Scalar.init) ?? "\u{FFFD}"
+            result += Array(String(Character(scalar)).utf8)
+        default: result.append(escape)
+        }
+    }
+    return result
+}
