@@ -40,7 +40,8 @@ package struct SubscriptionFacts: Sendable, Hashable {
         }
 
         package func hash(into hasher: inout Hasher) {
-            hasher.combine(text)
+            // An array would be hashed byte by byte.
+            text.withUnsafeBytes { hasher.combine(bytes: $0) }
         }
     }
 

@@ -41,6 +41,14 @@ struct V1QuirkTests {
         #expect(expired == latest)
     }
 
+    @Test("receipt info that is an empty object is none, and no defect (quirk 43)")
+    func emptyObjects() throws {
+        let event = try renewed.with(["latest_receipt_info": [:], "latest_expired_receipt_info": []]).event()
+
+        #expect(try event.transactions == renewed.event().transactions)
+        #expect(event.defects == [])
+    }
+
     @Test("receipt info is an object, an array of one or an array, in either place (quirks 4, 5)")
     func objectOrArray() throws {
         let row = newRow("1000000000000002", start, end)

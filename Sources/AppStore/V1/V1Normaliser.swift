@@ -46,7 +46,10 @@ private struct V1Normaliser {
     /// Receipt info comes as an object or as an array of objects, in either place.
     private mutating func objects(_ value: JSONValue?, base: StaticString) -> [RowObject] {
         guard let value else { return [] }
-        if value.isObject { return [RowObject(value: value, base: base, index: nil)] }
+        if value.isObject {
+            // How some bodies write that there is none.
+            return value.isEmptyObject ? [] : [RowObject(value: value, base: base, index: nil)]
+        }
         let elements = value.elements(atMost: Self.rowsMax + 1)
         if elements.count > Self.rowsMax {
             defects.append(

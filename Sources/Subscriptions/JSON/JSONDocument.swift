@@ -73,6 +73,7 @@ package struct JSONValue: Sendable {
     private var node: JSONDocument.Node { document.nodes[index] }
 
     package var isObject: Bool { node.kind == .object }
+    package var isEmptyObject: Bool { isObject && Int(node.next) == index + 1 }
     package var isArray: Bool { node.kind == .array }
     package var isNull: Bool { node.kind == .null }
     package var isString: Bool { node.kind == .string }
