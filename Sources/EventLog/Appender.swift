@@ -8,6 +8,7 @@ import Subscriptions
 /// lone event waits for nobody. What waits is bounded in number and bytes.
 package actor Appender {
     private let writer: EventLogWriter
+    private let queueEventsMax: Int
     private let logger: Logger
     private var streamIds: [StreamKey: Int32] = [:]
     private var queue: [Waiting] = []
@@ -21,8 +22,9 @@ package actor Appender {
         let continuation: CheckedContinuation<Result<Appended, AppendError>, Never>
     }
 
-    package init(pool: PostgresPool, logger: Logger) {
+    package init(pool: PostgresPool, queueEventsMax: Int = Limits.queueEventsMax, logger: Logger) {
         self.writer = EventLogWriter(pool: pool)
+        self.queueEventsMax = queueEventsMax
         self.logger = logger
     }
 
@@ -37,7 +39,7 @@ package actor Appender {
     /// - Parameter receivedAt: Our clock.
     package func append(_ proven: some ProvenEvent, receivedAt: Instant) async throws(AppendError) -> Appended {
         guard !isStopping else { throw .unavailable }
-        guard queue.count < Limits.queueEventsMax, queueBytes + proven.body.count <= Limits.queueBytesMax else {
+        guard queue.count < queueEventsMax, queueBytes + proven.body.count <= Limits.queueBytesMax else {
             throw .queueFull
         }
         let entry = EventLogWriter.Entry(

@@ -10,10 +10,12 @@ struct EventLogTests {
     private static let apps = Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])])
 
     /// An appender with a pool of its own, as another process would have.
-    private static func appender(_ database: ConnectionConfiguration) -> (appender: Appender, pool: PostgresPool) {
+    private static func appender(
+        _ database: ConnectionConfiguration, queueEventsMax: Int = Limits.queueEventsMax
+    ) -> (appender: Appender, pool: PostgresPool) {
         let logger = LogRecorder().logger
         let pool = PostgresPool(database.with(role: "subledger_receiver"), limit: 2, logger: logger)
-        return (Appender(pool: pool, logger: logger), pool)
+        return (Appender(pool: pool, queueEventsMax: queueEventsMax, logger: logger), pool)
     }
 
     private static func notification(_ number: Int) throws -> VerifiedNotification {
@@ -105,9 +107,10 @@ struct EventLogTests {
     @Test("a full queue refuses, and what was queued before is still stored")
     func fullQueue() async throws {
         let database = try await TestCluster.freshDatabase()
-        let (appender, pool) = Self.appender(database)
+        let queueEventsMax = 16
+        let (appender, pool) = Self.appender(database, queueEventsMax: queueEventsMax)
         let one = try Self.notification(1)
-        let appends = (0..<Limits.queueEventsMax).map { _ in
+        let appends = (0..<queueEventsMax).map { _ in
             Task { try await appender.append(one, receivedAt: TestBundle.now) }
         }
         _ = try await eventually("the queue is full") { await appender.queuedEvents == appends.count ? true : nil }
