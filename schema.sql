@@ -31,15 +31,17 @@ declare
 begin
   foreach name in array array['subledger_receiver', 'subledger_projector', 'subledger_reader'] loop
     begin
-      execute format('create role %I nologin', name);
+      if not exists (select from pg_roles where rolname = name) then
+        execute format('create role %I nologin', name);
+      end if;
+      -- Whoever applies this may take the roles on; superusers may anyway. From version 16 on, making a role is not
+      -- enough for that. If it was not ours to grant, the server says at start which role is missing.
+      if not (select rolsuper from pg_roles where rolname = current_user) then
+        execute format('grant %I to current_user', name);
+      end if;
     exception
-      when duplicate_object or unique_violation then null;
+      when duplicate_object or unique_violation or insufficient_privilege then null;
     end;
-    -- Whoever applies this may take the roles on; superusers may anyway. From version 16 on, making a role is not
-    -- enough for that.
-    if not (select rolsuper from pg_roles where rolname = current_user) then
-      execute format('grant %I to current_user', name);
-    end if;
   end loop;
 end
 $$;

@@ -2,39 +2,47 @@ import Hummingbird
 import NIOCore
 import Synchronization
 
-/// Collects request bodies within bounds: of one body, of the time it takes, and of all bodies together.
+/// Collects request bodies within bounds: of one body, of the time it takes, and of all large ones together.
 final class BodyReader: Sendable {
     enum Failure: Error {
         case tooLarge
         case tooSlow
-        /// Too many bytes are held for other requests.
+        /// Too many bytes are held for other large bodies.
         case noRoom
         /// The sender went away.
         case incomplete
     }
 
+    /// Bytes of bodies beyond what each of them may take without asking.
     private let held = Mutex(0)
 
-    /// Collects the body and passes it on; the bytes count as held until that returns.
-    func withBody<Value>(
-        of request: Request, _ use: ([UInt8]) async throws -> Value
-    ) async throws -> Value {
+    /// Collects the body and passes it on; its bytes count as held until that returns.
+    func withBody<Value>(of request: Request, _ use: ([UInt8]) async throws -> Value) async throws -> Value {
         if let announced = request.headers[.contentLength].flatMap({ Int($0) }), announced > Limits.bodyBytesMax {
             throw Failure.tooLarge
         }
+        let room = Room(reader: self)
+        defer { room.giveBack() }
+        let body = try await withThrowingTaskGroup(of: [UInt8].self) { group in
+            group.addTask { try await Self.collect(request.body, room) }
+            // Parts may come slowly or not at all, so the time is watched beside them.
+            group.addTask {
+                try await Task.sleep(for: Limits.bodyWaitMax)
+                throw Failure.tooSlow
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? []
+        }
+        return try await use(body)
+    }
+
+    private static func collect(_ parts: RequestBody, _ room: Room) async throws -> [UInt8] {
         var body: [UInt8] = []
-        defer { held.withLock { $0 -= body.count } }
-        let deadline = ContinuousClock.now + Limits.bodyWaitMax
         do {
-            for try await part in request.body {
-                guard body.count + part.readableBytes <= Limits.bodyBytesMax else { throw Failure.tooLarge }
-                guard ContinuousClock.now < deadline else { throw Failure.tooSlow }
-                let hasRoom = held.withLock { held in
-                    guard held + part.readableBytes <= Limits.bodiesBytesMax else { return false }
-                    held += part.readableBytes
-                    return true
-                }
-                guard hasRoom else { throw Failure.noRoom }
+            for try await part in parts {
+                let count = body.count + part.readableBytes
+                guard count <= Limits.bodyBytesMax else { throw Failure.tooLarge }
+                guard room.grow(to: count) else { throw Failure.noRoom }
                 body.append(contentsOf: part.readableBytesView)
             }
         } catch let failure as Failure {
@@ -42,6 +50,38 @@ final class BodyReader: Sendable {
         } catch {
             throw Failure.incomplete
         }
-        return try await use(body)
+        return body
+    }
+
+    /// What one body takes of the common room.
+    private final class Room: Sendable {
+        private let reader: BodyReader
+        private let taken = Mutex(0)
+
+        init(reader: BodyReader) {
+            self.reader = reader
+        }
+
+        /// False if there is not enough left. The first bytes of a body need none, so that a few senders of large
+        /// bodies cannot keep out everybody else.
+        func grow(to bodyBytes: Int) -> Bool {
+            taken.withLock { taken in
+                let more = max(bodyBytes - Limits.bodyBytesFree, 0) - taken
+                let hasRoom = reader.held.withLock { held in
+                    guard held + more <= Limits.bodiesBytesMax else { return false }
+                    held += more
+                    return true
+                }
+                if hasRoom { taken += more }
+                return hasRoom
+            }
+        }
+
+        func giveBack() {
+            taken.withLock { taken in
+                reader.held.withLock { $0 -= taken }
+                taken = 0
+            }
+        }
     }
 }

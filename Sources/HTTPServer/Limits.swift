@@ -5,10 +5,12 @@ package enum Limits {
     /// Largest body taken. V1 bodies hold up to 100 transactions and two receipts that grow with history; none
     /// above 1 MiB is known, and 5 MiB leaves room.
     package static let bodyBytesMax = 5 << 20
-    /// Most bytes of bodies that are held at one time, those that wait for their commit included. Whoever comes when
-    /// it is reached is told to come again, and memory stays flat.
+    /// Bytes that every body may take. Nearly all of Apple's fit, so that they are taken whatever else goes on.
+    static let bodyBytesFree = 32 << 10
+    /// Most bytes beyond that of all bodies together, those that wait for their commit included. Whoever comes with
+    /// more is told to come again, and memory stays flat.
     static let bodiesBytesMax = 64 << 20
-    /// Longest time for a body to arrive. Apple's come at once; a sender that drips is told so.
+    /// Longest time for a body to arrive. Apple's come at once.
     static let bodyWaitMax = Duration.seconds(15)
     /// A connection on which nothing moves for so long is closed, or a thousand forgotten ones would fill the table.
     static let idleTimeout = TimeAmount.seconds(30)

@@ -47,8 +47,10 @@ struct NotificationRoutes: Sendable {
             return refuse(.contentTooLarge, "body_too_large", "the body is larger than \(Limits.bodyBytesMax) bytes")
         } catch BodyReader.Failure.noRoom {
             return refuse(.serviceUnavailable, "bodies_full", "too many notifications are being received")
+        } catch BodyReader.Failure.tooSlow {
+            return refuse(.requestTimeout, "body_too_slow", "the body did not arrive in time")
         } catch {
-            return refuse(.requestTimeout, "body_incomplete", "the body did not arrive in time")
+            return refuse(.badRequest, "body_incomplete", "the body did not arrive as a whole")
         }
     }
 

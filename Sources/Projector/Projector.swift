@@ -75,6 +75,7 @@ package struct Projector: Sendable {
             }
             return true
         } catch {
+            if Task.isCancelled { return true }
             var metadata: Logger.Metadata = [
                 "stream.app": "\(app)", "stream.environment": "\(environment)", "error": "\(error)",
             ]

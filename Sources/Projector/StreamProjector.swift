@@ -62,15 +62,16 @@ private struct BatchFold {
 
         let checkpoint = try await query(Step(ProjectionStatements.checkpoint, [id]))
         let start: Int64 = checkpoint.count == 0 ? 0 : try checkpoint[0].value(at: 0)
-        let foldedWith = ProductCatalog(canonicalText: checkpoint.count == 0 ? "" : try checkpoint[0].value(at: 1))
-        let products = configured ?? foldedWith
-        if products != foldedWith, let failure = try await refoldAll(products) { return .failure(failure) }
+        let foldedWith: String = checkpoint.count == 0 ? "" : try checkpoint[0].value(at: 1)
+        let products = configured ?? ProductCatalog(canonicalText: foldedWith)
+        let productsText = configured?.canonicalText ?? foldedWith
+        if productsText != foldedWith, let failure = try await refoldAll(products) { return .failure(failure) }
 
         let rows = try await query(
             Step(ProjectionStatements.nextEvents, [id, Parameter(start), Parameter(Limits.batchEventsMax)]))
         let (events, failure) = try Self.decode(rows)
         if events.isEmpty, let failure { return .failure(failure) }
-        guard events.count > 0 || products != foldedWith else { return .success(.caughtUp) }
+        guard events.count > 0 || productsText != foldedWith else { return .success(.caughtUp) }
 
         let touched = Set(events.flatMap(\.factsByLine.keys)).sorted()
         let known = try await query(Step(ProjectionStatements.loadSubscriptions, [id, .array(touched)]))
@@ -84,7 +85,7 @@ private struct BatchFold {
         try await write(touched.compactMap { lines[$0] }, products)
         let last = events.last?.position ?? start
         _ = try await query(
-            Step(ProjectionStatements.writeCheckpoint, [id, Parameter(last), Parameter(products.canonicalText)]))
+            Step(ProjectionStatements.writeCheckpoint, [id, Parameter(last), Parameter(productsText)]))
         return .success(.folded(last))
     }
 
@@ -92,6 +93,8 @@ private struct BatchFold {
     private func refoldAll(_ products: ProductCatalog) async throws(PostgresError) -> ProjectionError? {
         var after = ""
         while true {
+            // There may be many pages, and a server that ends must not wait for them.
+            if Task.isCancelled { throw PostgresError(.closed) }
             let rows = try await query(
                 Step(
                     ProjectionStatements.pageSubscriptions,

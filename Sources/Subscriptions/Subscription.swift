@@ -39,7 +39,7 @@ package struct Subscription: Sendable, Hashable {
                 position: resolved.positions.first ?? 0,
                 replacedAt: transaction.isUpgraded ? Self.start(after: transaction, in: transactions) : nil)
         }
-        let grace = Self.gracePeriods(transactions, renewals)
+        let grace = Self.gracePeriods(transactions, renewals, refundedOrderLines)
         access = (paid + grace).sorted { left, right in
             (left.start, left.end, left.transactionId) < (right.start, right.end, right.transactionId)
         }
@@ -100,7 +100,8 @@ package struct Subscription: Sendable, Hashable {
     /// has recovered. The failed period is looked for among all rows, so that its refund takes its grace with it
     /// instead of tying the grace to an older row.
     private static func gracePeriods(
-        _ transactions: [ResolvedTransaction], _ renewals: [SubscriptionFacts.RenewalStatement]
+        _ transactions: [ResolvedTransaction], _ renewals: [SubscriptionFacts.RenewalStatement],
+        _ refundedOrderLines: Set<String>
     ) -> [AccessPeriod] {
         var byFailedTransaction: [String: AccessPeriod] = [:]
         for statement in renewals {
@@ -114,7 +115,8 @@ package struct Subscription: Sendable, Hashable {
                     ($0.transaction.expiresDate ?? .earliest, $0.transaction.transactionId)
                         < ($1.transaction.expiresDate ?? .earliest, $1.transaction.transactionId)
                 }),
-                let start = failed.transaction.expiresDate, failed.transaction.revocationDate == nil
+                let start = failed.transaction.expiresDate, failed.transaction.revocationDate == nil,
+                failed.transaction.webOrderLineItemId.map({ !refundedOrderLines.contains($0) }) ?? true
             else { continue }
             let id = failed.transaction.transactionId
             if let known = byFailedTransaction[id], known.end >= end { continue }

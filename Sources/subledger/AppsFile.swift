@@ -56,17 +56,21 @@ enum AppsFile {
     /// A misspelt key would otherwise be a setting that silently is not there.
     private static func refuseUnknownKeys(_ data: Data, _ path: String) throws(SettingError) {
         let known: Set = ["bundleId", "sharedSecrets", "acceptWithoutSecret", "products"]
+        let knownOfProduct: Set = ["kind", "duration"]
         guard let entries = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { return }
-        if let unknown = entries.flatMap(\.keys).first(where: { !known.contains($0) }) {
-            throw SettingError(description: "apps file \(path): there is no setting \"\(unknown)\"")
-        }
+        let products = entries.compactMap { $0["products"] as? [String: [String: Any]] }.flatMap(\.values)
+        let unknown =
+            entries.flatMap(\.keys).first { !known.contains($0) }
+            ?? products.flatMap(\.keys).first { !knownOfProduct.contains($0) }
+        if let unknown { throw SettingError(description: "apps file \(path): there is no setting \"\(unknown)\"") }
     }
 
     private static func catalog(_ products: [String: Product], _ path: String) throws(SettingError) -> ProductCatalog {
         var kinds: [String: ProductCatalog.Kind] = [:]
         for (id, product) in products {
             let duration = product.duration.flatMap { CalendarDuration(iso8601: $0) }
-            guard (duration == nil) == (product.duration == nil),
+            guard !id.isEmpty, id.unicodeScalars.allSatisfy({ $0.value >= 0x20 }),
+                (duration == nil) == (product.duration == nil),
                 let kind = ProductCatalog.Kind(name: product.kind, duration: duration)
             else {
                 throw SettingError(

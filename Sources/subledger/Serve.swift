@@ -74,12 +74,14 @@ struct Serve: AsyncParsableCommand {
         let receiverPool = database.pool(.receiver, limit: 2, logger: logger)
         let projectorPool = database.pool(.projector, limit: 2, logger: logger)
         let readerPool = database.pool(.reader, limit: 8, logger: logger)
+        // Anybody may ask for the public health check, and must not take a connection from the appender.
+        let healthPool = database.pool(.receiver, limit: 1, logger: logger)
         let appender = Appender(pool: receiverPool, logger: logger)
         let log = LogReader(pool: readerPool)
 
         // In the order of their start; they end in the opposite order, each when it has finished its work.
         let services: [any Service] = [
-            DatabaseService(embedded: database.embedded, pools: [receiverPool, projectorPool, readerPool]),
+            DatabaseService(embedded: database.embedded, pools: [receiverPool, projectorPool, readerPool, healthPool]),
             ProjectorService(
                 projector: Projector(
                     pool: projectorPool, listener: database.configuration(.projector), products: products,
@@ -93,23 +95,26 @@ struct Serve: AsyncParsableCommand {
             AppenderService(appender: appender),
             Listener.public(
                 at: publicAddress, apps: Apps(configured.map(\.app)), appender: appender,
-                log: LogReader(pool: receiverPool), now: Clock.now, logger: logger,
+                log: LogReader(pool: healthPool), now: Clock.now, logger: logger,
                 onListening: { port in
                     logger.info("public listener is up", metadata: ["http.address": "\(publicAddress.on(port))"])
                 }),
         ]
         var group = ServiceGroupConfiguration(
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger.atLeast(.warning))
-        // Longer than any answer takes: who is still connected then is not waiting for one.
-        group.maximumGracefulShutdownDuration = .seconds(20)
+        // Longer than any answer takes (15 s for a body, 10 s for its commit): who is still connected then is not
+        // waiting for one.
+        group.maximumGracefulShutdownDuration = .seconds(30)
         try await ServiceGroup(configuration: group).run()
         logger.info("stopped")
     }
 
     /// Nil if a signal came meanwhile; what had been started is stopped again.
     private func openUnlessStopped(_ settings: Settings, logger: Logger) async throws -> Database? {
+        // With somebody else's database there is nothing to stop yet, and a signal may end the process as usual.
+        let trapped: [UnixSignal] = settings.databaseURL == nil ? [.sigterm, .sigint] : []
         let early = EarlySignal()
-        let watcher = Task { [signals = await UnixSignalsSequence(trapping: .sigterm, .sigint)] in
+        let watcher = Task { [signals = await UnixSignalsSequence(trapping: trapped)] in
             for await _ in signals { early.hasCome.store(true, ordering: .relaxed) }
         }
         defer { watcher.cancel() }

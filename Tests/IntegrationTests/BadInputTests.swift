@@ -40,7 +40,9 @@ struct BadInputTests {
         refused("a text", "\"INITIAL_BUY\"", 400, "the body is JSON, but not an object"),
         refused("an empty object", "{}", 400, "it has no notification_type"),
         BadBody(what: "UTF-16", body: [0xFF, 0xFE, 0x7B, 0, 0x7D, 0], status: 400, says: "the body is not JSON"),
-        refused("500,001 values", "[" + String(repeating: "0,", count: 499_999) + "0]", 400, "more than 500000 values"),
+        refused(
+            "500,001 values", "[" + String(repeating: "0,", count: 499_999) + "0]", 400,
+            "more than 500000 values and keys"),
         BadBody(what: "100,000 levels", body: nested(100_000), status: 400, says: "nested deeper than 512 levels"),
         refused("a signed notification", "{\"signedPayload\":\"e30.e30.e30\"}", 501, "signed (version 2)"),
         refused(
@@ -157,6 +159,28 @@ struct BadInputTests {
             #expect(larger.status == 413)
             #expect(larger.json["error"] as? String == "the body is larger than 5242880 bytes")
             #expect(try await server.apple.get("/health").status == 200)
+        }
+    }
+
+    @Test("senders of large bodies that never end keep nobody out, and are told after 15 seconds")
+    func silentSenders() async throws {
+        try await TestBundle.withServer { server in
+            let head = "POST /apple/notifications HTTP/1.1\r\nHost: x\r\nContent-Length: \(5 << 20)\r\n\r\n"
+            let silent = try (0..<40).map { _ in try RawConnection(port: server.apple.port) }
+            let part = String(repeating: "x", count: 1 << 16)
+            for connection in silent {
+                connection.write(head)
+                for _ in 0..<40 { connection.write(part) }
+            }
+
+            let answer = try await server.apple.post(try V1Body(number: 1).bytes)
+            let refusal = try await eventually(within: .seconds(40), "a silent sender is answered") {
+                let text = silent[0].read()
+                return text.isEmpty ? nil : text
+            }
+
+            #expect(answer.status == 200)
+            #expect(refusal.hasPrefix("HTTP/1.1 408 ") || refusal.hasPrefix("HTTP/1.1 503 "), "\(refusal)")
         }
     }
 

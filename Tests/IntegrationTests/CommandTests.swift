@@ -115,6 +115,14 @@ struct CommandTests {
         Misuse(
             arguments: ["[{\"bundleId\":\"x\"}]"], status: 78,
             says: "app x: no shared secret, so nothing could be taken\n"),
+        Misuse(
+            arguments: [
+                "[{\"bundleId\":\"x\",\"sharedSecrets\":[\"hush\"],\"products\":{\"\":{\"kind\":\"consumable\"}}}]"
+            ],
+            status: 78, says: "product : kind must be"),
+        Misuse(
+            arguments: ["[{\"bundleId\":\"x\",\"sharedSecrets\":[\"hush\"],\"products\":{\"p\":{\"kynd\":\"x\"}}}]"],
+            status: 78, says: "there is no setting \"kynd\"\n"),
         Misuse(arguments: ["{}"], status: 78, says: "is not a JSON array of"),
         Misuse(
             arguments: [

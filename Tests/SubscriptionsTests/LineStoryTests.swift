@@ -204,6 +204,27 @@ struct LineStoryTests {
         #expect(line.access.isEmpty)
     }
 
+    @Test(
+        "a refund takes the grace with it, also when a restored copy expires with the row", arguments: Arrival.allCases)
+    func graceOfRestored(_ arrival: Arrival) {
+        let bought = row("1000000000000001", "2018-01-01", "2018-02-01")
+        let restored = row("1000000000000009", "2018-01-01", "2018-02-01") {
+            $0.webOrderLineItemId = bought.webOrderLineItemId
+        }
+        let failed = intention(autoRenew: true) {
+            $0.isInBillingRetryPeriod = true
+            $0.gracePeriodExpiresDate = day("2018-02-17")
+        }
+        let told = [
+            Told("2018-01-05", [bought, restored]), Told("2018-02-01", [bought, restored], [failed]),
+            Told("2018-02-05", [bought.refunded("2018-02-05"), restored]),
+        ]
+
+        let line = Subscription(SubscriptionFacts(arriving: arrival.arrange(told)))
+
+        #expect(line.access.isEmpty)
+    }
+
     @Test("a row that does not state its revocation does not take one back", arguments: Arrival.allCases)
     func unstatedRevocation(_ arrival: Arrival) {
         let bought = row("1000000000000001", "2018-01-01", "2018-02-01") { $0.statesRevocation = false }

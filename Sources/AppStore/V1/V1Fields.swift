@@ -17,12 +17,16 @@ struct V1Fields {
         self.index = index
     }
 
-    /// Whether one of the keys has been found unreadable.
-    func hasDefect(at keys: StaticString...) -> Bool {
-        !defects.isEmpty && defects.contains { defect in keys.contains { defect.path.hasSuffix($0.description) } }
+    /// Keys whose values could not be read.
+    private(set) var unreadableKeys: Set<String> = []
+
+    /// Notes that the value under a key is lost.
+    mutating func note(_ key: StaticString, _ problem: String) {
+        unreadableKeys.insert(key.description)
+        report(key, problem)
     }
 
-    mutating func note(_ key: StaticString, _ problem: String) {
+    private mutating func report(_ key: StaticString, _ problem: String) {
         let place = base.description + (index.map { "[\($0)]" } ?? "")
         defects.append(Defect(path: place.isEmpty ? key.description : "\(place).\(key)", problem: problem))
     }
@@ -35,7 +39,7 @@ struct V1Fields {
             found = $0
             count += 1
         }
-        if count > 1 { note(key, "key stands \(count) times, the last one counts") }
+        if count > 1 { report(key, "key stands \(count) times, the last one counts") }
         guard let found, !found.isNull else { return nil }
         return found
     }

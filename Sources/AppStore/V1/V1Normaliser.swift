@@ -203,9 +203,8 @@ private struct V1Normaliser {
 
     private mutating func renewals(line: String?, transactions: [Transaction], changeDate: Instant?) -> [RenewalInfo] {
         var result: [RenewalInfo] = []
-        let elements = unified?["pending_renewal_info"]?.elements(atMost: Self.rowsMax) ?? []
-        for (index, element) in elements.enumerated() {
-            var fields = V1Fields(element, base: "unified_receipt.pending_renewal_info", index: index)
+        for element in objects(unified?["pending_renewal_info"], base: "unified_receipt.pending_renewal_info") {
+            var fields = V1Fields(element.value, base: element.base, index: element.index)
             if let renewal = fields.renewal() { result.append(renewal) }
             defects += fields.defects
         }

@@ -28,7 +28,7 @@ extension V1Fields {
         row.revocationReason = integer("cancellation_reason")
         row.isUpgraded = flag("is_upgraded") ?? false
         row.statesRevocation =
-            isUnified && !hasDefect(at: "cancellation_date_ms", "cancellation_date", "is_upgraded")
+            isUnified && unreadableKeys.isDisjoint(with: ["cancellation_date_ms", "cancellation_date", "is_upgraded"])
         row.isTrialPeriod = flag("is_trial_period")
         row.isInIntroOfferPeriod = flag("is_in_intro_offer_period")
         row.inAppOwnershipType = text("in_app_ownership_type")

@@ -55,7 +55,7 @@ package struct JSONError: Error, Hashable, CustomStringConvertible {
         case badEscape = "unknown escape inside a string"
         case badNumber = "malformed number"
         case tooDeep = "nested deeper than 512 levels"
-        case tooManyValues = "more than 500000 values"
+        case tooManyValues = "more than 500000 values and keys"
         case tooLong = "longer than 2 GiB"
     }
 
