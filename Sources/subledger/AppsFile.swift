@@ -8,6 +8,13 @@ struct ConfiguredApp {
     let products: ProductCatalog
 }
 
+extension [ConfiguredApp] {
+    /// By bundle id.
+    var products: [String: ProductCatalog] {
+        Dictionary(uniqueKeysWithValues: map { ($0.app.bundleId, $0.products) })
+    }
+}
+
 /// The apps file: an array of
 /// `{"bundleId": "com.example.app", "sharedSecrets": ["…"], "acceptWithoutSecret": false, "products": {…}}`, with
 /// products by their ids: `{"kind": "non-renewing", "duration": "P3M"}`.

@@ -61,7 +61,7 @@ struct Fold: ParsableCommand {
     private func products() throws -> [String: ProductCatalog] {
         do {
             let flags = settings([(["apps", "file"], appsFile)])
-            return try Settings(flags: flags).products()
+            return try Settings(flags: flags).apps().products
         } catch {
             printError("subledger: \(error)")
             throw ExitCode.configurationError

@@ -63,7 +63,7 @@ struct Serve: AsyncParsableCommand {
                 "notifications without a secret are taken: whoever knows the URL can make them up",
                 metadata: ["stream.app": "\(app.bundleId)"])
         }
-        let products = try settings.products()
+        let products = configured.products
         let metrics = MetricsRegistry()
         MetricsSystem.bootstrap(metrics)
 

@@ -5,7 +5,6 @@ import Foundation
 import HTTPServer
 import Logging
 import Postgres
-import Subscriptions
 
 /// Flags of the commands that need the database.
 struct DatabaseFlags: ParsableArguments {
@@ -112,11 +111,6 @@ struct Settings {
     }
 
     // MARK: Apps
-
-    /// The products of the configured apps, by bundle id.
-    func products() throws(SettingError) -> [String: ProductCatalog] {
-        Dictionary(uniqueKeysWithValues: try apps().map { ($0.app.bundleId, $0.products) })
-    }
 
     /// The apps of the apps file, and the one that is given by itself.
     func apps() throws(SettingError) -> [ConfiguredApp] {
