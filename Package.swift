@@ -10,6 +10,12 @@ let package = Package(
     dependencies: [
         // The command line: parsing, help, exit statuses.
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),
+        // The HTTP client: asking OCSP responders, posting simulated notifications.
+        .package(url: "https://github.com/swift-server/async-http-client.git", from: "1.24.0"),
+        // DER, for the parts of certificates that X509 leaves alone.
+        .package(url: "https://github.com/apple/swift-asn1.git", from: "1.7.0"),
+        // Certificates: parsing, path building and policies, OCSP; making the simulator's own.
+        .package(url: "https://github.com/apple/swift-certificates.git", from: "1.21.0"),
         // Settings from flags and environment variables through one reader; its file formats are not needed.
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0", traits: []),
         // SHA-256, for dedupe keys and for comparing secrets in constant time.
@@ -47,13 +53,19 @@ let package = Package(
             ]),
         .target(
             name: "AppStore",
-            dependencies: ["Subscriptions", .product(name: "Crypto", package: "swift-crypto")]),
+            dependencies: [
+                "Subscriptions",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ],
+            resources: [.embedInCode("Certificates/AppleRootCA-G3.cer")]),
         .target(name: "Subscriptions"),
         .target(
             name: "EventLog",
             dependencies: ["Postgres", "Subscriptions", .product(name: "Logging", package: "swift-log")],
-            // A link to the file at the top of the repository.
-            resources: [.embedInCode("schema.sql")]),
+            // Links to the files at the top of the repository and in deploy/migrations.
+            resources: [.embedInCode("schema.sql"), .embedInCode("Migrations/migration_2.sql")]),
         .target(
             name: "Projector",
             dependencies: [
@@ -65,7 +77,9 @@ let package = Package(
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .target(
             name: "TestSupport",
-            dependencies: ["EventLog", "Postgres", .product(name: "Logging", package: "swift-log")],
+            dependencies: [
+                "AppStore", "EventLog", "Postgres", "Subscriptions", .product(name: "Logging", package: "swift-log"),
+            ],
             path: "Tests/TestSupport"),
         .executableTarget(
             name: "DecodeBenchmark", dependencies: ["AppStore", "Subscriptions"], path: "Tests/DecodeBenchmark"),

@@ -19,7 +19,7 @@ create table subledger.schema_version (
 comment on table subledger.schema_version is
   'The versions of this file that were applied; the greatest is the one in force';
 
-insert into subledger.schema_version (version) values (1);
+insert into subledger.schema_version (version) values (1), (2);
 
 -- Roles -------------------------------------------------------------------------------------------------------------
 -- Roles belong to the cluster, so another database may have made them already, or be making them just now.
@@ -59,14 +59,15 @@ create table subledger.stream (
   constraint stream_pkey primary key (stream_id),
   constraint stream_app_environment_key unique (app, environment),
   constraint stream_app_check check (app <> ''),
-  constraint stream_environment_check check (environment in ('production', 'sandbox', 'unknown'))
+  constraint stream_environment_check
+    check (environment in ('production', 'sandbox', 'xcode', 'local_testing', 'unknown'))
 );
 
 comment on table subledger.stream is 'An app in an environment: the unit in which positions are gapless';
 comment on column subledger.stream.stream_id is 'Short name of the stream in this database, handed out from 1';
 comment on column subledger.stream.app is 'Bundle id';
 comment on column subledger.stream.environment is
-  'production, sandbox, or unknown for bodies that name neither; never mixed';
+  'production, sandbox, xcode, local_testing, or unknown for bodies that name none of them; never mixed';
 
 create table subledger.stream_head (
   stream_id integer not null,
@@ -94,13 +95,19 @@ create table subledger.event (
   facts       jsonb       not null,
   defects     jsonb,
   body        bytea compression lz4 not null,
+  body_sha256 bytea       not null,
+  chain_id    bytea,
+  revocation  text,
   constraint event_pkey primary key (stream_id, position),
   constraint event_dedupe_key_key unique (stream_id, dedupe_key),
   constraint event_position_check check (position > 0),
-  constraint event_dedupe_key_check check (octet_length(dedupe_key) = 32),
-  constraint event_source_check check (source in ('apple-v1')),
+  constraint event_dedupe_key_check check (octet_length(dedupe_key) in (16, 32)),
+  constraint event_source_check check (source in ('apple-v1', 'apple-v2')),
   constraint event_facts_check check (jsonb_typeof(facts) = 'object'),
-  constraint event_defects_check check (jsonb_typeof(defects) = 'array')
+  constraint event_defects_check check (jsonb_typeof(defects) = 'array'),
+  constraint event_body_sha256_check check (octet_length(body_sha256) = 32),
+  constraint event_chain_id_check check (octet_length(chain_id) = 32),
+  constraint event_revocation_check check (revocation in ('off', 'pending', 'good', 'unknown'))
 );
 
 comment on table subledger.event is
@@ -110,24 +117,61 @@ comment on column subledger.event.position is 'From 1, without a gap in its stre
 comment on column subledger.event.received_at is 'When we learned it, by our clock';
 comment on column subledger.event.occurred_at is
   'When it happened, by the notification''s own dates; null when it has none';
-comment on column subledger.event.source is 'The wire format: apple-v1';
+comment on column subledger.event.source is 'The wire format: apple-v1, apple-v2';
 comment on column subledger.event.type is
   'As Apple spells it, also when this version does not know it; null when unreadable';
 comment on column subledger.event.subtype is 'As Apple spells it; V1 has none';
 comment on column subledger.event.kind is
   'What happened, in one word for all sources: purchase (first or after expiry), renewal, recovery (a failed renewal '
   'was paid after all), renewal_failure, plan_change (now or at the next renewal), auto_renew_change (switched on or '
-  'off), refund, revoke (family sharing ended), price_consent, consumption_request, other (a type without a word here '
-  'yet). Never decides access: the facts do';
+  'off), offer (redeemed for the running product), extension (by the developer), extension_report, grace_end, '
+  'expiration, refund, refund_declined, refund_reversal, revoke (family sharing ended), price_consent, price_change, '
+  'metadata_update, migration, consumption_request, external_purchase, consent_rescinded, test, other (a type without '
+  'a word here yet). Never decides access: the facts do';
 comment on column subledger.event.dedupe_key is
-  'SHA-256 that is equal for one notification sent twice: of what it says, since V1 has no notification id';
+  'Equal for one notification sent twice: the notificationUUID, 16 bytes; where there is none, as in V1, a SHA-256 of '
+  'what it says';
 comment on column subledger.event.facts is
-  '{"transactions":[…],"renewals":[…]} in Apple''s names, dates as ISO 8601 UTC, ids as text, absent things absent';
+  '{"transactions":[…],"renewals":[…]} in Apple''s names, dates as ISO 8601 UTC, ids as text, absent things absent; '
+  'under "notification" what else a signed notification says';
 comment on column subledger.event.defects is
   'Fields that could not be read, [{"path","problem"}]; null when all could';
 comment on column subledger.event.body is 'The bytes as they arrived, less the shared secret';
+comment on column subledger.event.body_sha256 is 'SHA-256 of the body';
+comment on column subledger.event.chain_id is
+  'The certificates behind the signature, see certificate_verdict; null for what is not signed';
+comment on column subledger.event.revocation is
+  'What was known of their revocation when the event was taken: off (nobody asks), pending, good, unknown (no answer '
+  'to be had); null for what is not signed';
 
 create index event_received_at_idx on subledger.event (stream_id, received_at);
+
+create table subledger.event_conflict (
+  stream_id   integer     not null,
+  position    bigint      not null,
+  body_sha256 bytea       not null,
+  received_at timestamptz not null,
+  body        bytea compression lz4 not null,
+  constraint event_conflict_pkey primary key (stream_id, position, body_sha256)
+);
+
+comment on table subledger.event_conflict is
+  'Signed notifications that came with the notificationUUID of an event and other bytes than it. The event stays as '
+  'it is; what differed is kept here. Append-only';
+comment on column subledger.event_conflict.position is 'The event that has the notificationUUID';
+
+create table subledger.certificate_verdict (
+  chain_id   bytea       not null,
+  decided_at timestamptz not null,
+  verdict    text        not null,
+  constraint certificate_verdict_pkey primary key (chain_id, decided_at),
+  constraint certificate_verdict_verdict_check check (verdict in ('good', 'revoked', 'unknown'))
+);
+
+comment on table subledger.certificate_verdict is
+  'Whether the certificates behind signatures were revoked, as their issuer answered (OCSP)';
+comment on column subledger.certificate_verdict.chain_id is
+  'SHA-256 of the SHA-256 digests of the leaf''s and the intermediate''s DER';
 
 create function subledger.refuse_change() returns trigger
 language plpgsql as $$
@@ -144,16 +188,25 @@ create trigger event_append_only
 -- Fires under session_replication_role = replica as well.
 alter table subledger.event enable always trigger event_append_only;
 
+create trigger event_conflict_append_only
+  before update or delete or truncate on subledger.event_conflict
+  for each statement execute function subledger.refuse_change();
+
+alter table subledger.event_conflict enable always trigger event_conflict_append_only;
+
 grant select, insert on subledger.event to subledger_receiver;
+grant select, insert on subledger.event_conflict, subledger.certificate_verdict to subledger_receiver;
 grant select, insert on subledger.stream to subledger_receiver;
 grant select, insert, update on subledger.stream_head to subledger_receiver;
 grant select on subledger.event, subledger.stream, subledger.stream_head to subledger_projector;
 
 -- Readers get everything of an event but its body, which holds device ids and receipts.
 grant select (
-  stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, facts, defects
+  stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, facts, defects, body_sha256,
+  chain_id, revocation
 ) on subledger.event to subledger_reader;
-grant select on subledger.stream, subledger.stream_head to subledger_reader;
+grant select on subledger.stream, subledger.stream_head, subledger.certificate_verdict to subledger_reader;
+grant select (stream_id, position, body_sha256, received_at) on subledger.event_conflict to subledger_reader;
 
 -- Projections -------------------------------------------------------------------------------------------------------
 -- Written by the projector alone, in one transaction with its checkpoint.
@@ -184,6 +237,10 @@ create table subledger.subscription (
   access_ends_at           timestamptz,
   position                 bigint  not null,
   facts                    jsonb   not null,
+  renewal_date             timestamptz,
+  renewal_price            bigint,
+  renewal_currency         text,
+  price_increase_status    integer,
   constraint subscription_pkey primary key (stream_id, original_transaction_id)
 );
 
@@ -196,6 +253,11 @@ comment on column subledger.subscription.auto_renew_product_id is 'Product of th
 comment on column subledger.subscription.in_billing_retry is 'Apple tries again after a failed renewal, as last stated';
 comment on column subledger.subscription.expiration_intent is
   '1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 not for sale, 5 other';
+comment on column subledger.subscription.renewal_date is 'When the next renewal will be tried, as last stated';
+comment on column subledger.subscription.renewal_price is
+  'Of the next renewal, in thousandths of the currency''s unit; V1 states none';
+comment on column subledger.subscription.price_increase_status is
+  '0 the customer was asked and has not answered, 1 agreed';
 comment on column subledger.subscription.access_ends_at is
   'End of the last access period, infinity for what is owned for ever; null when there is none';
 comment on column subledger.subscription.position is 'The last event that said something about the line';
@@ -224,12 +286,34 @@ create table subledger.transaction (
   offer_code_ref_name           text,
   app_account_token             text,
   positions                     bigint[] not null,
+  type                          text,
+  revocation_type               text,
+  revocation_percentage         integer,
+  offer_type                    integer,
+  offer_identifier              text,
+  offer_discount_type           text,
+  offer_period                  text,
+  storefront                    text,
+  storefront_id                 text,
+  transaction_reason            text,
+  price                         bigint,
+  currency                      text,
+  app_transaction_id            text,
+  previous_original_transaction_id text,
+  billing_plan_type             text,
+  additional                    jsonb,
   constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id)
 );
 
 comment on table subledger.transaction is
   'Every purchase and renewal as it now stands, in the names of Apple''s signed transactions (V1''s cancellation_date '
   'is revocation_date)';
+comment on column subledger.transaction.type is 'Kind of the product, as Apple spells it; V1 does not say';
+comment on column subledger.transaction.revocation_percentage is 'Thousandths of a percent: 50000 is one half';
+comment on column subledger.transaction.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
+comment on column subledger.transaction.price is
+  'Thousandths of the currency''s unit: 10990 is 10.99. V1 states no prices';
+comment on column subledger.transaction.additional is 'What else Apple signed about it, in Apple''s names';
 comment on column subledger.transaction.positions is 'The events behind the row, ascending';
 
 create table subledger.access_period (
@@ -245,7 +329,7 @@ create table subledger.access_period (
   constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
   constraint access_period_ends_at_check check (starts_at < ends_at),
   constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
-  constraint access_period_cut_check check (cut in ('upgraded', 'family_revoked', 'switched_off'))
+  constraint access_period_cut_check check (cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off'))
 );
 
 comment on table subledger.access_period is
@@ -253,7 +337,8 @@ comment on table subledger.access_period is
 comment on column subledger.access_period.cause is
   'paid by a transaction, grace after a failed renewal, or owned for ever (ends_at is then infinity)';
 comment on column subledger.access_period.cut is
-  'Why it ends before its first date: upgraded, family_revoked, switched_off (renewal switched off in grace)';
+  'Why it ends before its first date: upgraded, family_revoked, refunded_in_part, switched_off (renewal switched off '
+  'in grace)';
 comment on column subledger.access_period.position is 'The first event that stated it';
 
 create view subledger.subscription_now as

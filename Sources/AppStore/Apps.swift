@@ -1,45 +1,56 @@
 import Crypto
+import Subscriptions
 
 /// An app whose notifications are taken.
 package struct App: Sendable, Hashable {
     package let bundleId: String
+    /// The App Store's number of the app. What is signed for production must carry it, if it is known here.
+    package let appAppleId: Int64?
+    package let environments: Set<Environment>
     /// The app-specific or account-wide shared secrets that V1 notifications may carry; more than one while a
     /// secret is being changed.
     package let sharedSecrets: [String]
     /// Takes V1 notifications that carry no secret at all. Anybody who knows the URL can then make them up.
     package let acceptsWithoutSecret: Bool
 
-    package init(bundleId: String, sharedSecrets: [String], acceptsWithoutSecret: Bool = false) {
+    /// Data of Xcode and local tests is not signed by Apple, so it is taken on request only.
+    package static let usualEnvironments: Set<Environment> = [.production, .sandbox]
+
+    package init(
+        bundleId: String, appAppleId: Int64? = nil, environments: Set<Environment> = Self.usualEnvironments,
+        sharedSecrets: [String] = [], acceptsWithoutSecret: Bool = false
+    ) {
         self.bundleId = bundleId
+        self.appAppleId = appAppleId
+        self.environments = environments
         self.sharedSecrets = sharedSecrets
         self.acceptsWithoutSecret = acceptsWithoutSecret
+    }
+
+    /// An environment that has no name here yet is taken: it is kept apart from all others, and nothing is lost.
+    func accepts(_ environment: Environment) -> Bool {
+        environment == .unknown || environments.contains(environment)
     }
 }
 
 /// The configured apps, asked by bundle id and by secret.
 package struct Apps: Sendable {
-    private let apps: [(bundleId: String, secretDigests: [SHA256.Digest], acceptsWithoutSecret: Bool)]
+    private let apps: [(app: App, secretDigests: [SHA256.Digest])]
 
     package init(_ apps: [App]) {
-        self.apps = apps.map { app in
-            (app.bundleId, app.sharedSecrets.map { SHA256.hash(data: Array($0.utf8)) }, app.acceptsWithoutSecret)
-        }
+        self.apps = apps.map { app in (app, app.sharedSecrets.map { SHA256.hash(data: Array($0.utf8)) }) }
     }
 
-    func isConfigured(_ bundleId: String) -> Bool {
-        apps.contains { $0.bundleId == bundleId }
-    }
-
-    func acceptsWithoutSecret(_ bundleId: String) -> Bool {
-        apps.contains { $0.bundleId == bundleId && $0.acceptsWithoutSecret }
+    func app(_ bundleId: String) -> App? {
+        apps.first { $0.app.bundleId == bundleId }?.app
     }
 
     /// The apps with this secret. Takes as long for a wrong secret as for a right one: digests are compared in
     /// constant time, and all of them are compared.
-    func bundleIds(withSecret secret: String) -> [String] {
+    func apps(withSecret secret: String) -> [App] {
         let digest = SHA256.hash(data: Array(secret.utf8))
         return apps.filter { app in
             app.secretDigests.reduce(false) { found, known in (known == digest) || found }
-        }.map(\.bundleId)
+        }.map(\.app)
     }
 }

@@ -1,20 +1,31 @@
 import Subscriptions
 
-/// Why a body cannot be a notification of this version's formats. One line, quoting nothing of the body.
+/// Why a body cannot be a notification. One line, quoting nothing of the body.
 package enum UndecodableBody: Error, Hashable, CustomStringConvertible {
     case notJSON(JSONError)
     case notAnObject
     case notANotification
-    /// A signed (version 2) notification.
-    case signed
+    /// Signed, and no JWS there or in it.
+    case malformed(MalformedJWS, V2Notification.Part)
 
     package var description: String {
         switch self {
         case .notJSON(let error) where error.problem == .empty: error.problem.rawValue
         case .notJSON(let error): "the body is not JSON: \(error)"
         case .notAnObject: "the body is JSON, but not an object"
-        case .notANotification: "the body is no App Store notification: it has no notification_type"
-        case .signed: "signed (version 2) notifications are not supported by this release"
+        case .notANotification:
+            "the body is no App Store notification: it has neither signedPayload nor notification_type"
+        case .malformed(let problem, let part): "\(part.rawValue) \(problem.explanation)"
+        }
+    }
+
+    /// A word for logs and metrics, from a closed list.
+    package var label: String {
+        switch self {
+        case .notJSON: "not_json"
+        case .notAnObject: "not_an_object"
+        case .notANotification: "not_a_notification"
+        case .malformed(let problem, _): problem.rawValue
         }
     }
 }

@@ -1,84 +1,135 @@
+import Crypto
 import Subscriptions
 
-/// A notification whose origin was checked. Only ``Apps/verify(_:receivedAt:)`` makes one.
+/// A notification whose origin was checked. Only ``NotificationVerifier`` makes one.
 package struct VerifiedNotification: ProvenEvent {
     package let stream: StreamKey
     package let event: Event
     package let body: [UInt8]
+    package let bodyDigest: [UInt8]
+    package let chain: SigningChain?
+    /// Signed with two certificates instead of three.
+    package let hasShortChain: Bool
 
-    fileprivate init(stream: StreamKey, event: Event, body: [UInt8]) {
-        self.stream = stream
+    fileprivate init(app: String, event: Event, body: [UInt8], chain: SigningChain?, hasShortChain: Bool) {
+        self.stream = StreamKey(app: app, environment: event.environment)
         self.event = event
         self.body = body
+        self.bodyDigest = Array(SHA256.hash(data: body))
+        self.chain = chain
+        self.hasShortChain = hasShortChain
     }
 }
 
-/// Why a body was not taken. The description may be read by the sender and says nothing that it did not send.
-package enum Refusal: Error, Hashable, CustomStringConvertible {
-    case undecodable(UndecodableBody)
-    case secretMissing
-    /// With the configured app that the body names, if it names one.
-    case secretWrong(app: String?)
-    /// Heals when the operator configures the app.
-    case appUnknown
-    /// Heals when each app has a secret of its own.
-    case appAmbiguous
+/// Decides whether a body is a notification of a configured app, and came from Apple.
+package struct NotificationVerifier: Sendable {
+    private let apps: Apps
+    private let signatures: SignatureVerifier
 
-    package var description: String {
-        switch self {
-        case .undecodable(let body): body.description
-        case .secretMissing: "the body carries no shared secret (password)"
-        case .secretWrong: "the shared secret (password) is not the one of this app"
-        case .appUnknown: "the app (bid) is not configured here"
-        case .appAmbiguous: "the body names no app (bid), and several apps have its shared secret"
+    package init(apps: Apps, signatures: SignatureVerifier) {
+        self.apps = apps
+        self.signatures = signatures
+    }
+
+    /// - Parameter receivedAt: Our clock.
+    package func verify(_ body: [UInt8], receivedAt: Instant) async throws(Refusal) -> VerifiedNotification {
+        switch try decode(body) {
+        case .v1(let notification): try apps.verify(notification, receivedAt: receivedAt)
+        case .v2(let notification): try await verify(notification, body, receivedAt: receivedAt)
         }
     }
 
-    /// A word for logs and metrics, from a closed list.
-    package var label: String {
-        switch self {
-        case .undecodable(.notJSON): "not_json"
-        case .undecodable(.notAnObject): "not_an_object"
-        case .undecodable(.notANotification): "not_a_notification"
-        case .undecodable(.signed): "signed_not_supported"
-        case .secretMissing: "secret_missing"
-        case .secretWrong: "secret_wrong"
-        case .appUnknown: "app_unknown"
-        case .appAmbiguous: "app_ambiguous"
+    private func decode(_ body: [UInt8]) throws(Refusal) -> AppleNotification {
+        do throws(UndecodableBody) {
+            return try AppleNotification(decoding: body)
+        } catch {
+            throw .undecodable(error)
         }
+    }
+
+    /// Everything that is signed is verified, each on its own: an envelope of Apple's proves nothing of what somebody
+    /// put inside.
+    private func verify(
+        _ notification: V2Notification, _ body: [UInt8], receivedAt: Instant
+    ) async throws(Refusal) -> VerifiedNotification {
+        let claim = notification.claim
+        if let environment = claim.environment, environment.isLocal {
+            // Not signed by Apple, so the operator's word for this app has to do.
+            let app = try app(of: notification)
+            return VerifiedNotification(
+                app: app, event: notification.event(), body: body, chain: nil, hasShortChain: false)
+        }
+        var chain: CertificateChain?
+        var hasShortChain = false
+        for (part, jws) in notification.parts {
+            do throws(VerificationFailure) {
+                let found = try await signatures.verify(jws, fallback: receivedAt)
+                chain = chain ?? found
+                hasShortChain = hasShortChain || found.isShort
+            } catch {
+                throw .unverified(error, part)
+            }
+        }
+        return VerifiedNotification(
+            app: try app(of: notification), event: notification.event(), body: body,
+            chain: chain.map { SigningChain(id: $0.id, revocation: .off) }, hasShortChain: hasShortChain)
+    }
+
+    /// The configured app that the notification, and all that is inside it, is of.
+    private func app(of notification: V2Notification) throws(Refusal) -> String {
+        let claim = notification.claim
+        guard let bundleId = claim.bundleId else { throw .appMissing }
+        guard let app = apps.app(bundleId) else { throw .appUnknown }
+        let environment = claim.environment ?? .unknown
+        guard app.accepts(environment) else { throw .environmentRefused(app: bundleId) }
+        if environment == .production, let known = app.appAppleId, claim.appAppleId != known {
+            throw .appleIdWrong(app: bundleId)
+        }
+        for (part, jws) in notification.parts where part != .notification {
+            let inner = AppClaim(jws.payload.root)
+            // Renewal info names no app.
+            guard part == .renewal || inner.bundleId == bundleId, inner.environment == claim.environment else {
+                throw .mismatch(part)
+            }
+            if part == .appTransaction, environment == .production, let known = app.appAppleId,
+                inner.appAppleId != known
+            {
+                throw .appleIdWrong(app: bundleId)
+            }
+        }
+        return bundleId
     }
 }
 
 extension Apps {
-    /// Decodes a body, proves by the shared secret that it is of a configured app, and cuts the secret out.
+    /// Proves by the shared secret that a notification is of a configured app, and cuts the secret out.
     ///
     /// The app is the one that the body names; bodies that name none are told by their secret.
-    package func verify(_ body: [UInt8], receivedAt: Instant) throws(Refusal) -> VerifiedNotification {
-        let notification: V1Notification
-        do throws(UndecodableBody) {
-            notification = try V1Notification(decoding: body)
-        } catch {
-            throw .undecodable(error)
-        }
+    package func verify(
+        _ notification: V1Notification, receivedAt: Instant
+    ) throws(Refusal) -> VerifiedNotification {
         let app = try app(of: notification)
         let (body, mayDiffer) = notification.withoutSecret()
         // The event is that of the stored body, or a secret in an odd place could reach the facts.
-        let stored = mayDiffer ? try? V1Notification(decoding: body) : nil
-        let event = (stored ?? notification).event(receivedAt: receivedAt)
+        let stored = mayDiffer ? try? AppleNotification(decoding: body) : nil
+        let event = (stored ?? .v1(notification)).event(receivedAt: receivedAt)
+        guard app.accepts(event.environment) else { throw .environmentRefused(app: app.bundleId) }
         return VerifiedNotification(
-            stream: StreamKey(app: app, environment: event.environment), event: event, body: body)
+            app: app.bundleId, event: event, body: body, chain: nil, hasShortChain: false)
     }
 
-    private func app(of notification: V1Notification) throws(Refusal) -> String {
+    private func app(of notification: V1Notification) throws(Refusal) -> App {
         guard let secret = notification.password else {
-            guard let named = notification.bundleId, acceptsWithoutSecret(named) else { throw .secretMissing }
+            guard let named = notification.bundleId.flatMap({ app($0) }), named.acceptsWithoutSecret else {
+                throw .secretMissing
+            }
             return named
         }
-        let owners = bundleIds(withSecret: secret)
+        let owners = apps(withSecret: secret)
         if let named = notification.bundleId {
-            guard isConfigured(named) else { throw .appUnknown }
-            guard owners.contains(named) else { throw .secretWrong(app: named) }
-            return named
+            guard let app = app(named) else { throw .appUnknown }
+            guard owners.contains(app) else { throw .secretWrong(app: named) }
+            return app
         }
         guard let owner = owners.first else { throw .secretWrong(app: nil) }
         guard owners.count == 1 else { throw .appAmbiguous }

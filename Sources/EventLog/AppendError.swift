@@ -45,4 +45,6 @@ package struct Appended: Sendable, Hashable {
     package let position: Int64
     /// False when the log had the event already and nothing was written.
     package let isNew: Bool
+    /// The log has the event already, with other bytes.
+    package let isConflict: Bool
 }

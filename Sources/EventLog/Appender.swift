@@ -43,7 +43,8 @@ package actor Appender {
             throw .queueFull
         }
         let entry = EventLogWriter.Entry(
-            stream: proven.stream, event: proven.event, body: proven.body, receivedAt: receivedAt)
+            stream: proven.stream, event: proven.event, body: proven.body, bodyDigest: proven.bodyDigest,
+            chain: proven.chain, receivedAt: receivedAt)
         let result = await withCheckedContinuation { continuation in
             queue.append(Waiting(entry: entry, enqueuedAt: .now, continuation: continuation))
             queueBytes += entry.body.count

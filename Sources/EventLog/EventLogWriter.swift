@@ -10,6 +10,8 @@ struct EventLogWriter: Sendable {
         let stream: StreamKey
         let event: Event
         let body: [UInt8]
+        let bodyDigest: [UInt8]
+        let chain: SigningChain?
         let receivedAt: Instant
     }
 
@@ -35,7 +37,10 @@ struct EventLogWriter: Sendable {
         var places: [Appended] = []
         places.reserveCapacity(rows.count)
         for index in 0..<rows.count {
-            places.append(Appended(position: try rows[index].value(at: 0), isNew: try rows[index].value(at: 1)))
+            places.append(
+                Appended(
+                    position: try rows[index].value(at: 0), isNew: try rows[index].value(at: 1),
+                    isConflict: try rows[index].value(at: 2)))
         }
         return places
     }
@@ -53,7 +58,7 @@ struct EventLogWriter: Sendable {
             .array(
                 entries.map { entry in
                     var writer = JSONWriter()
-                    writer.object { entry.event.facts.writeMembers(to: &$0) }
+                    writer.object { entry.event.writeFacts(to: &$0) }
                     return JSONB(utf8: writer.bytes)
                 }),
             .array(
@@ -64,6 +69,9 @@ struct EventLogWriter: Sendable {
                     return JSONB(utf8: writer.bytes)
                 }),
             .array(entries.map(\.body)),
+            .array(entries.map(\.bodyDigest)),
+            .array(entries.map { $0.chain?.id }),
+            .array(entries.map { $0.chain?.revocation.rawValue }),
         ]
     }
 
@@ -94,24 +102,31 @@ struct EventLogWriter: Sendable {
             """)
 
         /// Bodies are taken out of their array by ordinal, so that they are not copied through the intermediate
-        /// steps. A second copy inside one batch gets the place of the first. Known events are looked up by a
-        /// subquery, which cannot become a join over the whole log.
+        /// steps. A second copy inside one batch gets the place of the first. Known events are looked up one by one:
+        /// the limit keeps that from becoming a join over the whole log. V1 has no notification id, so other bytes
+        /// with the same key are no conflict there: they say the same.
         static let append = Statement(
             "log_append",
             """
             with input as (
-              select input.ordinal, input.stream_id, input.dedupe_key,
-                (
-                  select event.position
-                  from subledger.event
-                  where event.stream_id = input.stream_id
-                    and event.dedupe_key = input.dedupe_key
-                ) as position,
-                row_number() over (partition by input.stream_id, input.dedupe_key order by input.ordinal) as copy
-              from unnest($1::integer[], $2::bytea[]) with ordinality as input (stream_id, dedupe_key, ordinal)
+              select input.ordinal, input.stream_id, input.dedupe_key, input.body_sha256, known.position,
+                row_number() over first_copy as copy,
+                input.source = 'apple-v2'
+                  and input.body_sha256 <> coalesce(known.body_sha256, first_value(input.body_sha256) over first_copy)
+                  as is_conflict
+              from unnest($1::integer[], $2::bytea[], $12::bytea[], $5::text[])
+                with ordinality as input (stream_id, dedupe_key, body_sha256, source, ordinal)
+              left join lateral (
+                select event.position, event.body_sha256
+                from subledger.event
+                where event.stream_id = input.stream_id
+                  and event.dedupe_key = input.dedupe_key
+                limit 1
+              ) as known on true
+              window first_copy as (partition by input.stream_id, input.dedupe_key order by input.ordinal)
             ),
             fresh as (
-              select input.ordinal, input.stream_id, input.dedupe_key,
+              select input.ordinal, input.stream_id, input.dedupe_key, input.body_sha256,
                 stream_head.position + row_number() over (partition by input.stream_id order by input.ordinal)
                   as position
               from input
@@ -122,13 +137,23 @@ struct EventLogWriter: Sendable {
             written as (
               insert into subledger.event (
                 stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, facts,
-                defects, body
+                defects, body, body_sha256, chain_id, revocation
               )
               select fresh.stream_id, fresh.position, ($3::timestamptz[])[fresh.ordinal],
                 ($4::timestamptz[])[fresh.ordinal], ($5::text[])[fresh.ordinal], ($6::text[])[fresh.ordinal],
                 ($7::text[])[fresh.ordinal], ($8::text[])[fresh.ordinal], fresh.dedupe_key,
-                ($9::jsonb[])[fresh.ordinal], ($10::jsonb[])[fresh.ordinal], ($11::bytea[])[fresh.ordinal]
+                ($9::jsonb[])[fresh.ordinal], ($10::jsonb[])[fresh.ordinal], ($11::bytea[])[fresh.ordinal],
+                fresh.body_sha256, ($13::bytea[])[fresh.ordinal], ($14::text[])[fresh.ordinal]
               from fresh
+            ),
+            conflicting as (
+              insert into subledger.event_conflict (stream_id, position, body_sha256, received_at, body)
+              select input.stream_id, coalesce(input.position, fresh.position), input.body_sha256,
+                ($3::timestamptz[])[input.ordinal], ($11::bytea[])[input.ordinal]
+              from input
+              left join fresh using (stream_id, dedupe_key)
+              where input.is_conflict
+              on conflict do nothing
             ),
             moved as (
               update subledger.stream_head
@@ -137,7 +162,7 @@ struct EventLogWriter: Sendable {
               where stream_head.stream_id = last.stream_id
             )
             select coalesce(input.position, fresh.position) as position,
-              input.position is null and input.copy = 1 as is_new
+              input.position is null and input.copy = 1 as is_new, input.is_conflict
             from input
             left join fresh using (stream_id, dedupe_key)
             order by input.ordinal

@@ -3,7 +3,7 @@ import Postgres
 /// The database's own tables, as `schema.sql` describes them.
 package enum Schema {
     /// The version that this release reads and writes.
-    package static let version: Int32 = 1
+    package static let version: Int32 = 2
 
     package enum Outcome: Sendable {
         case applied
@@ -25,8 +25,9 @@ package enum Schema {
                 try await connection.commit(deadline: deadline)
                 return .upToDate
             }
-            let schema = String(decoding: PackageResources.schema_sql, as: UTF8.self)
-            try await connection.script(schema, deadline: deadline)
+            for script in scripts(from: found) {
+                try await connection.script(String(decoding: script, as: UTF8.self), deadline: deadline)
+            }
             try await connection.commit(deadline: deadline)
             return .applied
         } catch let error as MigrationError {
@@ -37,6 +38,13 @@ package enum Schema {
         } catch {
             throw .unexpected(String(describing: error))
         }
+    }
+
+    /// The whole of it where there is none; else step by step what came since.
+    private static func scripts(from found: Int32) -> [[UInt8]] {
+        if found == 0 { return [PackageResources.schema_sql] }
+        let steps: [(to: Int32, script: [UInt8])] = [(2, PackageResources.migration_2_sql)]
+        return steps.filter { $0.to > found }.map(\.script)
     }
 
     /// 0 where there is no schema yet.

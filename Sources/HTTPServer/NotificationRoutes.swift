@@ -9,14 +9,14 @@ import Subscriptions
 
 /// `POST /apple/notifications`: from the bytes of a request to a durable event and its 200.
 struct NotificationRoutes: Sendable {
-    let apps: Apps
+    let verifier: NotificationVerifier
     let appender: Appender
     let now: @Sendable () -> Instant
     let logger: Logger
     private let bodies = BodyReader()
 
-    init(apps: Apps, appender: Appender, now: @escaping @Sendable () -> Instant, logger: Logger) {
-        self.apps = apps
+    init(verifier: NotificationVerifier, appender: Appender, now: @escaping @Sendable () -> Instant, logger: Logger) {
+        self.verifier = verifier
         self.appender = appender
         self.now = now
         self.logger = logger
@@ -36,12 +36,12 @@ struct NotificationRoutes: Sendable {
         do {
             return try await bodies.withBody(of: request) { body in
                 let receivedAt = now()
-                let notification = try apps.verify(body, receivedAt: receivedAt)
+                let notification = try await verifier.verify(body, receivedAt: receivedAt)
                 return await append(notification, receivedAt: receivedAt)
             }
         } catch let refusal as Refusal {
             var metadata: Logger.Metadata = [:]
-            if case .secretWrong(let app?) = refusal { metadata["stream.app"] = "\(app)" }
+            if let app = refusal.app { metadata["stream.app"] = "\(app)" }
             return refuse(refusal.status, refusal.label, refusal.description, metadata)
         } catch BodyReader.Failure.tooLarge {
             return refuse(.contentTooLarge, "body_too_large", "the body is larger than \(Limits.bodyBytesMax) bytes")
@@ -58,19 +58,28 @@ struct NotificationRoutes: Sendable {
         let event = notification.event
         do throws(AppendError) {
             let appended = try await appender.append(notification, receivedAt: receivedAt)
-            count(event, isNew: appended.isNew)
-            logger.info(
-                appended.isNew ? "notification stored" : "notification known already",
-                metadata: [
-                    "stream.app": "\(notification.stream.app)",
-                    "stream.environment": "\(notification.stream.environment.rawValue)",
-                    "event.position": "\(appended.position)", "event.kind": "\(event.kind.rawValue)",
-                    "event.defects": "\(event.defects.count)",
-                ])
+            count(notification, appended)
+            var metadata: Logger.Metadata = [
+                "stream.app": "\(notification.stream.app)",
+                "stream.environment": "\(notification.stream.environment.rawValue)",
+                "event.position": "\(appended.position)", "event.kind": "\(event.kind.rawValue)",
+                "event.defects": "\(event.defects.count)",
+            ]
+            if !event.unknownFields.isEmpty {
+                // Names of fields, by Apple; their values stay in the log of events.
+                metadata["event.unknown_fields"] = "\(event.unknownFields.prefix(10).joined(separator: ","))"
+            }
+            if appended.isConflict {
+                logger.warning("notification differs from the one stored under its notificationUUID", metadata: metadata)
+            } else {
+                logger.info(
+                    appended.isNew ? "notification stored" : "notification known already", metadata: metadata)
+            }
             // The one place where a 200 is given: the event is committed.
             return Answer.json(.ok) { writer in
                 writer.member("position", appended.position)
                 writer.member("duplicate", !appended.isNew)
+                writer.member("conflict", appended.isConflict ? true : nil)
             }
         } catch {
             return refuse(error.status, error.label, error.description)
@@ -87,11 +96,19 @@ struct NotificationRoutes: Sendable {
         return Answer.error(status, problem)
     }
 
-    private func count(_ event: Event, isNew: Bool) {
-        let outcome = isNew ? "stored" : "duplicate"
-        Counter(label: "subledger_notifications_total", dimensions: [("outcome", outcome)]).increment()
-        guard isNew else { return }
+    private func count(_ notification: VerifiedNotification, _ appended: Appended) {
+        let event = notification.event
+        let outcome = appended.isNew ? "stored" : appended.isConflict ? "conflict" : "duplicate"
+        Counter(
+            label: "subledger_notifications_total",
+            dimensions: [("outcome", outcome), ("source", event.source.rawValue)]
+        ).increment()
+        guard appended.isNew else { return }
+        if notification.hasShortChain { Counter(label: "subledger_short_chains_total").increment() }
         if event.kind == .other { Counter(label: "subledger_unknown_types_total").increment() }
+        if !event.unknownFields.isEmpty {
+            Counter(label: "subledger_unknown_fields_total").increment(by: event.unknownFields.count)
+        }
         if !event.defects.isEmpty {
             Counter(label: "subledger_defects_total").increment(by: event.defects.count)
         }
@@ -99,13 +116,13 @@ struct NotificationRoutes: Sendable {
 }
 
 extension Refusal {
-    /// 4xx for what is not a notification of ours, 5xx for what waits for an operator. Apple comes again after both,
-    /// so a secret that was changed there first heals as well.
+    /// 4xx for what is not a notification of ours, 5xx for what waits for an operator or for another server. Apple
+    /// comes again after both, so a secret that was changed there first heals as well.
     var status: HTTPResponse.Status {
         switch self {
-        case .undecodable(.signed): .notImplemented
-        case .undecodable(.notJSON), .undecodable(.notAnObject), .undecodable(.notANotification): .badRequest
-        case .secretMissing, .secretWrong: .forbidden
+        case .undecodable, .appMissing: .badRequest
+        case .unverified(.revocationUnknown, _): .serviceUnavailable
+        case .secretMissing, .secretWrong, .unverified, .mismatch, .appleIdWrong, .environmentRefused: .forbidden
         case .appUnknown, .appAmbiguous: .serviceUnavailable
         }
     }

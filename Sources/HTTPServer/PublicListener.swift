@@ -11,13 +11,13 @@ extension Listener {
     ///   - log: Reads by the connections that notifications are stored through, for the health check.
     ///   - onListening: Called with the port once connections are accepted.
     package static func `public`(
-        at address: ListenAddress, apps: Apps, appender: Appender, log: LogReader,
+        at address: ListenAddress, verifier: NotificationVerifier, appender: Appender, log: LogReader,
         now: @escaping @Sendable () -> Instant, logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void
     ) -> Listener {
         let router = Router(context: BasicRequestContext.self)
         router.add(middleware: ErrorAnswers())
-        NotificationRoutes(apps: apps, appender: appender, now: now, logger: logger).add(to: router)
+        NotificationRoutes(verifier: verifier, appender: appender, now: now, logger: logger).add(to: router)
         HealthRoute(log: log).add(to: router)
         return Listener(router, address: address, logger: logger, onListening: onListening)
     }

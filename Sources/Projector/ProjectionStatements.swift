@@ -67,16 +67,19 @@ enum ProjectionStatements {
         """
         insert into subledger.subscription (
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
-          expiration_intent, access_ends_at, position, facts
+          expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
+          price_increase_status
         )
         select $1, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
-          expiration_intent, access_ends_at, position, facts
+          expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
+          price_increase_status
         from unnest(
           $2::text[], $3::text[], $4::boolean[], $5::text[], $6::boolean[], $7::integer[], $8::timestamptz[],
-          $9::bigint[], $10::jsonb[]
+          $9::bigint[], $10::jsonb[], $11::timestamptz[], $12::bigint[], $13::text[], $14::integer[]
         ) as input (
           original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
-          expiration_intent, access_ends_at, position, facts
+          expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
+          price_increase_status
         )
         on conflict (stream_id, original_transaction_id) do update
         set product_id = excluded.product_id,
@@ -86,7 +89,11 @@ enum ProjectionStatements {
           expiration_intent = excluded.expiration_intent,
           access_ends_at = excluded.access_ends_at,
           position = excluded.position,
-          facts = excluded.facts
+          facts = excluded.facts,
+          renewal_date = excluded.renewal_date,
+          renewal_price = excluded.renewal_price,
+          renewal_currency = excluded.renewal_currency,
+          price_increase_status = excluded.price_increase_status
         """)
 
     static let deleteTransactions = Statement(
@@ -104,21 +111,32 @@ enum ProjectionStatements {
           stream_id, original_transaction_id, transaction_id, web_order_line_item_id, product_id,
           subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
           revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
-          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions
+          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions, type,
+          revocation_type, revocation_percentage, offer_type, offer_identifier, offer_discount_type, offer_period,
+          storefront, storefront_id, transaction_reason, price, currency, app_transaction_id,
+          previous_original_transaction_id, billing_plan_type, additional
         )
         select $1, original_transaction_id, transaction_id, web_order_line_item_id, product_id,
           subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
           revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
-          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions::bigint[]
+          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions::bigint[], type,
+          revocation_type, revocation_percentage, offer_type, offer_identifier, offer_discount_type, offer_period,
+          storefront, storefront_id, transaction_reason, price, currency, app_transaction_id,
+          previous_original_transaction_id, billing_plan_type, additional
         from unnest(
           $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::timestamptz[],
           $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::integer[], $13::boolean[], $14::boolean[],
-          $15::boolean[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[]
+          $15::boolean[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[],
+          $23::integer[], $24::integer[], $25::text[], $26::text[], $27::text[], $28::text[], $29::text[],
+          $30::text[], $31::bigint[], $32::text[], $33::text[], $34::text[], $35::text[], $36::jsonb[]
         ) as input (
           original_transaction_id, transaction_id, web_order_line_item_id, product_id,
           subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
           revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
-          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions
+          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions, type,
+          revocation_type, revocation_percentage, offer_type, offer_identifier, offer_discount_type, offer_period,
+          storefront, storefront_id, transaction_reason, price, currency, app_transaction_id,
+          previous_original_transaction_id, billing_plan_type, additional
         )
         """)
 

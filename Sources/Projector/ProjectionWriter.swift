@@ -45,6 +45,10 @@ struct ProjectionWriter: Sendable {
                     line.facts.write(to: &writer)
                     return JSONB(utf8: writer.bytes)
                 }),
+            .array(renewals.map(\.renewalDate)),
+            .array(renewals.map(\.renewalPrice)),
+            .array(renewals.map(\.currency)),
+            .array(renewals.map { $0.priceIncreaseStatus.flatMap { Int32(exactly: $0) } }),
         ]
     }
 
@@ -73,6 +77,22 @@ struct ProjectionWriter: Sendable {
             .array(all.map(\.appAccountToken)),
             // An array of arrays must be rectangular in SQL, so each list travels as text.
             .array(rows.map { "{" + $0.positions.map(String.init).joined(separator: ",") + "}" }),
+            .array(all.map(\.type)),
+            .array(all.map(\.revocationType)),
+            .array(all.map { $0.revocationPercentage.flatMap { Int32(exactly: $0) } }),
+            .array(all.map { $0.offerType.flatMap { Int32(exactly: $0) } }),
+            .array(all.map(\.offerIdentifier)),
+            .array(all.map(\.offerDiscountType)),
+            .array(all.map(\.offerPeriod)),
+            .array(all.map(\.storefront)),
+            .array(all.map(\.storefrontId)),
+            .array(all.map(\.transactionReason)),
+            .array(all.map(\.price)),
+            .array(all.map(\.currency)),
+            .array(all.map(\.appTransactionId)),
+            .array(all.map(\.previousOriginalTransactionId)),
+            .array(all.map(\.billingPlanType)),
+            .array(all.map { row in row.additional.map { JSONB(utf8: $0.utf8) } }),
         ]
     }
 

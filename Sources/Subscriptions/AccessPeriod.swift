@@ -13,6 +13,8 @@ package struct AccessPeriod: Sendable, Hashable {
     package enum Cut: String, Sendable {
         case upgraded
         case familyRevoked = "family_revoked"
+        /// The unused rest was refunded.
+        case refundedInPart = "refunded_in_part"
         /// Renewal was switched off in grace, which ends it at once.
         case switchedOff = "switched_off"
     }
@@ -36,8 +38,11 @@ extension AccessPeriod {
     /// The stretch that a transaction pays for, or nil when it gives none: no dates, a consumable, refunded, or cut
     /// to nothing.
     ///
-    /// A refunded transaction counts as if it had never been made. Two cases only cut it: a row replaced by an
-    /// upgrade ends where its replacement begins, and a family member loses access from the revocation on.
+    /// A refunded transaction counts as if it had never been made. Three cases only cut it: a row replaced by an
+    /// upgrade ends where its replacement begins, a family member loses access from the revocation on, and what was
+    /// refunded in part ends at that date.
+    ///
+    /// - Parameter replacedAt: Where another product took this one's place.
     init?(of transaction: Transaction, kind: ProductCatalog.Kind?, position: Int64, replacedAt: Instant?) {
         guard let start = transaction.purchaseDate else { return nil }
         var end: Instant
@@ -56,15 +61,16 @@ extension AccessPeriod {
             end = instant
             cut = reason
         }
+        if transaction.isRefunded { return nil }
         if transaction.isUpgraded {
             // A refund may follow the upgrade, with a later date; the replacement ended the row all the same.
             shorten(to: transaction.revocationDate, because: .upgraded)
-            shorten(to: replacedAt, because: .upgraded)
-        } else if transaction.isFamilyShared {
+        } else if transaction.isFamilyRevoked {
             shorten(to: transaction.revocationDate, because: .familyRevoked)
-        } else if transaction.revocationDate != nil {
-            return nil
+        } else if transaction.isRefundedInPart {
+            shorten(to: transaction.revocationDate, because: .refundedInPart)
         }
+        shorten(to: replacedAt, because: .upgraded)
         guard start < end else { return nil }
         self.init(
             start: start, end: end, cause: cause, cut: cut, transactionId: transaction.transactionId,

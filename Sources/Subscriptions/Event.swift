@@ -9,16 +9,22 @@ package struct Event: Sendable, Hashable {
     package var subtype: String?
     package var kind: Kind
     package var dedupeKey: DedupeKey
+    /// Apple's own id of the notification; V1 has none.
+    package var notificationUUID: String?
     /// When the event happened by the body's own dates; nil when it has none.
     package var occurredAt: Instant?
     package var transactions: [Transaction]
     package var renewals: [RenewalInfo]
+    /// What else a signed notification says: an object of its fields that have no place above. Nil for V1.
+    package var details: CanonicalJSON?
     package var defects: [Defect]
+    /// Paths of fields that this version has no word for. Their values are kept.
+    package var unknownFields: [String]
 
     package init(
         source: Source, environment: Environment, app: String?, type: String?, subtype: String?, kind: Kind,
-        dedupeKey: DedupeKey, occurredAt: Instant?, transactions: [Transaction], renewals: [RenewalInfo],
-        defects: [Defect]
+        dedupeKey: DedupeKey, notificationUUID: String? = nil, occurredAt: Instant?, transactions: [Transaction],
+        renewals: [RenewalInfo], details: CanonicalJSON? = nil, defects: [Defect], unknownFields: [String] = []
     ) {
         self.source = source
         self.environment = environment
@@ -27,16 +33,20 @@ package struct Event: Sendable, Hashable {
         self.subtype = subtype
         self.kind = kind
         self.dedupeKey = dedupeKey
+        self.notificationUUID = notificationUUID
         self.occurredAt = occurredAt
         self.transactions = transactions
         self.renewals = renewals
+        self.details = details
         self.defects = defects
+        self.unknownFields = unknownFields
     }
 }
 
 /// The wire format that an event came in.
 package enum Source: String, Sendable, Hashable, CaseIterable {
     case appleV1 = "apple-v1"
+    case appleV2 = "apple-v2"
 }
 
 /// What happened, in one word for all sources. For people and reports: access is decided by facts alone.
@@ -47,24 +57,39 @@ package enum Kind: String, Sendable, Hashable, CaseIterable {
     case renewalFailure = "renewal_failure"
     case planChange = "plan_change"
     case autoRenewChange = "auto_renew_change"
+    /// An offer for the running product was redeemed.
+    case offer
+    /// The developer moved a renewal date.
+    case `extension`
+    case extensionReport = "extension_report"
+    case graceEnd = "grace_end"
+    case expiration
     case refund
+    case refundDeclined = "refund_declined"
+    case refundReversal = "refund_reversal"
     case revoke
     case priceConsent = "price_consent"
+    case priceChange = "price_change"
+    case metadataUpdate = "metadata_update"
+    case migration
     case consumptionRequest = "consumption_request"
+    case externalPurchase = "external_purchase"
+    case consentRescinded = "consent_rescinded"
+    case test
     /// A type that this version has no word for. Its facts count all the same.
     case other
 }
 
 /// Identifies a notification within its stream: equal keys are one notification sent again.
 package struct DedupeKey: Sendable, Hashable {
-    /// SHA-256, 32 bytes.
+    /// A SHA-256 of 32 bytes, or a UUID of 16.
     package let bytes: [UInt8]
 
     package init(bytes: [UInt8]) {
         self.bytes = bytes
     }
 
-    /// 64 lower-case hexadecimal digits.
+    /// Lower-case hexadecimal digits, two a byte.
     package var hexadecimal: String {
         String(unsafeUninitializedCapacity: bytes.count * 2) { buffer in
             for (index, byte) in bytes.enumerated() {
@@ -102,4 +127,31 @@ package protocol ProvenEvent: Sendable {
     var event: Event { get }
     /// The body as it arrived, less its secrets.
     var body: [UInt8] { get }
+    /// SHA-256 of the body.
+    var bodyDigest: [UInt8] { get }
+    /// Nil for what is not signed.
+    var chain: SigningChain? { get }
+}
+
+/// The certificates behind a signed event, as they were known when it was taken.
+package struct SigningChain: Sendable, Hashable {
+    /// Whether the issuer had taken them back. What it had is not taken at all.
+    package enum Revocation: String, Sendable {
+        /// Nobody asks.
+        case off
+        /// Asked, and not answered yet.
+        case pending
+        case good
+        /// Asked, and no answer to be had.
+        case unknown
+    }
+
+    /// SHA-256 of the certificates' digests, leaf first.
+    package let id: [UInt8]
+    package let revocation: Revocation
+
+    package init(id: [UInt8], revocation: Revocation) {
+        self.id = id
+        self.revocation = revocation
+    }
 }

@@ -25,6 +25,23 @@ extension Transaction {
         writer.member("promotionalOfferId", promotionalOfferId)
         writer.member("offerCodeRefName", offerCodeRefName)
         writer.member("appAccountToken", appAccountToken)
+        writer.member("type", type)
+        writer.member("revocationType", revocationType)
+        writer.member("revocationPercentage", revocationPercentage)
+        writer.member("offerType", offerType)
+        writer.member("offerIdentifier", offerIdentifier)
+        writer.member("offerDiscountType", offerDiscountType)
+        writer.member("offerPeriod", offerPeriod)
+        writer.member("storefront", storefront)
+        writer.member("storefrontId", storefrontId)
+        writer.member("transactionReason", transactionReason)
+        writer.member("price", price)
+        writer.member("currency", currency)
+        writer.member("appTransactionId", appTransactionId)
+        writer.member("previousOriginalTransactionId", previousOriginalTransactionId)
+        writer.member("billingPlanType", billingPlanType)
+        writer.member("additional", additional)
+        writer.member("signedDate", signedDate)
     }
 
     init(json: JSONValue) throws(FactsError) {
@@ -48,6 +65,23 @@ extension Transaction {
         promotionalOfferId = json["promotionalOfferId"]?.string
         offerCodeRefName = json["offerCodeRefName"]?.string
         appAccountToken = json["appAccountToken"]?.string
+        type = json["type"]?.string
+        revocationType = json["revocationType"]?.string
+        revocationPercentage = json.integer("revocationPercentage")
+        offerType = json.integer("offerType")
+        offerIdentifier = json["offerIdentifier"]?.string
+        offerDiscountType = json["offerDiscountType"]?.string
+        offerPeriod = json["offerPeriod"]?.string
+        storefront = json["storefront"]?.string
+        storefrontId = json["storefrontId"]?.string
+        transactionReason = json["transactionReason"]?.string
+        price = json["price"]?.int64
+        currency = json["currency"]?.string
+        appTransactionId = json["appTransactionId"]?.string
+        previousOriginalTransactionId = json["previousOriginalTransactionId"]?.string
+        billingPlanType = json["billingPlanType"]?.string
+        additional = json["additional"].map { CanonicalJSON($0) }
+        signedDate = try json.instant("signedDate")
     }
 }
 
@@ -68,6 +102,23 @@ extension RenewalInfo {
         writer.member("priceIncreaseStatus", priceIncreaseStatus)
         writer.member("promotionalOfferId", promotionalOfferId)
         writer.member("offerCodeRefName", offerCodeRefName)
+        writer.member("offerType", offerType)
+        writer.member("offerIdentifier", offerIdentifier)
+        writer.member("offerDiscountType", offerDiscountType)
+        writer.member("offerPeriod", offerPeriod)
+        writer.member("recentSubscriptionStartDate", recentSubscriptionStartDate)
+        writer.member("renewalDate", renewalDate)
+        writer.member("renewalPrice", renewalPrice)
+        writer.member("currency", currency)
+        if !eligibleWinBackOfferIds.isEmpty {
+            writer.key("eligibleWinBackOfferIds")
+            writer.array(eligibleWinBackOfferIds) { $0.value($1) }
+        }
+        writer.member("appAccountToken", appAccountToken)
+        writer.member("appTransactionId", appTransactionId)
+        writer.member("renewalBillingPlanType", renewalBillingPlanType)
+        writer.member("additional", additional)
+        writer.member("signedDate", signedDate)
     }
 
     init(json: JSONValue) throws(FactsError) {
@@ -82,6 +133,20 @@ extension RenewalInfo {
         priceIncreaseStatus = json.integer("priceIncreaseStatus")
         promotionalOfferId = json["promotionalOfferId"]?.string
         offerCodeRefName = json["offerCodeRefName"]?.string
+        offerType = json.integer("offerType")
+        offerIdentifier = json["offerIdentifier"]?.string
+        offerDiscountType = json["offerDiscountType"]?.string
+        offerPeriod = json["offerPeriod"]?.string
+        recentSubscriptionStartDate = try json.instant("recentSubscriptionStartDate")
+        renewalDate = try json.instant("renewalDate")
+        renewalPrice = json["renewalPrice"]?.int64
+        currency = json["currency"]?.string
+        eligibleWinBackOfferIds = json["eligibleWinBackOfferIds"]?.elements.compactMap(\.string) ?? []
+        appAccountToken = json["appAccountToken"]?.string
+        appTransactionId = json["appTransactionId"]?.string
+        renewalBillingPlanType = json["renewalBillingPlanType"]?.string
+        additional = json["additional"].map { CanonicalJSON($0) }
+        signedDate = try json.instant("signedDate")
     }
 }
 
@@ -127,7 +192,13 @@ package struct Facts: Sendable, Hashable {
 extension Event {
     package var facts: Facts { Facts(transactions: transactions, renewals: renewals) }
 
-    /// The members that `inspect` and `GET /events` share.
+    /// What the log stores as facts: those that are folded, and under `notification` what else was said.
+    package func writeFacts(to writer: inout JSONWriter) {
+        facts.writeMembers(to: &writer)
+        writer.member("notification", details)
+    }
+
+    /// The members that `inspect` prints.
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("source", source.rawValue)
         writer.member("environment", environment.rawValue)
@@ -136,8 +207,9 @@ extension Event {
         writer.member("subtype", subtype)
         writer.member("kind", kind.rawValue)
         writer.member("dedupeKey", dedupeKey.hexadecimal)
+        writer.member("notificationUUID", notificationUUID)
         writer.member("occurredAt", occurredAt)
-        facts.writeMembers(to: &writer)
+        writeFacts(to: &writer)
         writer.key("defects")
         writer.array(defects) { $1.write(to: &$0) }
     }

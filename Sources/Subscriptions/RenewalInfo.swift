@@ -16,8 +16,29 @@ package struct RenewalInfo: Sendable, Hashable {
     package var priceIncreaseStatus: Int?
     package var promotionalOfferId: String?
     package var offerCodeRefName: String?
+    /// Of the next renewal, as are the other offer fields and the price.
+    package var offerType: Int?
+    package var offerIdentifier: String?
+    package var offerDiscountType: String?
+    package var offerPeriod: String?
+    /// Start of the latest streak. Gaps of up to 60 days do not end one.
+    package var recentSubscriptionStartDate: Instant?
+    /// When the next renewal will be tried.
+    package var renewalDate: Instant?
+    /// Thousandths of the currency's unit.
+    package var renewalPrice: Int64?
+    package var currency: String?
+    package var eligibleWinBackOfferIds: [String]
+    package var appAccountToken: String?
+    package var appTransactionId: String?
+    package var renewalBillingPlanType: String?
+    /// All other fields, the App Store's newest among them.
+    package var additional: CanonicalJSON?
+    /// When Apple signed this statement; nil for unsigned ones. The time of a statement, and no part of it.
+    package var signedDate: Instant?
 
     package init(originalTransactionId: String) {
         self.originalTransactionId = originalTransactionId
+        self.eligibleWinBackOfferIds = []
     }
 }

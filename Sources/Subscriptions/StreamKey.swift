@@ -3,6 +3,10 @@
 package enum Environment: String, Sendable, Hashable, CaseIterable {
     case production
     case sandbox
+    /// StoreKit testing in Xcode. Not signed by Apple.
+    case xcode
+    /// Tests with StoreKitTest and its like. Not signed by Apple.
+    case localTesting = "local_testing"
     /// The body named no environment that Apple uses. Kept apart from both others, so nothing is lost or mixed.
     case unknown
 }

@@ -40,8 +40,8 @@ extension Subscription {
         }
         let bought = transactions.filter { ($0.transaction.purchaseDate ?? .latest) <= instant }
         guard let last = bought.last else { return .never }
-        if last.isRefunded { return .refunded }
-        if last.transaction.isFamilyShared, last.transaction.revocationDate != nil { return .revoked }
+        if last.transaction.isRefunded || last.transaction.isRefundedInPart { return .refunded }
+        if last.transaction.isFamilyRevoked { return .revoked }
         if consumables(at: instant) != nil { return .owned }
         let renewal = renewal(at: instant)
         return renewal.isInBillingRetryPeriod == true && renewal.autoRenewStatus != false ? .retry : .expired

@@ -14,11 +14,6 @@ package struct Subscription: Sendable, Hashable {
         package var transaction: Transaction
         /// The first event behind each statement that counted, ascending.
         package var positions: [Int64]
-
-        /// Taken back as if it had never been made.
-        package var isRefunded: Bool {
-            transaction.revocationDate != nil && !transaction.isUpgraded && !transaction.isFamilyShared
-        }
     }
 
     /// - Parameter products: The app's products, as far as they are configured; decides about rows that have no
@@ -29,7 +24,7 @@ package struct Subscription: Sendable, Hashable {
         transactions = Self.resolve(facts)
         renewals = facts.orderedRenewals
         let refundedOrderLines = Set(
-            transactions.filter(\.isRefunded).compactMap(\.transaction.webOrderLineItemId))
+            transactions.filter(\.transaction.isRefunded).compactMap(\.transaction.webOrderLineItemId))
         let paid = transactions.compactMap { [transactions] resolved -> AccessPeriod? in
             let transaction = resolved.transaction
             // A restored copy is the same purchase under another id, and is refunded with it.
@@ -37,7 +32,7 @@ package struct Subscription: Sendable, Hashable {
             return AccessPeriod(
                 of: transaction, kind: Self.kind(of: transaction, in: facts, products),
                 position: resolved.positions.first ?? 0,
-                replacedAt: transaction.isUpgraded ? Self.start(after: transaction, in: transactions) : nil)
+                replacedAt: Self.replacement(of: transaction, in: transactions))
         }
         let grace = Self.gracePeriods(transactions, renewals, refundedOrderLines)
         access = (paid + grace).sorted { left, right in
@@ -45,12 +40,24 @@ package struct Subscription: Sendable, Hashable {
         }
     }
 
-    /// The kind of a row's product. V1 states none, so for what is not configured the row itself must tell: only
-    /// subscriptions have order line ids, groups and renewal info. Anything else was bought once.
+    /// The kind of a row's product: as Apple signed it, else as configured. V1 states none, so for what is not
+    /// configured the row itself must tell: only subscriptions have order line ids, groups and renewal info. Anything
+    /// else was bought once.
     private static func kind(
         of transaction: Transaction, in facts: SubscriptionFacts, _ products: ProductCatalog
     ) -> ProductCatalog.Kind {
-        if let configured = products.kind(of: transaction.productId) { return configured }
+        let configured = products.kind(of: transaction.productId)
+        switch transaction.type {
+        case "Auto-Renewable Subscription": return .autoRenewable
+        case "Consumable": return .consumable
+        case "Non-Consumable": return .nonConsumable
+        // How long it lasts is in no transaction.
+        case "Non-Renewing Subscription":
+            if case .nonRenewing = configured { return configured ?? .nonConsumable }
+            return .nonConsumable
+        default: break
+        }
+        if let configured { return configured }
         let isSubscription =
             transaction.expiresDate != nil || transaction.webOrderLineItemId != nil
             || transaction.subscriptionGroupIdentifier != nil || !facts.renewals.isEmpty
@@ -60,9 +67,12 @@ package struct Subscription: Sendable, Hashable {
     /// How many of a consumable were bought by the instant and not taken back; nil if the line has none. What was
     /// used up of them is the app's own record.
     package func consumables(at instant: Instant) -> Int? {
-        let bought = transactions.filter { products.kind(of: $0.transaction.productId) == .consumable }
+        let bought = transactions.filter { row in
+            row.transaction.type.map { $0 == "Consumable" }
+                ?? (products.kind(of: row.transaction.productId) == .consumable)
+        }
         guard !bought.isEmpty else { return nil }
-        return bought.filter { !$0.isRefunded && ($0.transaction.purchaseDate ?? .latest) <= instant }
+        return bought.filter { $0.transaction.revocationDate == nil && ($0.transaction.purchaseDate ?? .latest) <= instant }
             .reduce(0) { sum, row in
                 let (more, overflow) = sum.addingReportingOverflow(row.transaction.quantity ?? 1)
                 return overflow ? .max : more
@@ -87,10 +97,17 @@ package struct Subscription: Sendable, Hashable {
         }
     }
 
-    /// Where the next row of the line begins.
-    private static func start(after transaction: Transaction, in all: [ResolvedTransaction]) -> Instant? {
+    /// Where another product took the place of a row that still ran.
+    ///
+    /// V1 says so in the row itself. V2 tells of an upgrade with the new transaction alone: it is another product of
+    /// the line, and was bought instead of renewed.
+    private static func replacement(of transaction: Transaction, in all: [ResolvedTransaction]) -> Instant? {
         guard let own = transaction.purchaseDate else { return nil }
-        return all.compactMap(\.transaction.purchaseDate).filter { $0 > own }.min()
+        return all.filter { other in
+            transaction.isUpgraded
+                || (other.transaction.transactionReason == "PURCHASE" && other.transaction.expiresDate != nil
+                    && transaction.expiresDate != nil && other.transaction.productId != transaction.productId)
+        }.compactMap(\.transaction.purchaseDate).filter { $0 > own }.min()
     }
 
     /// Grace runs from the expiry of the period whose renewal failed: of those that had begun when grace was stated

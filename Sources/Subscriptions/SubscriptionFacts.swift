@@ -15,11 +15,14 @@ package struct SubscriptionFacts: Sendable, Hashable {
         package var receivedAt: Instant
         /// The first event that said so: the evidence to show.
         package var position: Int64
+        /// `statedAt` is a date that Apple signed, and no guess from what a body knows of.
+        package var isSigned: Bool
     }
 
     package struct StatedRenewal: Sendable, Hashable {
         package let renewal: Canonical<RenewalInfo>
         package let statedAt: Instant
+        package let isSigned: Bool
     }
 
     /// A fact that equals another one if their texts are the same bytes. Swift's strings are equal in several
@@ -64,17 +67,25 @@ package struct SubscriptionFacts: Sendable, Hashable {
 
     /// Adds what the facts say about this line. Facts of other lines are passed over.
     ///
-    /// - Parameter occurredAt: The event's own time. Without one the time of receipt stands in for it, the only
-    ///   bound that is left.
+    /// - Parameter occurredAt: The event's own time, which counts for facts without one of their own. Without it the
+    ///   time of receipt stands in, the only bound that is left.
     package mutating func fold(_ facts: Facts, occurredAt: Instant?, receivedAt: Instant, position: Int64) {
         let statedAt = occurredAt ?? receivedAt
         for transaction in facts.transactions where transaction.originalTransactionId == originalTransactionId {
+            var content = transaction
+            content.signedDate = nil
             merge(
-                Canonical(transaction, transaction.write),
-                Statement(statedAt: statedAt, receivedAt: receivedAt, position: position))
+                Canonical(content, content.write),
+                Statement(
+                    statedAt: transaction.signedDate ?? statedAt, receivedAt: receivedAt, position: position,
+                    isSigned: transaction.signedDate != nil))
         }
         for renewal in facts.renewals where renewal.originalTransactionId == originalTransactionId {
-            let stated = StatedRenewal(renewal: Canonical(renewal, renewal.write), statedAt: statedAt)
+            var content = renewal
+            content.signedDate = nil
+            let stated = StatedRenewal(
+                renewal: Canonical(content, content.write), statedAt: renewal.signedDate ?? statedAt,
+                isSigned: renewal.signedDate != nil)
             let known = renewals[stated]
             renewals[stated] = Evidence(
                 receivedAt: max(known?.receivedAt ?? receivedAt, receivedAt),
@@ -88,8 +99,7 @@ package struct SubscriptionFacts: Sendable, Hashable {
             transactions[transaction] = statement
             return
         }
-        var latest =
-            (known.statedAt, known.receivedAt) < (statement.statedAt, statement.receivedAt) ? statement : known
+        var latest = known.isEarlier(than: statement) ? statement : known
         latest.position = min(known.position, statement.position)
         transactions[transaction] = latest
     }
@@ -107,6 +117,7 @@ extension SubscriptionFacts {
                     writer.key("fact")
                     writer.value(rawJSON: entry.key.text)
                     writer.member("statedAt", entry.value.statedAt)
+                    writer.member("signed", entry.value.isSigned ? true : nil)
                     writer.member("receivedAt", entry.value.receivedAt)
                     writer.member("position", entry.value.position)
                 }
@@ -117,6 +128,7 @@ extension SubscriptionFacts {
                     writer.key("fact")
                     writer.value(rawJSON: entry.key.renewal.text)
                     writer.member("statedAt", entry.key.statedAt)
+                    writer.member("signed", entry.key.isSigned ? true : nil)
                     writer.member("receivedAt", entry.value.receivedAt)
                     writer.member("position", entry.value.position)
                 }
@@ -134,18 +146,24 @@ extension SubscriptionFacts {
             let statement = try Statement(json: element)
             let renewal = try RenewalInfo(json: try element.requiredFact())
             let stated = StatedRenewal(
-                renewal: Canonical(renewal, renewal.write), statedAt: statement.statedAt)
+                renewal: Canonical(renewal, renewal.write), statedAt: statement.statedAt,
+                isSigned: statement.isSigned)
             renewals[stated] = Evidence(receivedAt: statement.receivedAt, position: statement.position)
         }
     }
 }
 
 extension SubscriptionFacts.Statement {
+    fileprivate func isEarlier(than other: Self) -> Bool {
+        (statedAt, isSigned ? 1 : 0, receivedAt) < (other.statedAt, other.isSigned ? 1 : 0, other.receivedAt)
+    }
+
     fileprivate init(json: JSONValue) throws(FactsError) {
         guard let statedAt = try json.instant("statedAt") else { throw FactsError(member: "statedAt") }
         guard let receivedAt = try json.instant("receivedAt") else { throw FactsError(member: "receivedAt") }
         guard let position = json["position"]?.int64 else { throw FactsError(member: "position") }
-        self.init(statedAt: statedAt, receivedAt: receivedAt, position: position)
+        self.init(
+            statedAt: statedAt, receivedAt: receivedAt, position: position, isSigned: json["signed"]?.bool ?? false)
     }
 }
 
@@ -153,46 +171,5 @@ extension JSONValue {
     fileprivate func requiredFact() throws(FactsError) -> JSONValue {
         guard let fact = self["fact"] else { throw FactsError(member: "fact") }
         return fact
-    }
-}
-
-// MARK: - Order
-
-extension SubscriptionFacts {
-    package typealias OrderedTransaction = (transaction: Transaction, statement: Statement)
-
-    /// Oldest statement first. Statements of one time are put in the order of their receipt, and then of their
-    /// text, so that there is one order whatever came first.
-    package var orderedTransactions: [OrderedTransaction] {
-        transactionsInOrder.map { (transaction: $0.key.fact, statement: $0.value) }
-    }
-
-    private var transactionsInOrder: [(key: Canonical<Transaction>, value: Statement)] {
-        inOrder(transactions) { ($1.statedAt, $1.receivedAt, $1.position, $0.text) }
-    }
-
-    /// As `orderedTransactions`, for renewal statements.
-    package var orderedRenewals: [RenewalStatement] {
-        renewalsInOrder.map {
-            RenewalStatement(renewal: $0.key.renewal.fact, statedAt: $0.key.statedAt, position: $0.value.position)
-        }
-    }
-
-    private var renewalsInOrder: [(key: StatedRenewal, value: Evidence)] {
-        inOrder(renewals) { ($0.statedAt, $1.receivedAt, $1.position, $0.renewal.text) }
-    }
-
-    private typealias OrderKey = (statedAt: Instant, receivedAt: Instant, position: Int64, text: [UInt8])
-
-    private func inOrder<Key, Value>(
-        _ entries: [Key: Value], by orderKey: (Key, Value) -> OrderKey
-    ) -> [(key: Key, value: Value)] {
-        if entries.count < 2 { return Array(entries) }
-        return entries.map { (entry: $0, order: orderKey($0.key, $0.value)) }.sorted { left, right in
-            let leftTime = (left.order.statedAt, left.order.receivedAt, left.order.position)
-            let rightTime = (right.order.statedAt, right.order.receivedAt, right.order.position)
-            return leftTime != rightTime
-                ? leftTime < rightTime : left.order.text.lexicographicallyPrecedes(right.order.text)
-        }.map(\.entry)
     }
 }

@@ -30,6 +30,38 @@ package struct Transaction: Sendable, Hashable {
     package var promotionalOfferId: String?
     package var offerCodeRefName: String?
     package var appAccountToken: String?
+    /// `Auto-Renewable Subscription`, `Non-Renewing Subscription`, `Consumable` or `Non-Consumable`, as Apple spells it.
+    package var type: String?
+    /// `REFUND_FULL`, `REFUND_PRORATED` or `FAMILY_REVOKE`.
+    package var revocationType: String?
+    /// Thousandths of a percent: 50000 is one half.
+    package var revocationPercentage: Int?
+    /// 1 introductory, 2 promotional, 3 offer code, 4 win-back.
+    package var offerType: Int?
+    package var offerIdentifier: String?
+    /// `FREE_TRIAL`, `PAY_AS_YOU_GO`, `PAY_UP_FRONT` or `ONE_TIME`.
+    package var offerDiscountType: String?
+    /// ISO 8601 duration.
+    package var offerPeriod: String?
+    /// ISO 3166-1 alpha-3.
+    package var storefront: String?
+    package var storefrontId: String?
+    /// `PURCHASE` or `RENEWAL`.
+    package var transactionReason: String?
+    /// Thousandths of the currency's unit: 10990 is 10.99.
+    package var price: Int64?
+    /// ISO 4217.
+    package var currency: String?
+    /// One per Apple Account and app.
+    package var appTransactionId: String?
+    /// The line that this one was migrated from.
+    package var previousOriginalTransactionId: String?
+    /// `BILLED_UPFRONT` or `MONTHLY`.
+    package var billingPlanType: String?
+    /// All other fields, the App Store's newest among them.
+    package var additional: CanonicalJSON?
+    /// When Apple signed this statement; nil for unsigned ones. The time of a statement, and no part of it.
+    package var signedDate: Instant?
 
     package init(transactionId: String, originalTransactionId: String) {
         self.transactionId = transactionId
@@ -39,6 +71,22 @@ package struct Transaction: Sendable, Hashable {
     }
 
     package var isFamilyShared: Bool { inAppOwnershipType == "FAMILY_SHARED" }
+
+    /// Taken back from a family member, who never paid for it.
+    package var isFamilyRevoked: Bool {
+        revocationDate != nil && (isFamilyShared || revocationType == "FAMILY_REVOKE")
+    }
+
+    /// Taken back as if it had never been made. V1 writes the date of an upgrade where that of a refund would stand.
+    package var isRefunded: Bool {
+        revocationDate != nil && !isFamilyRevoked && !isRefundedInPart
+            && (!isUpgraded || revocationType == "REFUND_FULL")
+    }
+
+    /// Refunded for the rest of its period alone.
+    package var isRefundedInPart: Bool {
+        revocationDate != nil && !isFamilyRevoked && revocationType == "REFUND_PRORATED"
+    }
 }
 
 extension Transaction {
@@ -52,6 +100,8 @@ extension Transaction {
         if !statesRevocation {
             result.revocationDate = revocationDate ?? earlier.revocationDate
             result.revocationReason = revocationReason ?? earlier.revocationReason
+            result.revocationType = revocationType ?? earlier.revocationType
+            result.revocationPercentage = revocationPercentage ?? earlier.revocationPercentage
             result.isUpgraded = isUpgraded || earlier.isUpgraded
         }
         result.statesRevocation = statesRevocation || earlier.statesRevocation
@@ -68,6 +118,20 @@ extension Transaction {
         result.promotionalOfferId = promotionalOfferId ?? earlier.promotionalOfferId
         result.offerCodeRefName = offerCodeRefName ?? earlier.offerCodeRefName
         result.appAccountToken = appAccountToken ?? earlier.appAccountToken
+        result.type = type ?? earlier.type
+        result.offerType = offerType ?? earlier.offerType
+        result.offerIdentifier = offerIdentifier ?? earlier.offerIdentifier
+        result.offerDiscountType = offerDiscountType ?? earlier.offerDiscountType
+        result.offerPeriod = offerPeriod ?? earlier.offerPeriod
+        result.storefront = storefront ?? earlier.storefront
+        result.storefrontId = storefrontId ?? earlier.storefrontId
+        result.transactionReason = transactionReason ?? earlier.transactionReason
+        result.price = price ?? earlier.price
+        result.currency = currency ?? earlier.currency
+        result.appTransactionId = appTransactionId ?? earlier.appTransactionId
+        result.previousOriginalTransactionId = previousOriginalTransactionId ?? earlier.previousOriginalTransactionId
+        result.billingPlanType = billingPlanType ?? earlier.billingPlanType
+        result.additional = additional ?? earlier.additional
         return result
     }
 }

@@ -40,7 +40,7 @@ struct Delivery {
 
     private static func unwrap(_ document: JSONDocument, line: Int?) -> Result<Delivery, Malformed> {
         let root = document.root
-        guard let body = root["body"], root["notification_type"] == nil else {
+        guard let body = root["body"], root["notification_type"] == nil, root["signedPayload"] == nil else {
             return .success(Delivery(receivedAt: nil, body: document.bytes, line: line))
         }
         var receivedAt: Instant?

@@ -82,7 +82,7 @@ struct Fold: ParsableCommand {
                 let receivedAt = delivery.receivedAt ?? Clock.now()
                 if let knownAt, receivedAt > knownAt { continue }
                 do throws(UndecodableBody) {
-                    let notification = try V1Notification(decoding: delivery.body)
+                    let notification = try AppleNotification(decoding: delivery.body)
                     ledger.append(notification.event(receivedAt: receivedAt), receivedAt: receivedAt)
                 } catch {
                     note(delivery.line, error)

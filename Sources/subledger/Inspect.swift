@@ -29,7 +29,7 @@ struct Inspect: ParsableCommand {
     }
 
     private func inspect(_ body: [UInt8], _ file: String) throws -> String {
-        let notification = try V1Notification(decoding: body)
+        let notification = try AppleNotification(decoding: body)
         let event = notification.event(receivedAt: Clock.now())
         var writer = JSONWriter()
         writer.object { writer in

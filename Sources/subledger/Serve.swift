@@ -15,7 +15,8 @@ struct Serve: AsyncParsableCommand {
         abstract: "Take notifications, fold them, and answer readers.",
         discussion: """
             Flags come before environment variables. Apps are named by SUBLEDGER_APPS_FILE, or a single one by \
-            SUBLEDGER_APP_BUNDLE_ID and SUBLEDGER_APP_SHARED_SECRET. SIGTERM and Ctrl-C end the server once the \
+            SUBLEDGER_APP_BUNDLE_ID, with SUBLEDGER_APP_APPLE_ID, SUBLEDGER_APP_SHARED_SECRET (version 1) and \
+            SUBLEDGER_APP_ENVIRONMENTS (Production,Sandbox) as needed. SIGTERM and Ctrl-C end the server once the \
             requests in flight are answered.
             """)
 
@@ -23,8 +24,17 @@ struct Serve: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "JSON file with [{\"bundleId\": …, \"sharedSecrets\": [\"…\"]}]. [SUBLEDGER_APPS_FILE]", valueName: "file"))
+            "JSON file with [{\"bundleId\": …, \"appAppleId\": …, \"sharedSecrets\": [\"…\"]}]. [SUBLEDGER_APPS_FILE]",
+            valueName: "file"))
     var appsFile: String?
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            A root certificate to trust beside Apple's own, DER or PEM; for tests. May be repeated. \
+            [SUBLEDGER_ROOT_FILES, with commas]
+            """, valueName: "file"))
+    var root: [String] = []
 
     @Option(help: "Address for Apple's notifications. [SUBLEDGER_PUBLIC_HOST; 0.0.0.0]")
     var publicHost: String?
@@ -43,6 +53,7 @@ struct Serve: AsyncParsableCommand {
             let flags = database.values.merging(
                 settings([
                     (["apps", "file"], appsFile),
+                    (["root", "files"], root.isEmpty ? nil : root.joined(separator: ",")),
                     (["public", "host"], publicHost), (["public", "port"], publicPort),
                     (["private", "host"], privateHost), (["private", "port"], privatePort),
                 ]), uniquingKeysWith: { first, _ in first })
@@ -55,6 +66,22 @@ struct Serve: AsyncParsableCommand {
         let configured = try settings.apps()
         let publicAddress = try settings.publicAddress()
         let privateAddress = try settings.privateAddress()
+        let roots = try settings.roots()
+        for file in settings.rootFiles {
+            logger.warning(
+                "a root certificate beside Apple's is trusted: whoever has its key can make up notifications",
+                metadata: ["file": "\(file)"])
+        }
+        for app in configured.map(\.app) where app.environments.contains(where: \.isLocal) {
+            logger.warning(
+                "notifications of Xcode or local tests are taken, which nobody signs: anybody can make them up",
+                metadata: ["stream.app": "\(app.bundleId)"])
+        }
+        for app in configured.map(\.app) where app.appAppleId == nil && app.environments.contains(.production) {
+            logger.notice(
+                "no appAppleId is configured, so signed notifications are told by their bundle id alone",
+                metadata: ["stream.app": "\(app.bundleId)"])
+        }
         if configured.isEmpty {
             logger.warning("no app is configured: every notification will be answered 503")
         }
@@ -94,7 +121,10 @@ struct Serve: AsyncParsableCommand {
                 }),
             AppenderService(appender: appender),
             Listener.public(
-                at: publicAddress, apps: Apps(configured.map(\.app)), appender: appender,
+                at: publicAddress,
+                verifier: NotificationVerifier(
+                    apps: Apps(configured.map(\.app)), signatures: SignatureVerifier(roots: roots)),
+                appender: appender,
                 log: LogReader(pool: healthPool), now: Clock.now, logger: logger,
                 onListening: { port in
                     logger.info("public listener is up", metadata: ["http.address": "\(publicAddress.on(port))"])

@@ -116,18 +116,55 @@ struct Settings {
     func apps() throws(SettingError) -> [ConfiguredApp] {
         var apps: [ConfiguredApp] = []
         if let path = text("apps.file") { apps += try AppsFile.read(path) }
-        switch (text("app.bundle.id"), text("app.shared.secret", isSecret: true)) {
-        case (let bundleId?, let secret?):
-            let app = App(bundleId: bundleId, sharedSecrets: [secret])
-            apps.append(ConfiguredApp(app: app, products: .empty))
-        case (nil, nil): break
-        case (_?, nil):
-            throw SettingError(description: "SUBLEDGER_APP_BUNDLE_ID is set without SUBLEDGER_APP_SHARED_SECRET")
-        case (nil, _?):
-            throw SettingError(description: "SUBLEDGER_APP_SHARED_SECRET is set without SUBLEDGER_APP_BUNDLE_ID")
-        }
+        if let app = try singleApp() { apps.append(ConfiguredApp(app: app, products: .empty)) }
         let repeated = Dictionary(grouping: apps, by: \.app.bundleId).first { $0.value.count > 1 }
         if let repeated { throw SettingError(description: "app \(repeated.key) is configured twice") }
         return apps
+    }
+
+    private func singleApp() throws(SettingError) -> App? {
+        let secret = text("app.shared.secret", isSecret: true)
+        let appleId = text("app.apple.id")
+        let environments = text("app.environments")
+        guard let bundleId = text("app.bundle.id") else {
+            let orphan = [
+                ("SHARED_SECRET", secret), ("APPLE_ID", appleId), ("ENVIRONMENTS", environments),
+            ].first { $0.1 != nil }
+            guard let orphan else { return nil }
+            throw SettingError(description: "SUBLEDGER_APP_\(orphan.0) is set without SUBLEDGER_APP_BUNDLE_ID")
+        }
+        guard (appleId == nil) == (appleId.flatMap { Int64($0) } == nil) else {
+            throw SettingError(description: "SUBLEDGER_APP_APPLE_ID is not a number")
+        }
+        return App(
+            bundleId: bundleId, appAppleId: appleId.flatMap { Int64($0) },
+            environments: try AppsFile.environments(Self.list(environments), "SUBLEDGER_APP_ENVIRONMENTS"),
+            sharedSecrets: [secret].compactMap { $0 })
+    }
+
+    /// Words with commas between them.
+    private static func list(_ text: String?) -> [String]? {
+        text?.split(separator: ",").map { $0.filter { !$0.isWhitespace } }.filter { !$0.isEmpty }
+    }
+
+    // MARK: Roots
+
+    /// Apple's root, and those of the files that the operator names.
+    func roots() throws(SettingError) -> RootCertificates {
+        var roots = RootCertificates.apple
+        for path in rootFiles { roots = roots + (try Self.root(path)) }
+        return roots
+    }
+
+    var rootFiles: [String] { Self.list(text("root.files")) ?? [] }
+
+    static func root(_ path: String) throws(SettingError) -> RootCertificates {
+        guard let bytes = FileManager.default.contents(atPath: path) else {
+            throw SettingError(description: "root certificate \(path) cannot be read")
+        }
+        guard let roots = RootCertificates(file: Array(bytes)) else {
+            throw SettingError(description: "root certificate \(path) is no certificate in DER or PEM")
+        }
+        return roots
     }
 }

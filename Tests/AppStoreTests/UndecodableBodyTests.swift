@@ -6,7 +6,7 @@ import Testing
 struct UndecodableBodyTests {
     private func refusal(_ bytes: [UInt8]) -> UndecodableBody? {
         do {
-            _ = try V1Notification(decoding: bytes)
+            _ = try AppleNotification(decoding: bytes)
             return nil
         } catch {
             return error
@@ -55,12 +55,12 @@ struct UndecodableBodyTests {
     }
 
     @Test(
-        "a version 2 body is refused as signed, also when it names a type",
+        "a body with signedPayload is taken as version 2, also when it names a type",
         arguments: [
             #"{"signedPayload": "eyJ.eyJ.sig"}"#, #"{"notification_type": "TEST", "signedPayload": "eyJ.eyJ.sig"}"#,
         ])
     func signed(text: String) {
-        #expect(refusal(text) == .signed)
+        #expect(refusal(text) == .malformed(.notBase64, .notification))
     }
 
     @Test("refusals quote nothing of the body")
@@ -118,7 +118,7 @@ struct UndecodableBodyTests {
             .withRow(["product_id": "@"]).written
         let bytes = Array(text.utf8).map { $0 == UInt8(ascii: "@") ? 0xFF : $0 }
 
-        let event = try V1Notification(decoding: bytes).event(receivedAt: day("2026-01-01"))
+        let event = try AppleNotification(decoding: bytes).event(receivedAt: day("2026-01-01"))
 
         #expect(event.transactions.first?.productId == nil)
         #expect(event.transactions.first?.expiresDate == day("2022-02-01"))

@@ -179,7 +179,7 @@ extension JSON {
     }
 
     func event(receivedAt: Instant = day("2026-01-01")) throws -> Event {
-        try V1Notification(decoding: bytes).event(receivedAt: receivedAt)
+        try AppleNotification(decoding: bytes).event(receivedAt: receivedAt)
     }
 }
 
@@ -189,7 +189,7 @@ func fixture(_ name: String) throws -> [UInt8] {
 }
 
 func event(fixture name: String, receivedAt: Instant = day("2026-01-01")) throws -> Event {
-    try V1Notification(decoding: fixture(name)).event(receivedAt: receivedAt)
+    try AppleNotification(decoding: fixture(name)).event(receivedAt: receivedAt)
 }
 
 /// Folds events in the order of their arrival into one line.

@@ -135,7 +135,7 @@ struct V1FingerprintTests {
         let reordered = JSON.object(members.reversed())
         let spaced = Array(base.written.replacing(", ", with: ",\n\t").utf8)
 
-        let spacedKey = try V1Notification(decoding: spaced).event(receivedAt: day("2026-01-01")).dedupeKey
+        let spacedKey = try AppleNotification(decoding: spaced).event(receivedAt: day("2026-01-01")).dedupeKey
 
         #expect(try key(reordered) == key(base))
         #expect(try spacedKey == key(base))
@@ -157,7 +157,7 @@ struct V1FingerprintTests {
         }
 
         let keys = try bodies.map { text in
-            try V1Notification(decoding: Array(text.utf8)).event(receivedAt: day("2026-01-01")).dedupeKey
+            try AppleNotification(decoding: Array(text.utf8)).event(receivedAt: day("2026-01-01")).dedupeKey
         }
 
         #expect(Set(keys).count == 500)

@@ -1,6 +1,7 @@
 import AppStore
 import Foundation
 import Subscriptions
+import TestSupport
 import Testing
 
 private let receivedAt = day("2026-01-01")
@@ -117,7 +118,7 @@ struct VerificationTests {
     @Test("an undecodable body is refused as such before any secret is asked for")
     func undecodable() {
         #expect(refusal(apps, [:]) == .undecodable(.notANotification))
-        #expect(refusal(apps, ["signedPayload": "a.b.c"]) == .undecodable(.signed))
+        #expect(refusal(apps, ["signedPayload": "a.b.c"]) == .undecodable(.malformed(.notBase64, .notification)))
         #expect(refusal(apps, []) == .undecodable(.notAnObject))
     }
 
@@ -253,7 +254,7 @@ struct SecretCutTests {
     func sameEvent() throws {
         let verified = try apps.verify(body.bytes, receivedAt: receivedAt)
 
-        let again = try V1Notification(decoding: verified.body).event(receivedAt: receivedAt)
+        let again = try AppleNotification(decoding: verified.body).event(receivedAt: receivedAt)
 
         #expect(again == verified.event)
     }

@@ -59,7 +59,7 @@ enum DecodeBenchmark {
     private static let receivedAt = Instant(milliseconds: 1_700_000_000_000) ?? .latest
 
     private static func rowCountOfOurs(_ body: [UInt8]) -> Int {
-        guard let notification = try? V1Notification(decoding: body) else { return -1 }
+        guard let notification = try? AppleNotification(decoding: body) else { return -1 }
         return notification.event(receivedAt: receivedAt).transactions.count
     }
 

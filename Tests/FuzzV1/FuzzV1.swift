@@ -46,7 +46,7 @@ private func memoryMax(bodyBytes: Int) -> Int {
 let receivedAt = Instant(milliseconds: 1_637_366_400_000) ?? .latest
 
 func decodedEvent(_ body: [UInt8]) -> Event? {
-    try? V1Notification(decoding: body).event(receivedAt: receivedAt)
+    try? AppleNotification(decoding: body).event(receivedAt: receivedAt)
 }
 
 func jsonObject(_ content: (inout JSONWriter) -> Void) -> [UInt8] {

@@ -23,7 +23,9 @@ func checkVerification(of body: [UInt8], as event: Event?) {
 }
 
 private func check(_ body: [UInt8], by apps: Apps, secret: String) -> VerifiedNotification? {
-    guard let taken = try? apps.verify(body, receivedAt: receivedAt) else { return nil }
+    guard case .v1(let notification)? = try? AppleNotification(decoding: body),
+        let taken = try? apps.verify(notification, receivedAt: receivedAt)
+    else { return nil }
     let again = decodedEvent(taken.body)
     promise(again == nil || again == taken.event, "the event is that of the body as it is kept")
     guard let kept = try? JSONDocument(taken.body) else {

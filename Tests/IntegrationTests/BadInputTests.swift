@@ -38,13 +38,13 @@ struct BadInputTests {
         refused("half a JSON", "{\"notification_type\":", 400, "the body is not JSON: the text ends too early"),
         refused("an array", "[]", 400, "the body is JSON, but not an object"),
         refused("a text", "\"INITIAL_BUY\"", 400, "the body is JSON, but not an object"),
-        refused("an empty object", "{}", 400, "it has no notification_type"),
+        refused("an empty object", "{}", 400, "it has neither signedPayload nor notification_type"),
         BadBody(what: "UTF-16", body: [0xFF, 0xFE, 0x7B, 0, 0x7D, 0], status: 400, says: "the body is not JSON"),
         refused(
             "500,001 values", "[" + String(repeating: "0,", count: 499_999) + "0]", 400,
             "more than 500000 values and keys"),
         BadBody(what: "100,000 levels", body: nested(100_000), status: 400, says: "nested deeper than 512 levels"),
-        refused("a signed notification", "{\"signedPayload\":\"e30.e30.e30\"}", 501, "signed (version 2)"),
+        refused("a notification signed by nobody", "{\"signedPayload\":\"e30.e30.e30\"}", 403, "is not signed with ES256"),
         refused(
             "a wrong secret", "{\"notification_type\":\"CANCEL\",\"bid\":\"\(V1Body.app)\",\"password\":\"guess\"}",
             403,
@@ -55,7 +55,7 @@ struct BadInputTests {
         refused(
             "an unknown app",
             "{\"notification_type\":\"CANCEL\",\"bid\":\"com.example.no\",\"password\":\"\(V1Body.secret)\"}", 503,
-            "the app (bid) is not configured here"),
+            "the app (bundle id) is not configured here"),
     ]
 
     private static func refused(_ what: String, _ text: String, _ status: Int, _ says: String) -> BadBody {

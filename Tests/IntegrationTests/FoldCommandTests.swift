@@ -88,7 +88,7 @@ struct FoldCommandTests {
         #expect(result.status == 65)
         #expect(
             result.error == """
-                -:5: the body is no App Store notification: it has no notification_type
+                -:5: the body is no App Store notification: it has neither signedPayload nor notification_type
                 -:6: the body is not JSON: unexpected character at byte 1
 
                 """)

@@ -47,7 +47,7 @@ struct SchemaTests {
 
         #expect(
             error?.description
-                == "the database has schema version 1000, this release knows up to 1: install a newer subledger")
+                == "the database has schema version 1000, this release knows up to 2: install a newer subledger")
         await connection.close()
     }
 
@@ -65,9 +65,9 @@ struct SchemaTests {
     ) -> String {
         """
         insert into subledger.event (
-          stream_id, position, received_at, source, kind, dedupe_key, facts, defects, body
+          stream_id, position, received_at, source, kind, dedupe_key, facts, defects, body, body_sha256
         )
-        values (1, \(position), now(), '\(source)', 'other', \(key), '\(facts)', \(defects), '{}')
+        values (1, \(position), now(), '\(source)', 'other', \(key), '\(facts)', \(defects), '{}', sha256('{}'))
         """
     }
 

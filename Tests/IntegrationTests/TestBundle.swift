@@ -22,7 +22,7 @@ struct TestBundle {
     /// Runs the test with a server, and ends the server behind it.
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
-        database: ConnectionConfiguration? = nil, products: [String: ProductCatalog] = [V1Body.app: .empty],
+        roots: RootCertificates = .apple, database: ConnectionConfiguration? = nil, products: [String: ProductCatalog] = [V1Body.app: .empty],
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         let database = if let database { database } else { try await TestCluster.freshDatabase() }
@@ -39,7 +39,9 @@ struct TestBundle {
         let projector = Projector(pool: projection, listener: projectorRole, products: products, logger: logger)
         let anywhere = ListenAddress(host: "127.0.0.1", port: 0)
         let open = Listener.public(
-            at: anywhere, apps: Apps(apps), appender: appender, log: log, now: { now }, logger: logger,
+            at: anywhere,
+            verifier: NotificationVerifier(apps: Apps(apps), signatures: SignatureVerifier(roots: roots)),
+            appender: appender, log: log, now: { now }, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
         let closed = Listener.private(
             at: anywhere, log: log, subscriptions: SubscriptionReader(pool: reader, products: products),

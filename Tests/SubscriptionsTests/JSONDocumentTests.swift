@@ -141,7 +141,7 @@ struct JSONDocumentTests {
         let document = try JSONDocument(Array(#"{"a": 1, "b": 2, "a": 3, "\u0062": 4}"#.utf8))
         var all: [Int64?] = []
 
-        document.root.forEachEntry(named: "a") { all.append($0.int64) }
+        document.root.forEachEntry(named: "a") { value, _ in all.append(value.int64) }
 
         #expect(document.root["a"]?.int64 == 3)
         #expect(document.root["b"]?.int64 == 4)

@@ -79,7 +79,7 @@ struct LineStoryTests {
 
         #expect(subscription.spans == [Span("2018-02-20", "2018-04-01")])
         #expect(subscription.status(at: day("2018-03-02")) == .active)
-        #expect(subscription.transactions.allSatisfy { !$0.isRefunded })
+        #expect(subscription.transactions.allSatisfy { !$0.transaction.isRefunded })
     }
 
     @Test("a refund of the upgrade does not bring the replaced period back")

@@ -24,7 +24,7 @@ package final class ServerProcess: Sendable {
         ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("SUBLEDGER_") }
     }
 
-    /// Runs a command to its end.
+    /// Runs a command to its end, or for a minute.
     package static func run(
         _ arguments: [String], environment: [String: String] = [:], input: Data? = nil
     ) throws -> (status: Int32, output: String, error: String) {
@@ -39,6 +39,9 @@ package final class ServerProcess: Sendable {
         let stdin = Pipe()
         process.standardInput = stdin
         try process.run()
+        let limit = DispatchWorkItem { process.terminate() }
+        DispatchQueue.global().asyncAfter(deadline: .now() + 60, execute: limit)
+        defer { limit.cancel() }
         if let input { try stdin.fileHandleForWriting.write(contentsOf: input) }
         try stdin.fileHandleForWriting.close()
         let outputText = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)

@@ -19,7 +19,7 @@ extension V1Notification {
 
 /// Works through one body once, collecting defects on the way.
 private struct V1Normaliser {
-    private var body: V1Fields
+    private var body: Fields
     private let unified: JSONValue?
     private var defects: [Defect] = []
 
@@ -30,7 +30,7 @@ private struct V1Normaliser {
 
     init(_ document: JSONDocument) {
         let root = document.root
-        body = V1Fields(root)
+        body = Fields(root)
         unified = root["unified_receipt"].flatMap { $0.isObject ? $0 : nil }
         if document.holdsNonASCII, String(validating: document.bytes, as: UTF8.self) == nil {
             defects.append(Defect(path: "", problem: "the body is not UTF-8 throughout"))
@@ -72,7 +72,7 @@ private struct V1Normaliser {
             guard let value = body.object[key] else { continue }
             let row = value.isObject ? value : value.elements(atMost: 1).first
             if let row {
-                var fields = V1Fields(row)
+                var fields = Fields(row)
                 if let named = fields.text("bid") { return named }
             }
         }
@@ -121,7 +121,7 @@ private struct V1Normaliser {
     /// `PROD` at the top level, `Production` in the unified receipt; case varies.
     private mutating func environment() -> Environment {
         let top = body.text("environment")
-        var unifiedFields = unified.map { V1Fields($0, base: "unified_receipt") }
+        var unifiedFields = unified.map { Fields($0, base: "unified_receipt") }
         let inner = unifiedFields?.text("environment")
         let stated = [top, inner].compactMap { $0.flatMap(Self.environment(named:)) }
         if stated.count == 2, stated[0] != stated[1] {
@@ -148,7 +148,7 @@ private struct V1Normaliser {
         var result: [Transaction] = []
         result.reserveCapacity(min(objects.count, 100))
         for row in objects {
-            var fields = V1Fields(row.value, base: row.base, index: row.index)
+            var fields = Fields(row.value, base: row.base, index: row.index)
             if row.value.isObject {
                 if let transaction = fields.transaction(of: line, isUnified: isUnified) { result.append(transaction) }
                 defects += fields.defects
@@ -204,7 +204,7 @@ private struct V1Normaliser {
     private mutating func renewals(line: String?, transactions: [Transaction], changeDate: Instant?) -> [RenewalInfo] {
         var result: [RenewalInfo] = []
         for element in objects(unified?["pending_renewal_info"], base: "unified_receipt.pending_renewal_info") {
-            var fields = V1Fields(element.value, base: element.base, index: element.index)
+            var fields = Fields(element.value, base: element.base, index: element.index)
             if let renewal = fields.renewal() { result.append(renewal) }
             defects += fields.defects
         }

@@ -5,19 +5,12 @@ import Subscriptions
 package struct V1Notification: Sendable {
     let document: JSONDocument
 
-    /// - Throws: ``UndecodableBody`` if the body is no V1 notification at all. Odd or missing fields are no reason:
-    ///   they become defects of the event.
-    package init(decoding body: [UInt8]) throws(UndecodableBody) {
-        do throws(JSONError) {
-            document = try JSONDocument(body)
-        } catch {
-            throw .notJSON(error)
-        }
-        let root = document.root
-        guard root.isObject else { throw .notAnObject }
-        // A TEST notification is signed even at a URL that is registered for version 1.
-        if root["signedPayload"]?.isString == true { throw .signed }
-        guard let type = root["notification_type"], !type.isNull else { throw .notANotification }
+    /// - Parameter document: An object.
+    /// - Throws: ``UndecodableBody/notANotification`` if it is no V1 notification at all. Odd or missing fields are no
+    ///   reason: they become defects of the event.
+    init(_ document: JSONDocument) throws(UndecodableBody) {
+        guard let type = document.root["notification_type"], !type.isNull else { throw .notANotification }
+        self.document = document
     }
 
     /// The app's shared secret as the sender knows it; nil when absent or blank.
@@ -29,7 +22,7 @@ package struct V1Notification: Sendable {
     /// the body may now be another event.
     func withoutSecret() -> (body: [UInt8], mayDiffer: Bool) {
         var emptied: [JSONValue] = []
-        document.root.forEachEntry(named: "password") { emptied.append($0) }
+        document.root.forEachEntry(named: "password") { value, _ in emptied.append(value) }
         let passwords = emptied.map(\.contentRange)
         // A password can hold the one byte that is not UTF-8.
         var mayDiffer = document.holdsNonASCII

@@ -125,19 +125,36 @@ package struct JSONValue: Sendable {
     /// The value of the last entry so named.
     package subscript(key: StaticString) -> JSONValue? {
         var found: JSONValue?
-        forEachEntry(named: key) { found = $0 }
+        forEachEntry(named: key) { value, _ in found = value }
         return found
     }
 
-    /// Calls for every value that stands under the key: more than one where the key is repeated.
-    package func forEachEntry(named key: StaticString, _ body: (JSONValue) -> Void) {
+    /// Calls for every value that stands under the key, more than one where the key is repeated, with the number of
+    /// its entry in the object.
+    package func forEachEntry(named key: StaticString, _ body: (_ value: JSONValue, _ ordinal: Int) -> Void) {
         guard isObject else { return }
         let end = Int(node.next)
         var index = index + 1
+        var ordinal = 0
         while index < end {
-            if matches(document.nodes[index], key) { body(JSONValue(document: document, index: index + 1)) }
+            if matches(document.nodes[index], key) { body(JSONValue(document: document, index: index + 1), ordinal) }
+            index = Int(document.nodes[index + 1].next)
+            ordinal += 1
+        }
+    }
+
+    /// The entries of an object in the order of the text; none of anything else.
+    package var members: [(key: JSONValue, value: JSONValue)] {
+        guard isObject else { return [] }
+        var result: [(key: JSONValue, value: JSONValue)] = []
+        let end = Int(node.next)
+        var index = index + 1
+        while index < end {
+            result.append(
+                (JSONValue(document: document, index: index), JSONValue(document: document, index: index + 1)))
             index = Int(document.nodes[index + 1].next)
         }
+        return result
     }
 
     private func matches(_ keyNode: JSONDocument.Node, _ key: StaticString) -> Bool {

@@ -41,6 +41,13 @@ package struct JSONWriter {
         needsComma = false
     }
 
+    /// A key that is known at run time only.
+    package mutating func key(_ key: String) {
+        value(key)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
     package mutating func value(_ text: String) {
         separate()
         bytes.append(UInt8(ascii: "\""))

@@ -1,10 +1,10 @@
 import Subscriptions
 
-/// Reads the fields of one V1 object by the types that were seen on the wire, whatever the documentation says.
+/// Reads the fields of one object by the types that were seen on the wire, whatever the documentation says.
 ///
 /// A field that cannot be read becomes a defect and is absent; so does nothing else. Blank texts and `null` are
-/// how Apple writes absence in places, and are no defects.
-struct V1Fields {
+/// how Apple writes absence in places, and are no defects. What nobody asked for can be had at the end.
+struct Fields {
     let object: JSONValue
     /// Where the object stands, as in `unified_receipt.latest_receipt_info`; empty for the body itself.
     let base: StaticString
@@ -19,6 +19,14 @@ struct V1Fields {
 
     /// Keys whose values could not be read.
     private(set) var unreadableKeys: Set<String> = []
+
+    /// One bit for each of the first entries of the object: whether it was asked for.
+    private var asked: UInt64 = 0
+
+    /// The entries that nobody has asked for.
+    var rest: [(key: JSONValue, value: JSONValue)] {
+        object.members.enumerated().filter { $0.offset >= 64 || asked & (1 << UInt64($0.offset)) == 0 }.map(\.element)
+    }
 
     /// Notes that the value under a key is lost.
     mutating func note(_ key: StaticString, _ problem: String) {
@@ -35,9 +43,10 @@ struct V1Fields {
     private mutating func value(_ key: StaticString) -> JSONValue? {
         var found: JSONValue?
         var count = 0
-        object.forEachEntry(named: key) {
-            found = $0
+        object.forEachEntry(named: key) { value, ordinal in
+            found = value
             count += 1
+            if ordinal < 64 { asked |= 1 << UInt64(ordinal) }
         }
         if count > 1 { report(key, "key stands \(count) times, the last one counts") }
         guard let found, !found.isNull else { return nil }
@@ -47,6 +56,10 @@ struct V1Fields {
     /// The text of a string or the digits of a number.
     private mutating func scalar(_ key: StaticString, expecting what: String) -> String? {
         guard let value = value(key) else { return nil }
+        return scalar(value, key, expecting: what)
+    }
+
+    private mutating func scalar(_ value: JSONValue, _ key: StaticString, expecting what: String) -> String? {
         if let number = value.numberText { return number }
         guard value.isString else {
             note(key, "is not \(what)")
@@ -62,6 +75,11 @@ struct V1Fields {
             return nil
         }
         return isBlank(text) ? nil : text
+    }
+
+    /// The value as it is.
+    mutating func raw(_ key: StaticString) -> JSONValue? {
+        value(key)
     }
 
     mutating func text(_ key: StaticString) -> String? {
@@ -99,10 +117,21 @@ struct V1Fields {
         return number
     }
 
+    /// A whole number of 64 bits.
+    mutating func integer64(_ key: StaticString) -> Int64? {
+        guard let text = scalar(key, expecting: "a whole number") else { return nil }
+        guard let number = Int64(text) else {
+            note(key, "is not a whole number")
+            return nil
+        }
+        return number
+    }
+
     /// `true`, `false`, 1 or 0, in a string or native: V1 uses all of them.
     mutating func flag(_ key: StaticString) -> Bool? {
-        if let native = object[key]?.bool { return native }
-        guard let text = scalar(key, expecting: "a yes or no") else { return nil }
+        guard let value = value(key) else { return nil }
+        if let native = value.bool { return native }
+        guard let text = scalar(value, key, expecting: "a yes or no") else { return nil }
         switch text.lowercased() {
         case "true", "1": return true
         case "false", "0": return false

@@ -1,0 +1,78 @@
+import Crypto
+import Foundation
+import Subscriptions
+import SwiftASN1
+@_spi(FixedExpiryValidationTime) import X509
+
+/// Certificates that lead from a signing key to a trusted root. Only ``init(_:roots:at:)`` makes one.
+package struct CertificateChain: Sendable {
+    /// SHA-256 of the SHA-256 digests of leaf and intermediate.
+    package let id: [UInt8]
+    package let leaf: Certificate
+    package let intermediate: Certificate
+    package let root: Certificate
+    /// The leaf's key.
+    let key: P256.Signing.PublicKey
+    /// When all three certificates are valid, first and last instant.
+    let validity: ClosedRange<Instant>
+    /// Leaf and intermediate alone were sent.
+    let isShort: Bool
+
+    private static let leafMarker: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 11, 1]
+    private static let intermediateMarker: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 1]
+
+    /// Builds the path to a root of ours and checks it, as of an instant.
+    init(_ header: JWSHeader, roots: RootCertificates, at instant: Instant) async throws(VerificationFailure) {
+        guard let leaf = try? Certificate(derEncoded: header.certificates[0]),
+            let intermediate = try? Certificate(derEncoded: header.certificates[1])
+        else { throw .certificate }
+        let path = await Self.path(from: leaf, over: intermediate, to: roots, at: instant)
+        guard let path else {
+            for certificate in [leaf, intermediate] {
+                let validity = Self.validity(of: [certificate])
+                if instant < validity.lowerBound { throw .notYetValid }
+                if instant > validity.upperBound { throw .expired }
+            }
+            throw .untrusted
+        }
+        guard path.intermediate.extensions[oid: Self.intermediateMarker] != nil else { throw .intermediateMarker }
+        guard path.leaf.extensions[oid: Self.leafMarker] != nil else { throw .leafMarker }
+        guard let key = P256.Signing.PublicKey(path.leaf.publicKey) else { throw .key }
+        self.leaf = path.leaf
+        self.intermediate = path.intermediate
+        self.root = path.root
+        self.key = key
+        validity = Self.validity(of: [path.leaf, path.intermediate, path.root])
+        isShort = header.certificates.count == 2
+        id = Array(SHA256.hash(data: header.certificates.prefix(2).flatMap { Array(SHA256.hash(data: $0)) }))
+    }
+
+    /// Nil unless the path is exactly leaf, intermediate and one of our roots.
+    private static func path(
+        from leaf: Certificate, over intermediate: Certificate, to roots: RootCertificates, at instant: Instant
+    ) async -> (leaf: Certificate, intermediate: Certificate, root: Certificate)? {
+        var verifier = Verifier(rootCertificates: CertificateStore(roots.certificates)) {
+            RFC5280Policy(
+                fixedExpiryValidationTime: Date(timeIntervalSince1970: Double(instant.milliseconds) / 1000))
+        }
+        let result = await verifier.validate(leaf: leaf, intermediates: CertificateStore([intermediate]))
+        guard case .validCertificate(let chain) = result, chain.count == 3, chain[0] == leaf,
+            chain[1] == intermediate
+        else { return nil }
+        return (chain[0], chain[1], chain[2])
+    }
+
+    private static func validity(of certificates: [Certificate]) -> ClosedRange<Instant> {
+        let start = certificates.map { Instant(flooring: $0.notValidBefore) }.max() ?? .earliest
+        let end = certificates.map { Instant(flooring: $0.notValidAfter) }.min() ?? .latest
+        return start...max(start, end)
+    }
+}
+
+extension Instant {
+    /// Held inside 1970...9999.
+    fileprivate init(flooring date: Date) {
+        let milliseconds = (date.timeIntervalSince1970 * 1000).rounded(.down)
+        self = Instant.earliest.advanced(byMilliseconds: Int64(max(0, min(milliseconds, 1e15))))
+    }
+}

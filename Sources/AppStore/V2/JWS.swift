@@ -1,0 +1,60 @@
+import Subscriptions
+
+/// A compact JWS (RFC 7515) as its sender wrote it: taken apart, and not to be trusted.
+package struct JWS: Sendable {
+    /// The header, still in base64url.
+    let header: ArraySlice<UInt8>
+    /// The bytes that were signed: header and payload as they arrived, with the dot between them.
+    let signedText: ArraySlice<UInt8>
+    package let payload: JSONDocument
+    let signature: [UInt8]
+
+    /// Three certificates are 6,000 characters here.
+    static let headerCharactersMax = 64 << 10
+
+    /// - Parameter text: Three base64url segments with dots between them.
+    package init(_ text: ArraySlice<UInt8>) throws(MalformedJWS) {
+        let dot = UInt8(ascii: ".")
+        guard let first = text.firstIndex(of: dot), let second = text[(first + 1)...].firstIndex(of: dot),
+            !text[(second + 1)...].contains(dot)
+        else { throw .notThreeSegments }
+        header = text[..<first]
+        signedText = text[..<second]
+        guard header.count <= Self.headerCharactersMax else { throw .headerTooLong }
+        guard let payloadBytes = Base64.decode(text[(first + 1)..<second], .url),
+            let signatureBytes = Base64.decode(text[(second + 1)...], .url)
+        else { throw .notBase64 }
+        signature = signatureBytes
+        do throws(JSONError) {
+            payload = try JSONDocument(payloadBytes)
+        } catch {
+            throw .payloadNotJSON
+        }
+        guard payload.root.isObject else { throw .payloadNotAnObject }
+    }
+
+    /// When Apple signed it, by its own word; app transactions call it otherwise.
+    var signedDate: Instant? {
+        var fields = Fields(payload.root)
+        return fields.instant("signedDate") ?? fields.instant("receiptCreationDate")
+    }
+}
+
+/// Why a text is no JWS with an object in it.
+package enum MalformedJWS: String, Error, Sendable, CaseIterable {
+    case notThreeSegments = "jws_segments"
+    case headerTooLong = "jws_header_too_long"
+    case notBase64 = "jws_base64"
+    case payloadNotJSON = "jws_payload_not_json"
+    case payloadNotAnObject = "jws_payload_not_an_object"
+
+    package var explanation: String {
+        switch self {
+        case .notThreeSegments: "is not three segments with dots between them"
+        case .headerTooLong: "has a header of more than \(JWS.headerCharactersMax) characters"
+        case .notBase64: "has a payload or signature that is not base64url without padding"
+        case .payloadNotJSON: "has a payload that is not JSON"
+        case .payloadNotAnObject: "has a payload that is JSON, but not an object"
+        }
+    }
+}

@@ -1,0 +1,28 @@
+import Subscriptions
+
+/// The header of a JWS that may be verified: signed with ES256, its certificates beside it.
+struct JWSHeader {
+    /// DER, leaf first. Two or three; what stands third is never trusted.
+    let certificates: [[UInt8]]
+
+    /// - Parameter text: base64url.
+    init(_ text: ArraySlice<UInt8>) throws(VerificationFailure) {
+        guard let bytes = Base64.decode(text, .url), let document = try? JSONDocument(bytes), document.root.isObject
+        else { throw .header }
+        let root = document.root
+        // Before anything else: the sender must not choose how it is verified.
+        guard root["alg"]?.string == "ES256" else { throw .algorithm }
+        guard root["crit"] == nil else { throw .criticalHeader }
+        guard let x5c = root["x5c"], x5c.isArray, (2...3).contains(x5c.elements(atMost: 4).count) else {
+            throw .certificateCount
+        }
+        var certificates: [[UInt8]] = []
+        for element in x5c.elements {
+            guard element.isString, let der = Base64.decode(element.unescapedBytes[...], .standard) else {
+                throw .certificateText
+            }
+            certificates.append(der)
+        }
+        self.certificates = certificates
+    }
+}

@@ -1,0 +1,51 @@
+import Crypto
+import Subscriptions
+import Synchronization
+
+/// Proves that a JWS was signed under a trusted root. Remembers the chains that it has checked, so that another JWS of
+/// the same chain costs one signature.
+package final class SignatureVerifier: Sendable {
+    private let roots: RootCertificates
+    /// By digest of the header, in the order of their arrival.
+    private let known = Mutex<[(header: SHA256.Digest, chain: CertificateChain)]>([])
+
+    /// Apple has one chain in use at a time, and another while it changes over.
+    private static let knownChainsMax = 64
+
+    package init(roots: RootCertificates) {
+        self.roots = roots
+    }
+
+    /// - Parameter fallback: The reference time of what says of itself no time of signing.
+    /// - Returns: The chain behind the signature.
+    func verify(_ jws: JWS, fallback: Instant) async throws(VerificationFailure) -> CertificateChain {
+        guard jws.signature.count == 64,
+            let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature)
+        else {
+            // What is wrong first should be told first.
+            _ = try JWSHeader(jws.header)
+            throw .signatureForm
+        }
+        let chain = try await chain(jws.header, at: jws.signedDate ?? fallback)
+        guard chain.key.isValidSignature(signature, for: jws.signedText) else { throw .signature }
+        return chain
+    }
+
+    private func chain(
+        _ header: ArraySlice<UInt8>, at instant: Instant
+    ) async throws(VerificationFailure) -> CertificateChain {
+        let digest = SHA256.hash(data: header)
+        if let chain = known.withLock({ known in known.first { $0.header == digest }?.chain }) {
+            if instant < chain.validity.lowerBound { throw .notYetValid }
+            if instant > chain.validity.upperBound { throw .expired }
+            return chain
+        }
+        let chain = try await CertificateChain(JWSHeader(header), roots: roots, at: instant)
+        known.withLock { known in
+            guard !known.contains(where: { $0.header == digest }) else { return }
+            if known.count == Self.knownChainsMax { known.removeFirst() }
+            known.append((digest, chain))
+        }
+        return chain
+    }
+}

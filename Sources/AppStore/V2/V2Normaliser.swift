@@ -1,0 +1,139 @@
+import Crypto
+import Subscriptions
+
+extension V2Notification {
+    /// What the notification says, in the vocabulary of all sources.
+    package func event() -> Event {
+        var normaliser = V2Normaliser(self)
+        return normaliser.event()
+    }
+}
+
+/// Works through one notification once, collecting defects and unknown fields on the way.
+private struct V2Normaliser {
+    private let notification: V2Notification
+    private var defects: [Defect] = []
+    private var unknownFields: [String] = []
+    private var details: [(key: String, value: CanonicalJSON)] = []
+
+    /// Names that are known, and have no place of their own in an event.
+    private static let knownDetails: Set<String> = [
+        "version", "data.appAppleId", "data.bundleVersion", "data.status", "data.consumptionRequestReason",
+        "appData.appAppleId", "data.signedTransactionInfo.advancedCommerceInfo",
+        "data.signedTransactionInfo.commitmentInfo", "data.signedRenewalInfo.advancedCommerceInfo",
+        "data.signedRenewalInfo.commitmentInfo",
+    ]
+    /// Identifies a device, and proves nothing to us.
+    private static let deviceFields: Set<String> = ["deviceVerification", "deviceVerificationNonce"]
+
+    init(_ notification: V2Notification) {
+        self.notification = notification
+    }
+
+    mutating func event() -> Event {
+        var body = Fields(notification.notification.payload.root)
+        let type = body.text("notificationType")
+        if type == nil { body.note("notificationType", "is missing or blank") }
+        let subtype = body.text("subtype")
+        let uuid = body.text("notificationUUID")
+        let occurredAt = body.instant("signedDate")
+        if occurredAt == nil { body.note("signedDate", "is missing or unreadable") }
+        let claim = notification.claim
+        if claim.environment == nil || claim.environment == .unknown {
+            body.note("environment", "is none that Apple uses")
+        }
+        let data = part("data", of: &body, reading: ["bundleId", "environment", "signedTransactionInfo", "signedRenewalInfo"])
+        _ = part("appData", of: &body, reading: ["bundleId", "environment", "signedAppTransactionInfo"])
+        for key: StaticString in ["summary", "externalPurchaseToken"] {
+            if let value = body.raw(key) { details.append((key.description, CanonicalJSON(value))) }
+        }
+        if let appTransaction = notification.appTransaction {
+            let kept = appTransaction.payload.root.members.map { (key: Self.name($0.key), value: CanonicalJSON($0.value)) }
+                .filter { !Self.deviceFields.contains($0.key) }
+            details.append(("appTransaction", CanonicalJSON(members: kept)))
+        }
+        details += keep(body.rest, base: "")
+        let renewal = renewal()
+        let transaction = transaction(line: renewal?.originalTransactionId)
+        if uuid == nil { body.note("notificationUUID", "is missing or blank") }
+        return Event(
+            source: .appleV2, environment: claim.environment ?? .unknown, app: claim.bundleId, type: type,
+            subtype: subtype, kind: V2Kind.kind(of: type, subtype), dedupeKey: dedupeKey(uuid),
+            notificationUUID: uuid, occurredAt: occurredAt, transactions: [transaction].compactMap { $0 },
+            renewals: [renewal].compactMap { $0 }, details: CanonicalJSON(members: details),
+            defects: body.defects + (data?.defects ?? []) + defects, unknownFields: unknownFields)
+    }
+
+    /// Keeps an object of the notification, less the fields that are read elsewhere.
+    private mutating func part(_ key: StaticString, of body: inout Fields, reading read: [StaticString]) -> Fields? {
+        guard let value = body.raw(key) else { return nil }
+        guard value.isObject else {
+            body.note(key, "is not an object")
+            return nil
+        }
+        var fields = Fields(value, base: key)
+        for key in read { _ = fields.raw(key) }
+        let kept = keep(fields.rest, base: "\(key).")
+        if !kept.isEmpty { details.append((key.description, CanonicalJSON(members: kept))) }
+        return fields
+    }
+
+    /// Fields that have no place of their own, with their names noted where those are new.
+    private mutating func keep(
+        _ rest: [(key: JSONValue, value: JSONValue)], base: String
+    ) -> [(key: String, value: CanonicalJSON)] {
+        rest.map { key, value in
+            let name = Self.name(key)
+            if !Self.knownDetails.contains(base + name) { unknownFields.append(base + name) }
+            return (name, CanonicalJSON(value))
+        }
+    }
+
+    private static func name(_ key: JSONValue) -> String {
+        String(decoding: key.unescapedBytes, as: UTF8.self)
+    }
+
+    private mutating func transaction(line: String?) -> Transaction? {
+        guard let jws = notification.transaction else { return nil }
+        var fields = Fields(jws.payload.root, base: "data.signedTransactionInfo")
+        var transaction = fields.signedTransaction(of: line)
+        let additional = keep(fields.rest, base: "data.signedTransactionInfo.")
+        if !additional.isEmpty { transaction?.additional = CanonicalJSON(members: additional) }
+        defects += fields.defects
+        return transaction
+    }
+
+    private mutating func renewal() -> RenewalInfo? {
+        guard let jws = notification.renewal else { return nil }
+        var fields = Fields(jws.payload.root, base: "data.signedRenewalInfo")
+        var renewal = fields.signedRenewal()
+        let additional = keep(fields.rest, base: "data.signedRenewalInfo.")
+        if !additional.isEmpty { renewal?.additional = CanonicalJSON(members: additional) }
+        defects += fields.defects
+        return renewal
+    }
+
+    /// The notification's own id. Without one, what was signed stands in for it.
+    private func dedupeKey(_ uuid: String?) -> DedupeKey {
+        guard let uuid else {
+            return DedupeKey(bytes: Array(SHA256.hash(data: notification.notification.signedText)))
+        }
+        return DedupeKey(uuid: uuid) ?? DedupeKey(bytes: Array(SHA256.hash(data: Array(uuid.utf8))))
+    }
+}
+
+extension DedupeKey {
+    /// 32 hexadecimal digits with dashes between them, in either case.
+    fileprivate init?(uuid: String) {
+        let digits = uuid.utf8.filter { $0 != UInt8(ascii: "-") }
+        guard uuid.utf8.count == 36, digits.count == 32 else { return nil }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: 32, by: 2) {
+            guard let high = Character(Unicode.Scalar(digits[index])).hexDigitValue,
+                let low = Character(Unicode.Scalar(digits[index + 1])).hexDigitValue
+            else { return nil }
+            bytes.append(UInt8(high << 4 | low))
+        }
+        self.init(bytes: bytes)
+    }
+}

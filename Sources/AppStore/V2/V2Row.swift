@@ -1,0 +1,81 @@
+import Subscriptions
+
+extension Fields {
+    /// A signed transaction (`JWSTransactionDecodedPayload`).
+    ///
+    /// - Parameter line: The line that the renewal info beside it names, for a transaction that leaves its own out.
+    /// - Returns: Nil, with a defect, when it cannot be identified.
+    mutating func signedTransaction(of line: String?) -> Transaction? {
+        guard let transactionId = identifier("transactionId") else {
+            note("transactionId", "is missing, the transaction is passed over")
+            return nil
+        }
+        guard let originalTransactionId = identifier("originalTransactionId") ?? line else {
+            note("originalTransactionId", "is missing, the transaction is passed over")
+            return nil
+        }
+        var row = Transaction(transactionId: transactionId, originalTransactionId: originalTransactionId)
+        row.webOrderLineItemId = identifier("webOrderLineItemId")
+        row.productId = text("productId")
+        row.subscriptionGroupIdentifier = identifier("subscriptionGroupIdentifier")
+        row.quantity = integer("quantity")
+        row.purchaseDate = instant("purchaseDate")
+        row.originalPurchaseDate = instant("originalPurchaseDate")
+        row.expiresDate = instant("expiresDate")
+        row.revocationDate = instant("revocationDate")
+        row.revocationReason = integer("revocationReason")
+        row.revocationType = text("revocationType")
+        row.revocationPercentage = integer("revocationPercentage")
+        row.isUpgraded = flag("isUpgraded") ?? false
+        row.statesRevocation = unreadableKeys.isDisjoint(with: ["revocationDate", "isUpgraded"])
+        row.inAppOwnershipType = text("inAppOwnershipType")
+        row.appAccountToken = text("appAccountToken")?.lowercased()
+        row.type = text("type")
+        row.offerType = integer("offerType")
+        row.offerIdentifier = text("offerIdentifier")
+        row.offerDiscountType = text("offerDiscountType")
+        row.offerPeriod = text("offerPeriod")
+        row.storefront = text("storefront")
+        row.storefrontId = text("storefrontId")
+        row.transactionReason = text("transactionReason")
+        row.price = integer64("price")
+        row.currency = text("currency")
+        row.appTransactionId = text("appTransactionId")
+        row.previousOriginalTransactionId = identifier("previousOriginalTransactionId")
+        row.billingPlanType = text("billingPlanType")
+        row.signedDate = instant("signedDate")
+        for key: StaticString in ["bundleId", "environment"] { _ = raw(key) }
+        return row
+    }
+
+    /// Signed renewal info (`JWSRenewalInfoDecodedPayload`).
+    mutating func signedRenewal() -> RenewalInfo? {
+        guard let line = identifier("originalTransactionId") else {
+            note("originalTransactionId", "is missing, the renewal info is passed over")
+            return nil
+        }
+        var renewal = RenewalInfo(originalTransactionId: line)
+        renewal.productId = text("productId")
+        renewal.autoRenewProductId = text("autoRenewProductId")
+        renewal.autoRenewStatus = flag("autoRenewStatus")
+        renewal.expirationIntent = integer("expirationIntent")
+        renewal.isInBillingRetryPeriod = flag("isInBillingRetryPeriod")
+        renewal.gracePeriodExpiresDate = instant("gracePeriodExpiresDate")
+        renewal.priceIncreaseStatus = integer("priceIncreaseStatus")
+        renewal.offerType = integer("offerType")
+        renewal.offerIdentifier = text("offerIdentifier")
+        renewal.offerDiscountType = text("offerDiscountType")
+        renewal.offerPeriod = text("offerPeriod")
+        renewal.recentSubscriptionStartDate = instant("recentSubscriptionStartDate")
+        renewal.renewalDate = instant("renewalDate")
+        renewal.renewalPrice = integer64("renewalPrice")
+        renewal.currency = text("currency")
+        renewal.eligibleWinBackOfferIds = raw("eligibleWinBackOfferIds")?.elements(atMost: 100).compactMap(\.string) ?? []
+        renewal.appAccountToken = text("appAccountToken")?.lowercased()
+        renewal.appTransactionId = text("appTransactionId")
+        renewal.renewalBillingPlanType = text("renewalBillingPlanType")
+        renewal.signedDate = instant("signedDate")
+        _ = raw("environment")
+        return renewal
+    }
+}

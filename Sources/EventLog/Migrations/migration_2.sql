@@ -1,0 +1,1 @@
+../../../deploy/migrations/0002-signed-notifications.sql

@@ -1,0 +1,90 @@
+/// A JSON value in one spelling: keys in the order of their bytes, of equal keys the last, no white space.
+///
+/// For what is kept without being understood. Every value that it can hold passes through PostgreSQL's `jsonb`
+/// unchanged in meaning: NUL characters and half surrogates become replacement characters, numbers that a database's
+/// decimals might refuse or change become texts of their digits, and what lies deeper than ``depthMax`` becomes null.
+package struct CanonicalJSON: Sendable, Hashable {
+    package let utf8: [UInt8]
+
+    /// Bounds the recursion, and with it the stack.
+    static let depthMax = 32
+    private static let numberDigitsMax = 30
+
+    package init(_ value: JSONValue) {
+        var writer = JSONWriter()
+        Self.write(value, depth: 0, to: &writer)
+        utf8 = writer.bytes
+    }
+
+    /// An object of the given entries.
+    package init(members: [(key: String, value: CanonicalJSON)]) {
+        var writer = JSONWriter()
+        Self.write(members: members, to: &writer) { $1.value(rawJSON: $0.utf8) }
+        utf8 = writer.bytes
+    }
+
+    private static func write(_ value: JSONValue, depth: Int, to writer: inout JSONWriter) {
+        guard depth < depthMax else {
+            writer.value(rawJSON: "null".utf8)
+            return
+        }
+        if value.isObject {
+            let members = value.members.map { (key: $0.key.repairedString, value: $0.value) }
+            write(members: members, to: &writer) { write($0, depth: depth + 1, to: &$1) }
+        } else if value.isArray {
+            writer.array(value.elements) { write($1, depth: depth + 1, to: &$0) }
+        } else if value.isString {
+            writer.value(value.repairedString)
+        } else if let number = value.numberText {
+            if isPlain(number) {
+                writer.value(rawJSON: number.utf8)
+            } else {
+                writer.value(number)
+            }
+        } else {
+            writer.value(rawJSON: (value.bool.map { $0 ? "true" : "false" } ?? "null").utf8)
+        }
+    }
+
+    private static func write<Value>(
+        members: [(key: String, value: Value)], to writer: inout JSONWriter,
+        _ write: (Value, inout JSONWriter) -> Void
+    ) {
+        let order = members.indices.sorted { left, right in
+            let (leftKey, rightKey) = (members[left].key.utf8, members[right].key.utf8)
+            return leftKey.elementsEqual(rightKey) ? left < right : leftKey.lexicographicallyPrecedes(rightKey)
+        }
+        writer.object { writer in
+            for (place, index) in order.enumerated() {
+                let key = members[index].key
+                if place + 1 < order.count, members[order[place + 1]].key.utf8.elementsEqual(key.utf8) { continue }
+                writer.key(key)
+                write(members[index].value, &writer)
+            }
+        }
+    }
+
+    /// Digits, with or without a fraction, that a decimal type keeps as they are.
+    private static func isPlain(_ number: String) -> Bool {
+        number.utf8.count <= numberDigitsMax && !number.utf8.contains(UInt8(ascii: "e"))
+            && !number.utf8.contains(UInt8(ascii: "E"))
+            // Decimals know no negative zero.
+            && (!number.hasPrefix("-") || number.utf8.contains { (UInt8(ascii: "1")...UInt8(ascii: "9")).contains($0) })
+    }
+}
+
+extension JSONValue {
+    /// The text with what is no Unicode, and NUL, replaced.
+    fileprivate var repairedString: String {
+        let text = String(decoding: unescapedBytes, as: UTF8.self)
+        return text.utf8.contains(0) ? String(text.map { $0 == "\0" ? "\u{FFFD}" : $0 }) : text
+    }
+}
+
+extension JSONWriter {
+    package mutating func member(_ key: StaticString, _ value: CanonicalJSON?) {
+        guard let value else { return }
+        self.key(key)
+        self.value(rawJSON: value.utf8)
+    }
+}

@@ -1,0 +1,67 @@
+// Which of several statements about one thing counts: the last one in this order.
+
+extension SubscriptionFacts {
+    package typealias OrderedTransaction = (transaction: Transaction, statement: Statement)
+
+    /// Oldest statement first.
+    ///
+    /// Statements of one time, where Apple signed that time: what takes a purchase back comes last, then what gives
+    /// the later expiry, then what has the greater text. So the order of arrival decides nothing. Unsigned times are
+    /// guesses, and where they are equal the order of receipt is all there is; a signed statement of the same time
+    /// counts more.
+    package var orderedTransactions: [OrderedTransaction] {
+        transactionsInOrder.map { (transaction: $0.key.fact, statement: $0.value) }
+    }
+
+    var transactionsInOrder: [(key: Canonical<Transaction>, value: Statement)] {
+        inOrder(transactions) { key, value in
+            Order(
+                statedAt: value.statedAt, isSigned: value.isSigned, receivedAt: value.receivedAt,
+                position: value.position, isTakenBack: key.fact.revocationDate != nil || key.fact.isUpgraded,
+                expiresDate: key.fact.expiresDate ?? .earliest, text: key.text)
+        }
+    }
+
+    /// As `orderedTransactions`, for renewal statements.
+    package var orderedRenewals: [RenewalStatement] {
+        renewalsInOrder.map {
+            RenewalStatement(renewal: $0.key.renewal.fact, statedAt: $0.key.statedAt, position: $0.value.position)
+        }
+    }
+
+    var renewalsInOrder: [(key: StatedRenewal, value: Evidence)] {
+        inOrder(renewals) { key, value in
+            Order(
+                statedAt: key.statedAt, isSigned: key.isSigned, receivedAt: value.receivedAt,
+                position: value.position, text: key.renewal.text)
+        }
+    }
+
+    private func inOrder<Key, Value>(
+        _ entries: [Key: Value], by order: (Key, Value) -> Order
+    ) -> [(key: Key, value: Value)] {
+        if entries.count < 2 { return Array(entries) }
+        return entries.map { (entry: $0, order: order($0.key, $0.value)) }.sorted { $0.order < $1.order }.map(\.entry)
+    }
+}
+
+private struct Order: Comparable {
+    let statedAt: Instant
+    let isSigned: Bool
+    let receivedAt: Instant
+    let position: Int64
+    var isTakenBack = false
+    var expiresDate = Instant.earliest
+    let text: [UInt8]
+
+    static func < (left: Order, right: Order) -> Bool {
+        if left.statedAt != right.statedAt { return left.statedAt < right.statedAt }
+        if left.isSigned != right.isSigned { return right.isSigned }
+        if !left.isSigned, (left.receivedAt, left.position) != (right.receivedAt, right.position) {
+            return (left.receivedAt, left.position) < (right.receivedAt, right.position)
+        }
+        if left.isSigned, left.isTakenBack != right.isTakenBack { return right.isTakenBack }
+        if left.isSigned, left.expiresDate != right.expiresDate { return left.expiresDate < right.expiresDate }
+        return left.text.lexicographicallyPrecedes(right.text)
+    }
+}
