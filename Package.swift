@@ -96,7 +96,8 @@ let package = Package(
                 "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "Subscriptions", "TestSupport",
                 "subledger",
                 .product(name: "Logging", package: "swift-log"),
-            ]),
+            ],
+            exclude: ["Fixtures"]),
         .testTarget(name: "FaultTests", dependencies: ["TestSupport", "subledger"]),
     ],
     swiftLanguageModes: [.v6]
