@@ -26,11 +26,6 @@ package struct App: Sendable, Hashable {
         self.sharedSecrets = sharedSecrets
         self.acceptsWithoutSecret = acceptsWithoutSecret
     }
-
-    /// An environment that has no name here yet is taken: it is kept apart from all others, and nothing is lost.
-    func accepts(_ environment: Environment) -> Bool {
-        environment == .unknown || environments.contains(environment)
-    }
 }
 
 /// The configured apps, asked by bundle id and by secret.

@@ -10,8 +10,9 @@ package enum Refusal: Error, Hashable, CustomStringConvertible {
     case appMissing
     /// Something inside is of another app or environment than the notification.
     case mismatch(V2Notification.Part)
-    case appleIdWrong(app: String)
-    case environmentRefused(app: String)
+    case appWrong
+    case appleIdWrong(app: String?)
+    case environmentRefused(app: String?)
     /// Heals when the operator configures the app.
     case appUnknown
     /// Heals when each app has a secret of its own.
@@ -25,6 +26,7 @@ package enum Refusal: Error, Hashable, CustomStringConvertible {
         case .unverified(let failure, let part): "\(part.rawValue) \(failure.explanation)"
         case .appMissing: "the notification names no app (bundleId)"
         case .mismatch(let part): "\(part.rawValue) is of another app or environment than the notification"
+        case .appWrong: "the app (bundleId) is another one"
         case .appleIdWrong: "the App Store id (appAppleId) is not the one of this app"
         case .environmentRefused: "this app takes no notifications of this environment"
         case .appUnknown: "the app (bundle id) is not configured here"
@@ -41,6 +43,7 @@ package enum Refusal: Error, Hashable, CustomStringConvertible {
         case .unverified(let failure, _): failure.rawValue
         case .appMissing: "app_missing"
         case .mismatch: "app_mismatch_inside"
+        case .appWrong: "app_wrong"
         case .appleIdWrong: "apple_id_wrong"
         case .environmentRefused: "environment_refused"
         case .appUnknown: "app_unknown"
@@ -51,8 +54,7 @@ package enum Refusal: Error, Hashable, CustomStringConvertible {
     /// The configured app that it is about, for the operator's log.
     package var app: String? {
         switch self {
-        case .secretWrong(let app): app
-        case .appleIdWrong(let app), .environmentRefused(let app): app
+        case .secretWrong(let app), .appleIdWrong(let app), .environmentRefused(let app): app
         default: nil
         }
     }

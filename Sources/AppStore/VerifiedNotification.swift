@@ -47,57 +47,19 @@ package struct NotificationVerifier: Sendable {
         }
     }
 
-    /// Everything that is signed is verified, each on its own: an envelope of Apple's proves nothing of what somebody
-    /// put inside.
     private func verify(
         _ notification: V2Notification, _ body: [UInt8], receivedAt: Instant
     ) async throws(Refusal) -> VerifiedNotification {
-        let claim = notification.claim
-        if let environment = claim.environment, environment.isLocal {
-            // Not signed by Apple, so the operator's word for this app has to do.
-            let app = try app(of: notification)
-            return VerifiedNotification(
-                app: app, event: notification.event(), body: body, chain: nil, hasShortChain: false)
-        }
-        var chain: CertificateChain?
-        var hasShortChain = false
-        for (part, jws) in notification.parts {
-            do throws(VerificationFailure) {
-                let found = try await signatures.verify(jws, fallback: receivedAt)
-                chain = chain ?? found
-                hasShortChain = hasShortChain || found.isShort
-            } catch {
-                throw .unverified(error, part)
-            }
-        }
-        return VerifiedNotification(
-            app: try app(of: notification), event: notification.event(), body: body,
-            chain: chain.map { SigningChain(id: $0.id, revocation: .off) }, hasShortChain: hasShortChain)
-    }
-
-    /// The configured app that the notification, and all that is inside it, is of.
-    private func app(of notification: V2Notification) throws(Refusal) -> String {
-        let claim = notification.claim
-        guard let bundleId = claim.bundleId else { throw .appMissing }
+        // Local data is not signed by Apple, so the operator's word for this app has to do.
+        let isLocal = notification.claim.environment?.isLocal == true
+        let chains = isLocal ? [] : try await signatures.verify(notification, fallback: receivedAt)
+        guard let bundleId = notification.claim.bundleId else { throw .appMissing }
         guard let app = apps.app(bundleId) else { throw .appUnknown }
-        let environment = claim.environment ?? .unknown
-        guard app.accepts(environment) else { throw .environmentRefused(app: bundleId) }
-        if environment == .production, let known = app.appAppleId, claim.appAppleId != known {
-            throw .appleIdWrong(app: bundleId)
-        }
-        for (part, jws) in notification.parts where part != .notification {
-            let inner = AppClaim(jws.payload.root)
-            // Renewal info names no app.
-            guard part == .renewal || inner.bundleId == bundleId, inner.environment == claim.environment else {
-                throw .mismatch(part)
-            }
-            if part == .appTransaction, environment == .production, let known = app.appAppleId,
-                inner.appAppleId != known
-            {
-                throw .appleIdWrong(app: bundleId)
-            }
-        }
-        return bundleId
+        try AppExpectation(app).check(notification)
+        return VerifiedNotification(
+            app: bundleId, event: notification.event(), body: body,
+            chain: chains.first.map { SigningChain(id: $0.id, revocation: .off) },
+            hasShortChain: chains.contains(where: \.isShort))
     }
 }
 
@@ -113,7 +75,9 @@ extension Apps {
         // The event is that of the stored body, or a secret in an odd place could reach the facts.
         let stored = mayDiffer ? try? AppleNotification(decoding: body) : nil
         let event = (stored ?? .v1(notification)).event(receivedAt: receivedAt)
-        guard app.accepts(event.environment) else { throw .environmentRefused(app: app.bundleId) }
+        guard event.environment == .unknown || app.environments.contains(event.environment) else {
+            throw .environmentRefused(app: app.bundleId)
+        }
         return VerifiedNotification(
             app: app.bundleId, event: event, body: body, chain: nil, hasShortChain: false)
     }

@@ -122,7 +122,7 @@ extension Refusal {
         switch self {
         case .undecodable, .appMissing: .badRequest
         case .unverified(.revocationUnknown, _): .serviceUnavailable
-        case .secretMissing, .secretWrong, .unverified, .mismatch, .appleIdWrong, .environmentRefused: .forbidden
+        case .secretMissing, .secretWrong, .unverified, .mismatch, .appWrong, .appleIdWrong, .environmentRefused: .forbidden
         case .appUnknown, .appAmbiguous: .serviceUnavailable
         }
     }

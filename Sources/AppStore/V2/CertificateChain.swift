@@ -16,7 +16,7 @@ package struct CertificateChain: Sendable {
     /// When all three certificates are valid, first and last instant.
     let validity: ClosedRange<Instant>
     /// Leaf and intermediate alone were sent.
-    let isShort: Bool
+    package let isShort: Bool
 
     private static let leafMarker: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 11, 1]
     private static let intermediateMarker: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 1]

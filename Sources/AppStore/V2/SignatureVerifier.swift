@@ -16,9 +16,31 @@ package final class SignatureVerifier: Sendable {
         self.roots = roots
     }
 
+    /// Verifies everything that is signed in a notification, each on its own: an envelope of Apple's proves nothing of
+    /// what somebody put inside.
+    ///
     /// - Parameter fallback: The reference time of what says of itself no time of signing.
-    /// - Returns: The chain behind the signature.
-    func verify(_ jws: JWS, fallback: Instant) async throws(VerificationFailure) -> CertificateChain {
+    /// - Returns: The chains behind the signatures, that of the notification first.
+    package func verify(
+        _ notification: V2Notification, fallback: Instant
+    ) async throws(Refusal) -> [CertificateChain] {
+        var chains: [CertificateChain] = []
+        for (part, jws) in notification.parts {
+            chains.append(try await verify(SignedObject(jws, as: part), fallback: fallback))
+        }
+        return chains
+    }
+
+    /// As `verify(_:fallback:)` of a notification, for something that was signed by itself.
+    package func verify(_ object: SignedObject, fallback: Instant) async throws(Refusal) -> CertificateChain {
+        do throws(VerificationFailure) {
+            return try await verify(object.jws, fallback: fallback)
+        } catch {
+            throw .unverified(error, object.part)
+        }
+    }
+
+    private func verify(_ jws: JWS, fallback: Instant) async throws(VerificationFailure) -> CertificateChain {
         guard jws.signature.count == 64,
             let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature)
         else {

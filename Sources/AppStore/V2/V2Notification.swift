@@ -64,6 +64,8 @@ package struct V2Notification: Sendable {
             ?? root.members.map(\.value).first { $0["bundleId"]?.isString == true }
     }
 
+    package var environment: Environment? { claim.environment }
+
     /// The app, as the notification names it.
     var claim: AppClaim {
         var claim = subject.map { AppClaim($0) } ?? AppClaim()

@@ -1,0 +1,110 @@
+import AppStore
+import Subscriptions
+
+/// What `inspect` finds out about one file.
+struct Inspection {
+    /// Nil to decode only.
+    let signatures: SignatureVerifier?
+    let expectation: AppExpectation
+
+    private enum Verdict {
+        case verified(CertificateChain)
+        case failed(Refusal)
+        case notChecked(String)
+    }
+
+    /// - Returns: The line to print, and why the file did not verify.
+    func inspect(_ bytes: [UInt8], _ file: String) async throws -> (line: String, problem: Refusal?) {
+        let text = Self.trimmed(bytes)
+        if text.first == UInt8(ascii: "e"), let object = try? SignedObject(text) {
+            if object.jws.payload.root["notificationType"] == nil { return await inspect(object, file) }
+            return await inspect(.v2(try V2Notification(decoding: text)), file)
+        }
+        return await inspect(try AppleNotification(decoding: bytes), file)
+    }
+
+    private func inspect(_ notification: AppleNotification, _ file: String) async -> (String, Refusal?) {
+        let verdict =
+            switch notification {
+            case .v1: Verdict.notChecked("version 1 is not signed")
+            case .v2(let signed):
+                await verdict(of: signed.environment) { (signatures) throws(Refusal) in
+                    try await signatures.verify(signed, fallback: Clock.now())[0]
+                } expectation: { (expectation) throws(Refusal) in
+                    try expectation.check(signed)
+                }
+            }
+        return write(verdict, file) { writer in
+            notification.event(receivedAt: Clock.now()).writeMembers(to: &writer)
+        }
+    }
+
+    private func inspect(_ object: SignedObject, _ file: String) async -> (String, Refusal?) {
+        let verdict = await verdict(of: object.environment) { (signatures) throws(Refusal) in
+            try await signatures.verify(object, fallback: Clock.now())
+        } expectation: { (expectation) throws(Refusal) in
+            try expectation.check(object)
+        }
+        return write(verdict, file) { writer in
+            writer.member("signed", object.part.rawValue)
+            writer.member("payload", CanonicalJSON(object.jws.payload.root))
+        }
+    }
+
+    private func verdict(
+        of environment: Environment?, signature: (SignatureVerifier) async throws(Refusal) -> CertificateChain,
+        expectation check: (AppExpectation) throws(Refusal) -> Void
+    ) async -> Verdict {
+        do throws(Refusal) {
+            // The operator said that it is of there; that the sender says so would not do.
+            if let environment, environment.isLocal, expectation.environments?.contains(environment) == true {
+                try check(expectation)
+                return .notChecked("data of this environment is not signed by Apple")
+            }
+            guard let signatures else {
+                try check(expectation)
+                return .notChecked("--no-verify")
+            }
+            let chain = try await signature(signatures)
+            try check(expectation)
+            return .verified(chain)
+        } catch {
+            return .failed(error)
+        }
+    }
+
+    private func write(
+        _ verdict: Verdict, _ file: String, _ content: (inout JSONWriter) -> Void
+    ) -> (String, Refusal?) {
+        var problem: Refusal?
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("file", file)
+            writer.key("verification")
+            writer.object { writer in
+                switch verdict {
+                case .verified(let chain):
+                    writer.member("verdict", "verified")
+                    writer.member("chain", DedupeKey(bytes: chain.id).hexadecimal)
+                    writer.member("certificates", chain.isShort ? 2 : 3)
+                case .failed(let refusal):
+                    problem = refusal
+                    writer.member("verdict", "failed")
+                    writer.member("step", refusal.label)
+                    writer.member("problem", refusal.description)
+                case .notChecked(let why):
+                    writer.member("verdict", "not checked")
+                    writer.member("why", why)
+                }
+            }
+            content(&writer)
+        }
+        return (writer.text, problem)
+    }
+
+    private static func trimmed(_ bytes: [UInt8]) -> ArraySlice<UInt8> {
+        guard let first = bytes.firstIndex(where: { $0 > 0x20 }), let last = bytes.lastIndex(where: { $0 > 0x20 })
+        else { return [] }
+        return bytes[first...last]
+    }
+}
