@@ -115,7 +115,7 @@ if Context.environment["SUBLEDGER_FUZZ"] != nil {
     }
     package.targets.append(
         .executableTarget(
-            name: "FuzzV1", dependencies: ["AppStore", "Subscriptions"], path: "Tests/FuzzV1",
-            exclude: ["Corpus", "apple-v1.dict"], swiftSettings: instrumented,
+            name: "FuzzDecoder", dependencies: ["AppStore", "Subscriptions"], path: "Tests/FuzzDecoder",
+            exclude: ["Corpus", "apple.dict"], swiftSettings: instrumented,
             linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address"])]))
 }

@@ -70,7 +70,8 @@ struct NotificationRoutes: Sendable {
                 metadata["event.unknown_fields"] = "\(event.unknownFields.prefix(10).joined(separator: ","))"
             }
             if appended.isConflict {
-                logger.warning("notification differs from the one stored under its notificationUUID", metadata: metadata)
+                logger.warning(
+                    "notification differs from the one stored under its notificationUUID", metadata: metadata)
             } else {
                 logger.info(
                     appended.isNew ? "notification stored" : "notification known already", metadata: metadata)
@@ -122,7 +123,8 @@ extension Refusal {
         switch self {
         case .undecodable, .appMissing: .badRequest
         case .unverified(.revocationUnknown, _): .serviceUnavailable
-        case .secretMissing, .secretWrong, .unverified, .mismatch, .appWrong, .appleIdWrong, .environmentRefused: .forbidden
+        case .secretMissing, .secretWrong, .unverified, .mismatch, .appWrong, .appleIdWrong, .environmentRefused:
+            .forbidden
         case .appUnknown, .appAmbiguous: .serviceUnavailable
         }
     }

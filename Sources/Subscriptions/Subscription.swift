@@ -72,11 +72,13 @@ package struct Subscription: Sendable, Hashable {
                 ?? (products.kind(of: row.transaction.productId) == .consumable)
         }
         guard !bought.isEmpty else { return nil }
-        return bought.filter { $0.transaction.revocationDate == nil && ($0.transaction.purchaseDate ?? .latest) <= instant }
-            .reduce(0) { sum, row in
-                let (more, overflow) = sum.addingReportingOverflow(row.transaction.quantity ?? 1)
-                return overflow ? .max : more
-            }
+        return bought.filter {
+            $0.transaction.revocationDate == nil && ($0.transaction.purchaseDate ?? .latest) <= instant
+        }
+        .reduce(0) { sum, row in
+            let (more, overflow) = sum.addingReportingOverflow(row.transaction.quantity ?? 1)
+            return overflow ? .max : more
+        }
     }
 
     private static func resolve(_ facts: SubscriptionFacts) -> [ResolvedTransaction] {

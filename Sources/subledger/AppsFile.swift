@@ -80,7 +80,8 @@ enum AppsFile {
         for name in names {
             guard let environment = Environment(v2Name: name) else {
                 throw SettingError(
-                    description: "\(place): environment \"\(name)\" is none of Production, Sandbox, Xcode, LocalTesting")
+                    description: "\(place): environment \"\(name)\" is none of Production, Sandbox, Xcode, LocalTesting"
+                )
             }
             environments.insert(environment)
         }

@@ -44,7 +44,8 @@ struct BadInputTests {
             "500,001 values", "[" + String(repeating: "0,", count: 499_999) + "0]", 400,
             "more than 500000 values and keys"),
         BadBody(what: "100,000 levels", body: nested(100_000), status: 400, says: "nested deeper than 512 levels"),
-        refused("a notification signed by nobody", "{\"signedPayload\":\"e30.e30.e30\"}", 403, "is not signed with ES256"),
+        refused(
+            "a notification signed by nobody", "{\"signedPayload\":\"e30.e30.e30\"}", 403, "is not signed with ES256"),
         refused(
             "a wrong secret", "{\"notification_type\":\"CANCEL\",\"bid\":\"\(V1Body.app)\",\"password\":\"guess\"}",
             403,

@@ -22,7 +22,8 @@ struct TestBundle {
     /// Runs the test with a server, and ends the server behind it.
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
-        roots: RootCertificates = .apple, database: ConnectionConfiguration? = nil, products: [String: ProductCatalog] = [V1Body.app: .empty],
+        roots: RootCertificates = .apple, database: ConnectionConfiguration? = nil,
+        products: [String: ProductCatalog] = [V1Body.app: .empty],
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         let database = if let database { database } else { try await TestCluster.freshDatabase() }

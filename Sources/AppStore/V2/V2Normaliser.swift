@@ -42,14 +42,17 @@ private struct V2Normaliser {
         if claim.environment == nil || claim.environment == .unknown {
             body.note("environment", "is none that Apple uses")
         }
-        let data = part("data", of: &body, reading: ["bundleId", "environment", "signedTransactionInfo", "signedRenewalInfo"])
+        let data = part(
+            "data", of: &body, reading: ["bundleId", "environment", "signedTransactionInfo", "signedRenewalInfo"])
         _ = part("appData", of: &body, reading: ["bundleId", "environment", "signedAppTransactionInfo"])
         for key: StaticString in ["summary", "externalPurchaseToken"] {
             if let value = body.raw(key) { details.append((key.description, CanonicalJSON(value))) }
         }
         if let appTransaction = notification.appTransaction {
-            let kept = appTransaction.payload.root.members.map { (key: Self.name($0.key), value: CanonicalJSON($0.value)) }
-                .filter { !Self.deviceFields.contains($0.key) }
+            let kept = appTransaction.payload.root.members.map {
+                (key: Self.name($0.key), value: CanonicalJSON($0.value))
+            }
+            .filter { !Self.deviceFields.contains($0.key) }
             details.append(("appTransaction", CanonicalJSON(members: kept)))
         }
         details += keep(body.rest, base: "")

@@ -71,7 +71,8 @@ package struct V2Notification: Sendable {
         var claim = subject.map { AppClaim($0) } ?? AppClaim()
         // Tokens name no environment. Those of the sandbox have ids that begin so.
         if let token = notification.payload.root["externalPurchaseToken"], claim.environment == nil {
-            claim.environment = token["externalPurchaseId"]?.string?.hasPrefix("SANDBOX") == true ? .sandbox : .production
+            claim.environment =
+                token["externalPurchaseId"]?.string?.hasPrefix("SANDBOX") == true ? .sandbox : .production
         }
         return claim
     }

@@ -2,12 +2,16 @@ import AppStore
 import Glibc
 import Subscriptions
 
-/// Feeds bytes that libFuzzer makes up to the decoder of version 1 notifications, and aborts on the first promise
-/// that does not hold. Run by deploy/fuzz; no part of a normal build.
+/// Feeds bytes that libFuzzer makes up to the decoder and the verifier of notifications, and aborts on the first
+/// promise that does not hold. Run by deploy/fuzz; no part of a normal build.
 @main
-enum FuzzV1 {
+enum FuzzDecoder {
     static func main() {
         MemoryMeter.install()
+        // Kept for good, behind a pointer whose spare bits are in use: it would be taken for a leak.
+        disableLeakDetection()
+        prepareVerifier()
+        enableLeakDetection()
         var argumentCount = CommandLine.argc
         var arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>? = CommandLine.unsafeArgv
         // The linker is told where `main` is, so libFuzzer's own one cannot be used; this is what that would do.
@@ -22,15 +26,24 @@ private func runDriver(
     _ testOneInput: @convention(c) (UnsafePointer<UInt8>?, Int) -> CInt
 ) -> CInt
 
+@_silgen_name("__lsan_disable") private func disableLeakDetection()
+@_silgen_name("__lsan_enable") private func enableLeakDetection()
+
 /// One input. The name is the one that fuzzing engines look for.
 @_cdecl("LLVMFuzzerTestOneInput")
 package func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
-    let body = Array(UnsafeBufferPointer(start: start, count: count))
+    let input = Array(UnsafeBufferPointer(start: start, count: count))
+    let signed = SignedInput(input)
+    let body = signed?.body ?? input
     var event: Event?
     let bytesHeld = MemoryMeter.peak { event = decodedEvent(body) }
-    promise(bytesHeld <= memoryMax(bodyBytes: count), "decoding holds no more memory than agreed")
+    promise(bytesHeld <= memoryMax(bodyBytes: body.count), "decoding holds no more memory than agreed")
     if let event { checkEvent(event) }
-    checkVerification(of: body, as: event)
+    if signed != nil || event?.source == .appleV2 {
+        checkRefusal(of: body, as: event)
+    } else {
+        checkVerification(of: body, as: event)
+    }
     return 0
 }
 

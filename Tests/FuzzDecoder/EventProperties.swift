@@ -21,19 +21,23 @@ func checkEvent(_ event: Event) {
 
 /// PostgreSQL takes no NUL, in no text.
 private func checkTexts(_ event: Event) {
-    var texts = [event.app, event.type, event.subtype]
+    var texts = [event.app, event.type, event.subtype, event.notificationUUID]
     for row in event.transactions {
         texts += [
             row.transactionId, row.originalTransactionId, row.webOrderLineItemId, row.productId,
             row.subscriptionGroupIdentifier, row.inAppOwnershipType, row.promotionalOfferId, row.offerCodeRefName,
-            row.appAccountToken,
+            row.appAccountToken, row.type, row.revocationType, row.offerIdentifier, row.offerDiscountType,
+            row.offerPeriod, row.storefront, row.storefrontId, row.transactionReason, row.currency,
+            row.appTransactionId, row.previousOriginalTransactionId, row.billingPlanType,
         ]
     }
     for renewal in event.renewals {
         texts += [
             renewal.originalTransactionId, renewal.productId, renewal.autoRenewProductId, renewal.promotionalOfferId,
-            renewal.offerCodeRefName,
+            renewal.offerCodeRefName, renewal.offerIdentifier, renewal.currency, renewal.appAccountToken,
+            renewal.renewalBillingPlanType,
         ]
+        texts += renewal.eligibleWinBackOfferIds
     }
     texts += event.defects.flatMap { [$0.path, $0.problem] }
     promise(!texts.contains { $0?.utf8.contains(0) == true }, "no text of an event holds a NUL")
