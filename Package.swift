@@ -10,6 +10,12 @@ let package = Package(
     dependencies: [
         // The command line: parsing, help, exit statuses.
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),
+        // The HTTP client: asking OCSP responders, posting simulated notifications.
+        .package(url: "https://github.com/swift-server/async-http-client.git", from: "1.24.0"),
+        // DER, for the parts of certificates that X509 leaves alone.
+        .package(url: "https://github.com/apple/swift-asn1.git", from: "1.7.0"),
+        // Certificates: parsing, path building and policies, OCSP; making the simulator's own.
+        .package(url: "https://github.com/apple/swift-certificates.git", from: "1.21.0"),
         // Settings from flags and environment variables through one reader; its file formats are not needed.
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0", traits: []),
         // SHA-256, for dedupe keys and for comparing secrets in constant time.
@@ -47,7 +53,13 @@ let package = Package(
             ]),
         .target(
             name: "AppStore",
-            dependencies: ["Subscriptions", .product(name: "Crypto", package: "swift-crypto")]),
+            dependencies: [
+                "Subscriptions",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]),
         .target(name: "Subscriptions"),
         .target(
             name: "EventLog",
