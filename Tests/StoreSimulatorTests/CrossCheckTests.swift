@@ -1,0 +1,42 @@
+import StoreSimulator
+import Subscriptions
+import TestSupport
+import Testing
+
+/// Two implementations of one set of rules, written apart from each other.
+@Suite("The fold and the storyteller agree on who has access")
+struct CrossCheckTests {
+    struct Course: Sendable, CustomTestStringConvertible {
+        let order: Simulation.Order
+        let duplicate: Double
+        let lose: Double
+        let receipt: CrossCheck.Receipt
+
+        var testDescription: String { "\(order.rawValue), \(duplicate) twice, \(lose) lost, received \(receipt)" }
+    }
+
+    static let courses = CrossCheck.Receipt.allCases.flatMap { receipt in
+        [
+            Course(order: .inOrder, duplicate: 0, lose: 0, receipt: receipt),
+            Course(order: .reversed, duplicate: 0, lose: 0, receipt: receipt),
+            Course(order: .shuffled, duplicate: 0.3, lose: 0, receipt: receipt),
+            Course(order: .shuffled, duplicate: 0.1, lose: 0.05, receipt: receipt),
+        ]
+    }
+
+    @Test("version 1, 200 stories", arguments: courses)
+    func version1(_ course: Course) throws {
+        var settings = Simulation.Settings(app: testApp)
+        settings.app.receiptCharacters = 64
+        settings.seed = TestSeed.value
+        settings.subscriptions = 200
+        settings.format = .v1
+        settings.order = course.order
+        settings.duplicate = course.duplicate
+        settings.lose = course.lose
+
+        let differences = try CrossCheck.differences(settings, course.receipt)
+
+        #expect(differences.isEmpty, "\(differences.count): \(differences.prefix(5).map(\.description))")
+    }
+}
