@@ -112,11 +112,16 @@ struct Settings {
 
     // MARK: Apps
 
+    /// Of the app that is given by itself.
+    var appBundleId: String? { text("app.bundle.id") }
+
+    var appSharedSecret: String? { text("app.shared.secret", isSecret: true) }
+
     /// The apps of the apps file, and the one that is given by itself.
     func apps() throws(SettingError) -> [ConfiguredApp] {
         var apps: [ConfiguredApp] = []
         if let path = text("apps.file") { apps += try AppsFile.read(path) }
-        switch (text("app.bundle.id"), text("app.shared.secret", isSecret: true)) {
+        switch (appBundleId, appSharedSecret) {
         case (let bundleId?, let secret?):
             let app = App(bundleId: bundleId, sharedSecrets: [secret])
             apps.append(ConfiguredApp(app: app, products: .empty))

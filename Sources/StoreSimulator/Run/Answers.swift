@@ -11,13 +11,14 @@ package struct Answer: Sendable, Hashable {
 }
 
 extension Simulation {
-    /// The right answers, line after line, at most twelve a line: about every boundary of access, just before
-    /// and just after it, and between boundaries.
+    /// The right answers, line after line.
     package var answers: some Sequence<Answer> & Sendable {
-        (0..<settings.subscriptions).lazy.flatMap { answers(of: $0) }
+        (0..<settings.subscriptions).lazy.flatMap { answers(ofStory: $0) }
     }
 
-    private func answers(of index: Int) -> [Answer] {
+    /// The right answers about the lines of one story, counted from 0. At most twelve a line: about every boundary of
+    /// access, just before and just after it, and between boundaries.
+    package func answers(ofStory index: Int) -> [Answer] {
         let told = storyteller.story(at: index)
         return told.lines.enumerated().flatMap { number, line in
             let isIncomplete = plan.incomplete.contains(
