@@ -33,8 +33,9 @@ let package = Package(
         .executableTarget(
             name: "subledger",
             dependencies: [
-                "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "Subscriptions",
+                "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "StoreSimulator", "Subscriptions",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -61,6 +62,15 @@ let package = Package(
             ],
             resources: [.embedInCode("Certificates/AppleRootCA-G3.cer")]),
         .target(name: "Subscriptions"),
+        // A make-believe App Store. For users too, since Apple's sandbox cannot produce most notifications.
+        .target(
+            name: "StoreSimulator",
+            dependencies: [
+                "Subscriptions",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]),
         .target(
             name: "EventLog",
             dependencies: ["Postgres", "Subscriptions", .product(name: "Logging", package: "swift-log")],
@@ -87,6 +97,14 @@ let package = Package(
         .testTarget(
             name: "AppStoreTests", dependencies: ["AppStore", "Subscriptions", "TestSupport"],
             resources: [.copy("Fixtures")]),
+        .testTarget(
+            name: "StoreSimulatorTests",
+            dependencies: [
+                "AppStore", "StoreSimulator", "Subscriptions", "TestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ]),
         .testTarget(
             name: "PostgresTests",
             dependencies: ["Postgres", .product(name: "Logging", package: "swift-log")]),

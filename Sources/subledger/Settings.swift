@@ -112,6 +112,11 @@ struct Settings {
 
     // MARK: Apps
 
+    /// Of the app that is given by itself.
+    var appBundleId: String? { text("app.bundle.id") }
+
+    var appSharedSecret: String? { text("app.shared.secret", isSecret: true) }
+
     /// The apps of the apps file, and the one that is given by itself.
     func apps() throws(SettingError) -> [ConfiguredApp] {
         var apps: [ConfiguredApp] = []

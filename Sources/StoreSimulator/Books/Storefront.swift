@@ -1,0 +1,27 @@
+/// A country's store, with its money.
+package struct Storefront: Sendable, Hashable {
+    /// ISO 3166-1 alpha-3.
+    package let country: String
+    /// Apple's number for it, as text.
+    package let id: String
+    /// ISO 4217.
+    package let currency: String
+    /// What a dollar costs there, in hundredths.
+    let dollarPercent: Int64
+    /// Prices are whole multiples of so many thousandths.
+    let smallestStep: Int64
+
+    package static let all = [
+        Storefront(country: "USA", id: "143441", currency: "USD", dollarPercent: 100, smallestStep: 10),
+        Storefront(country: "JPN", id: "143462", currency: "JPY", dollarPercent: 15_000, smallestStep: 10_000),
+        Storefront(country: "DEU", id: "143443", currency: "EUR", dollarPercent: 110, smallestStep: 10),
+        Storefront(country: "GBR", id: "143444", currency: "GBP", dollarPercent: 90, smallestStep: 10),
+        Storefront(country: "AUT", id: "143445", currency: "EUR", dollarPercent: 110, smallestStep: 10),
+        Storefront(country: "BRA", id: "143503", currency: "BRL", dollarPercent: 500, smallestStep: 100),
+    ]
+
+    /// In thousandths of the currency's unit, as Apple states prices.
+    package func price(_ product: Product) -> Int64 {
+        max(smallestStep, product.basePrice * dollarPercent / 100 / smallestStep * smallestStep)
+    }
+}

@@ -1,0 +1,81 @@
+import Subscriptions
+
+extension Telling {
+    /// The notification of version 2; nil for what only version 1 tells.
+    package func version2Notification(app: SimulatedApp, customer: Customer) -> V2Notification? {
+        guard let name = version2 else { return nil }
+        var data = V2Data(app: app)
+        data.transaction = transaction(app, customer)
+        data.renewalInfo = intention.map { renewalInfo($0, app, customer) }
+        data.status = status?.rawValue
+        data.consumptionRequestReason = consumptionRequestReason
+        return V2Notification(
+            name.type, name.subtype, notificationUUID: notificationUUID, signedDate: signedDate, content: .data(data))
+    }
+
+    private func transaction(_ app: SimulatedApp, _ customer: Customer) -> V2Transaction {
+        let isSubscription = subject.product.kind == .autoRenewable
+        var payload = V2Transaction()
+        payload.transactionId = subject.transactionId
+        payload.originalTransactionId = purchases.first?.transactionId
+        payload.webOrderLineItemId = subject.webOrderLineItemId
+        payload.bundleId = app.bundleId
+        payload.productId = subject.product.id
+        payload.subscriptionGroupIdentifier = isSubscription ? Self.subscriptionGroup : nil
+        payload.purchaseDate = subject.purchaseDate
+        payload.originalPurchaseDate = purchases.first?.purchaseDate
+        payload.expiresDate = subject.expiresDate
+        payload.quantity = subject.quantity
+        payload.type = subject.product.kind.rawValue
+        payload.appAccountToken = customer.appAccountToken
+        payload.inAppOwnershipType = customer.ownership
+        payload.signedDate = signedDate
+        payload.revocationReason = subject.revocation?.reason
+        payload.revocationDate = subject.revocation?.date
+        payload.revocationType = subject.revocation?.kind.rawValue
+        payload.revocationPercentage = subject.revocation?.percentage
+        payload.isUpgraded = subject.upgradedAt == nil ? nil : true
+        payload.offerType = subject.offer?.kind.rawValue
+        payload.offerIdentifier = subject.offer?.identifier
+        payload.offerDiscountType = subject.offer?.discountType
+        payload.offerPeriod = subject.offer?.periodText
+        payload.environment = app.environmentName
+        payload.storefront = customer.storefront.country
+        payload.storefrontId = customer.storefront.id
+        payload.transactionReason = subject.reason.rawValue
+        payload.price = subject.price
+        payload.currency = customer.storefront.currency
+        payload.appTransactionId = customer.appTransactionId
+        payload.billingPlanType = subject.commitment == nil ? nil : "MONTHLY"
+        payload.commitment = subject.commitment
+        return payload
+    }
+
+    private func renewalInfo(_ intention: Intention, _ app: SimulatedApp, _ customer: Customer) -> V2RenewalInfo {
+        var payload = V2RenewalInfo()
+        payload.originalTransactionId = purchases.first?.transactionId
+        payload.autoRenewProductId = intention.nextProduct.id
+        payload.productId = intention.product.id
+        payload.autoRenewStatus = intention.isOn ? 1 : 0
+        payload.expirationIntent = intention.expiration?.rawValue
+        payload.isInBillingRetryPeriod = intention.isInBillingRetry
+        payload.gracePeriodExpiresDate = intention.graceEnd
+        payload.priceIncreaseStatus = intention.priceConsent
+        payload.offerType = intention.offer?.kind.rawValue
+        payload.offerIdentifier = intention.offer?.identifier
+        payload.offerDiscountType = intention.offer?.discountType
+        payload.offerPeriod = intention.offer?.periodText
+        payload.recentSubscriptionStartDate = intention.streakStart
+        payload.renewalDate = intention.renewalDate
+        payload.currency = customer.storefront.currency
+        payload.renewalPrice = intention.price
+        payload.appAccountToken = customer.appAccountToken
+        payload.appTransactionId = customer.appTransactionId
+        payload.signedDate = signedDate
+        payload.environment = app.environmentName
+        payload.renewalBillingPlanType = purchases.last?.commitment == nil ? nil : "MONTHLY"
+        return payload
+    }
+
+    static let subscriptionGroup = "21000001"
+}

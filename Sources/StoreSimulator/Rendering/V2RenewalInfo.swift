@@ -1,0 +1,59 @@
+import Subscriptions
+
+/// The payload of a signed renewal info, field by field under Apple's names; what is nil is left out.
+package struct V2RenewalInfo: Sendable, Hashable {
+    package var originalTransactionId: String?
+    package var autoRenewProductId: String?
+    package var productId: String?
+    /// 0 off, 1 on.
+    package var autoRenewStatus: Int?
+    package var expirationIntent: Int?
+    package var isInBillingRetryPeriod: Bool?
+    package var gracePeriodExpiresDate: Instant?
+    package var priceIncreaseStatus: Int?
+    package var offerType: Int?
+    package var offerIdentifier: String?
+    package var offerDiscountType: String?
+    package var offerPeriod: String?
+    package var recentSubscriptionStartDate: Instant?
+    package var renewalDate: Instant?
+    package var currency: String?
+    /// In thousandths of the currency's unit.
+    package var renewalPrice: Int64?
+    package var appAccountToken: String?
+    package var appTransactionId: String?
+    package var signedDate: Instant?
+    package var environment: String?
+    package var renewalBillingPlanType: String?
+
+    package init() {}
+
+    /// The JSON text to be signed.
+    package var json: [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("originalTransactionId", originalTransactionId)
+            writer.member("autoRenewProductId", autoRenewProductId)
+            writer.member("productId", productId)
+            writer.member("autoRenewStatus", autoRenewStatus)
+            writer.member("expirationIntent", expirationIntent)
+            writer.member("isInBillingRetryPeriod", isInBillingRetryPeriod)
+            writer.milliseconds("gracePeriodExpiresDate", gracePeriodExpiresDate)
+            writer.member("priceIncreaseStatus", priceIncreaseStatus)
+            writer.member("offerType", offerType)
+            writer.member("offerIdentifier", offerIdentifier)
+            writer.member("offerDiscountType", offerDiscountType)
+            writer.member("offerPeriod", offerPeriod)
+            writer.milliseconds("recentSubscriptionStartDate", recentSubscriptionStartDate)
+            writer.milliseconds("renewalDate", renewalDate)
+            writer.member("currency", currency)
+            writer.member("renewalPrice", renewalPrice)
+            writer.member("appAccountToken", appAccountToken)
+            writer.member("appTransactionId", appTransactionId)
+            writer.milliseconds("signedDate", signedDate)
+            writer.member("environment", environment)
+            writer.member("renewalBillingPlanType", renewalBillingPlanType)
+        }
+        return writer.bytes
+    }
+}

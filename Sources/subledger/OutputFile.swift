@@ -1,0 +1,41 @@
+import Foundation
+
+/// A file that a command writes, a line at a time.
+struct OutputFile {
+    private let handle: FileHandle
+    private var waiting = Data()
+
+    /// Written at once when there is so much of it.
+    private static let waitingBytesMax = 1 << 20
+
+    /// - Parameter name: A path, which is overwritten, or - for standard output.
+    init(_ name: String) throws(SettingError) {
+        if name == "-" {
+            handle = .standardOutput
+            return
+        }
+        guard FileManager.default.createFile(atPath: name, contents: nil),
+            let handle = FileHandle(forWritingAtPath: name)
+        else { throw SettingError(description: "\(name) cannot be written") }
+        self.handle = handle
+    }
+
+    mutating func write(line: [UInt8]) throws {
+        waiting += line
+        waiting.append(UInt8(ascii: "\n"))
+        if waiting.count >= Self.waitingBytesMax { try flush() }
+    }
+
+    /// Writes what waits; to be called at the end.
+    mutating func flush() throws {
+        try handle.write(contentsOf: waiting)
+        waiting.removeAll(keepingCapacity: true)
+    }
+
+    /// Writes a whole file.
+    static func write(_ text: String, to name: String) throws {
+        var file = try OutputFile(name)
+        file.waiting = Data(text.utf8)
+        try file.flush()
+    }
+}

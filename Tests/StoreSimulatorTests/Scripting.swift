@@ -1,0 +1,42 @@
+import StoreSimulator
+import Subscriptions
+
+let testApp = SimulatedApp(
+    bundleId: "com.example.magazine", appAppleId: 1_400_000_001, environment: .production,
+    sharedSecret: "0123456789abcdef0123456789abcdef")
+let monthly = Product.subscription(.plus, .monthly, of: testApp.bundleId)
+let premium = Product.subscription(.premium, .monthly, of: testApp.bundleId)
+
+/// A date such as `2018-02-20` (its UTC midnight) or a full ISO 8601 instant.
+func day(_ text: String) -> Instant {
+    Instant(iso8601: text)!
+}
+
+/// A life to be lived by hand.
+func newLife(isFamilyMember: Bool = false, line: Int = 0) -> SubscriptionLife {
+    SubscriptionLife(
+        customer: Customer(
+            storefront: Storefront.all[1], appAccountToken: "7e3fb204-2a0c-4c5e-9d3c-0f5b3c8f4a11",
+            appTransactionId: "704000000000000001", isFamilyMember: isFamilyMember),
+        identifiers: Identifiers(seed: 7, index: 0, line: line))
+}
+
+extension SubscriptionLife {
+    func isActive(_ date: String) -> Bool { access.isActive(at: day(date)) }
+
+    /// Type and subtype of all that version 2 tells, with the day.
+    var told: [String] {
+        tellings.compactMap { telling in
+            telling.version2.map { name in
+                let day = telling.signedDate.description.prefix(10)
+                return "\(day) \(name.type)" + (name.subtype.map { "/\($0)" } ?? "")
+            }
+        }
+    }
+
+    var toldInVersion1: [String] {
+        tellings.compactMap { telling in
+            telling.version1.map { "\(telling.signedDate.description.prefix(10)) \($0)" }
+        }
+    }
+}
