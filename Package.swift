@@ -83,7 +83,13 @@ let package = Package(
             name: "DecodeBenchmark", dependencies: ["AppStore", "Subscriptions"], path: "Tests/DecodeBenchmark"),
         .testTarget(name: "SubscriptionsTests", dependencies: ["Subscriptions", "TestSupport"]),
         .testTarget(
-            name: "AppStoreTests", dependencies: ["AppStore", "Subscriptions", "TestSupport"],
+            name: "AppStoreTests",
+            dependencies: [
+                "AppStore", "Subscriptions", "TestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ],
             resources: [.copy("Fixtures")]),
         .testTarget(
             name: "PostgresTests",
