@@ -35,6 +35,7 @@ let package = Package(
             dependencies: [
                 "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "Subscriptions",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Configuration", package: "swift-configuration"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -55,7 +56,6 @@ let package = Package(
             name: "AppStore",
             dependencies: [
                 "Subscriptions",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
@@ -99,6 +99,7 @@ let package = Package(
             dependencies: [
                 "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "Subscriptions", "TestSupport",
                 "subledger",
+                .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .testTarget(name: "FaultTests", dependencies: ["TestSupport", "subledger"]),
