@@ -95,7 +95,13 @@ let package = Package(
             name: "DecodeBenchmark", dependencies: ["AppStore", "Subscriptions"], path: "Tests/DecodeBenchmark"),
         .testTarget(name: "SubscriptionsTests", dependencies: ["Subscriptions", "TestSupport"]),
         .testTarget(
-            name: "AppStoreTests", dependencies: ["AppStore", "Subscriptions", "TestSupport"],
+            name: "AppStoreTests",
+            dependencies: [
+                "AppStore", "Subscriptions", "TestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
+            ],
             resources: [.copy("Fixtures")]),
         .testTarget(
             name: "StoreSimulatorTests",
@@ -113,6 +119,7 @@ let package = Package(
             dependencies: [
                 "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "Subscriptions", "TestSupport",
                 "subledger",
+                .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             exclude: ["Fixtures"]),

@@ -25,10 +25,13 @@ package struct VerifiedNotification: ProvenEvent {
 package struct NotificationVerifier: Sendable {
     private let apps: Apps
     private let signatures: SignatureVerifier
+    private let revocation: RevocationChecker?
 
-    package init(apps: Apps, signatures: SignatureVerifier) {
+    /// - Parameter revocation: Nil to ask nobody whether certificates were revoked.
+    package init(apps: Apps, signatures: SignatureVerifier, revocation: RevocationChecker? = nil) {
         self.apps = apps
         self.signatures = signatures
+        self.revocation = revocation
     }
 
     /// - Parameter receivedAt: Our clock.
@@ -56,10 +59,29 @@ package struct NotificationVerifier: Sendable {
         guard let bundleId = notification.claim.bundleId else { throw .appMissing }
         guard let app = apps.app(bundleId) else { throw .appUnknown }
         try AppExpectation(app).check(notification)
+        var evidence: SigningChain?
+        for (part, chain) in zip(notification.parts, chains) {
+            let revocation = try await revocation(of: chain.certificates, part.part)
+            evidence = evidence ?? SigningChain(id: chain.certificates.id.sha256, revocation: revocation)
+        }
         return VerifiedNotification(
-            app: bundleId, event: notification.event(), body: body,
-            chain: chains.first.map { SigningChain(id: $0.id, revocation: .off) },
+            app: bundleId, event: notification.event(), body: body, chain: evidence,
             hasShortChain: chains.contains(where: \.isShort))
+    }
+
+    private func revocation(
+        of chain: CertificateChain, _ part: V2Notification.Part
+    ) async throws(Refusal) -> SigningChain.Revocation {
+        guard let revocation, revocation.mode != .off else { return .off }
+        let verdict =
+            revocation.mode == .required ? await revocation.verdict(of: chain) : revocation.knownVerdict(of: chain)
+        switch verdict {
+        case .good: return .good
+        case .revoked: throw .unverified(.revoked, part)
+        case .unknown where revocation.mode == .required: throw .unverified(.revocationUnknown, part)
+        case .unknown: return .unknown
+        case nil: return .pending
+        }
     }
 }
 

@@ -62,6 +62,16 @@ struct Database {
         }
     }
 
+    /// Does what must succeed before there are services; the private server does not outlive its failure.
+    func stoppingOnError<Value>(_ start: () async throws -> Value) async throws -> Value {
+        do {
+            return try await start()
+        } catch {
+            await embedded?.stop()
+            throw error
+        }
+    }
+
     /// A pool that may do what the role may do.
     func pool(_ role: Role, limit: Int, logger: Logger) -> PostgresPool {
         PostgresPool(configuration(role), limit: limit, logger: logger)

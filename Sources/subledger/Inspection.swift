@@ -8,7 +8,7 @@ struct Inspection {
     let expectation: AppExpectation
 
     private enum Verdict {
-        case verified(CertificateChain)
+        case verified(VerifiedChain)
         case failed(Refusal)
         case notChecked(String)
     }
@@ -52,7 +52,7 @@ struct Inspection {
     }
 
     private func verdict(
-        of environment: Environment?, signature: (SignatureVerifier) async throws(Refusal) -> CertificateChain,
+        of environment: Environment?, signature: (SignatureVerifier) async throws(Refusal) -> VerifiedChain,
         expectation check: (AppExpectation) throws(Refusal) -> Void
     ) async -> Verdict {
         do throws(Refusal) {
@@ -85,7 +85,7 @@ struct Inspection {
                 switch verdict {
                 case .verified(let chain):
                     writer.member("verdict", "verified")
-                    writer.member("chain", DedupeKey(bytes: chain.id).hexadecimal)
+                    writer.member("chain", DedupeKey(bytes: chain.certificates.id.sha256).hexadecimal)
                     writer.member("certificates", chain.isShort ? 2 : 3)
                 case .failed(let refusal):
                     problem = refusal

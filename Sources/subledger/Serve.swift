@@ -36,6 +36,14 @@ struct Serve: AsyncParsableCommand {
             """, valueName: "file"))
     var root: [String] = []
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            Whether to ask if certificates of signed notifications were revoked: off; background, which never delays \
+            a notification; or required, which refuses (503) while nobody answers. [SUBLEDGER_OCSP; background]
+            """, valueName: "mode"))
+    var ocsp: String?
+
     @Option(help: "Address for Apple's notifications. [SUBLEDGER_PUBLIC_HOST; 0.0.0.0]")
     var publicHost: String?
 
@@ -53,6 +61,7 @@ struct Serve: AsyncParsableCommand {
             let flags = database.values.merging(
                 settings([
                     (["apps", "file"], appsFile),
+                    (["ocsp"], ocsp),
                     (["root", "files"], root.isEmpty ? nil : root.joined(separator: ",")),
                     (["public", "host"], publicHost), (["public", "port"], publicPort),
                     (["private", "host"], privateHost), (["private", "port"], privatePort),
@@ -67,6 +76,7 @@ struct Serve: AsyncParsableCommand {
         let publicAddress = try settings.publicAddress()
         let privateAddress = try settings.privateAddress()
         let roots = try settings.roots()
+        let revocationMode = try settings.revocationMode()
         for file in settings.rootFiles {
             logger.warning(
                 "a root certificate beside Apple's is trusted: whoever has its key can make up notifications",
@@ -106,6 +116,11 @@ struct Serve: AsyncParsableCommand {
         let appender = Appender(pool: receiverPool, logger: logger)
         let log = LogReader(pool: readerPool)
 
+        let verdicts = VerdictLog(pool: healthPool)
+        let revocation = RevocationService(
+            mode: revocationMode, revoked: try await database.stoppingOnError { try await verdicts.revoked() },
+            verdicts: verdicts, logger: logger)
+
         // In the order of their start; they end in the opposite order, each when it has finished its work.
         let services: [any Service] = [
             DatabaseService(embedded: database.embedded, pools: [receiverPool, projectorPool, readerPool, healthPool]),
@@ -120,10 +135,12 @@ struct Serve: AsyncParsableCommand {
                     logger.info("private listener is up", metadata: ["http.address": "\(privateAddress.on(port))"])
                 }),
             AppenderService(appender: appender),
+            revocation,
             Listener.public(
                 at: publicAddress,
                 verifier: NotificationVerifier(
-                    apps: Apps(configured.map(\.app)), signatures: SignatureVerifier(roots: roots)),
+                    apps: Apps(configured.map(\.app)), signatures: SignatureVerifier(roots: roots),
+                    revocation: revocation.checker),
                 appender: appender,
                 log: LogReader(pool: healthPool), now: Clock.now, logger: logger,
                 onListening: { port in
@@ -149,12 +166,7 @@ struct Serve: AsyncParsableCommand {
         }
         defer { watcher.cancel() }
         let database = try await Database.open(settings, logger: logger)
-        do {
-            try await database.checkRoles()
-        } catch {
-            await database.embedded?.stop()
-            throw error
-        }
+        try await database.stoppingOnError { try await database.checkRoles() }
         guard !early.hasCome.load(ordering: .relaxed) else {
             await database.embedded?.stop()
             logger.info("stopped")

@@ -161,6 +161,14 @@ struct Settings {
         return roots
     }
 
+    func revocationMode() throws(SettingError) -> RevocationMode {
+        let name = text("ocsp") ?? "background"
+        guard let mode = RevocationMode(rawValue: name) else {
+            throw SettingError(description: "OCSP mode \"\(name)\" is none of off, background, required")
+        }
+        return mode
+    }
+
     var rootFiles: [String] { Self.list(text("root.files")) ?? [] }
 
     static func root(_ path: String) throws(SettingError) -> RootCertificates {

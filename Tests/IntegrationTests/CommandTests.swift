@@ -40,7 +40,7 @@ struct CommandTests {
             ["inspect", "-"], input: try Data(contentsOf: URL(fileURLWithPath: Self.sample)))
 
         #expect(result.status == 0)
-        #expect(result.output.hasPrefix("{\"file\":\"-\",\"source\":\"apple-v1\""))
+        #expect(result.output.hasPrefix("{\"file\":\"-\",\"verification\":{\"verdict\":\"not checked\""))
     }
 
     @Test("a signed notification is named as what it is")

@@ -30,18 +30,18 @@ struct CrossCheckTests {
         }
     }
 
-    @Test("200 stories", arguments: courses)
-    func stories(_ course: Course) throws {
+    @Test("75 stories", arguments: courses)
+    func stories(_ course: Course) async throws {
         var settings = Simulation.Settings(app: testApp)
         settings.app.receiptCharacters = 64
         settings.seed = TestSeed.value
-        settings.subscriptions = 200
+        settings.subscriptions = 75
         settings.format = course.format
         settings.order = course.order
         settings.duplicate = course.duplicate
         settings.lose = course.lose
 
-        let differences = try CrossCheck.differences(settings, course.receipt)
+        let differences = try await CrossCheck.differences(settings, course.receipt)
 
         #expect(differences.isEmpty, "\(differences.count): \(differences.prefix(5).map(\.description))")
     }

@@ -2,7 +2,7 @@
 ///
 /// - Throws: ``NeverHappened`` at the deadline.
 package func eventually<Value>(
-    within limit: Duration = .seconds(20), _ what: String, _ look: () async throws -> Value?
+    within limit: Duration = .seconds(60), _ what: String, _ look: () async throws -> Value?
 ) async throws -> Value {
     let deadline = ContinuousClock.now + limit
     while ContinuousClock.now < deadline {

@@ -7,7 +7,7 @@ import Synchronization
 package final class SignatureVerifier: Sendable {
     private let roots: RootCertificates
     /// By digest of the header, in the order of their arrival.
-    private let known = Mutex<[(header: SHA256.Digest, chain: CertificateChain)]>([])
+    private let known = Mutex<[(header: SHA256.Digest, chain: VerifiedChain)]>([])
 
     /// Apple has one chain in use at a time, and another while it changes over.
     private static let knownChainsMax = 64
@@ -23,8 +23,8 @@ package final class SignatureVerifier: Sendable {
     /// - Returns: The chains behind the signatures, that of the notification first.
     package func verify(
         _ notification: V2Notification, fallback: Instant
-    ) async throws(Refusal) -> [CertificateChain] {
-        var chains: [CertificateChain] = []
+    ) async throws(Refusal) -> [VerifiedChain] {
+        var chains: [VerifiedChain] = []
         for (part, jws) in notification.parts {
             chains.append(try await verify(SignedObject(jws, as: part), fallback: fallback))
         }
@@ -32,7 +32,7 @@ package final class SignatureVerifier: Sendable {
     }
 
     /// As `verify(_:fallback:)` of a notification, for something that was signed by itself.
-    package func verify(_ object: SignedObject, fallback: Instant) async throws(Refusal) -> CertificateChain {
+    package func verify(_ object: SignedObject, fallback: Instant) async throws(Refusal) -> VerifiedChain {
         do throws(VerificationFailure) {
             return try await verify(object.jws, fallback: fallback)
         } catch {
@@ -40,7 +40,7 @@ package final class SignatureVerifier: Sendable {
         }
     }
 
-    private func verify(_ jws: JWS, fallback: Instant) async throws(VerificationFailure) -> CertificateChain {
+    private func verify(_ jws: JWS, fallback: Instant) async throws(VerificationFailure) -> VerifiedChain {
         guard jws.signature.count == 64,
             let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature)
         else {
@@ -55,14 +55,14 @@ package final class SignatureVerifier: Sendable {
 
     private func chain(
         _ header: ArraySlice<UInt8>, at instant: Instant
-    ) async throws(VerificationFailure) -> CertificateChain {
+    ) async throws(VerificationFailure) -> VerifiedChain {
         let digest = SHA256.hash(data: header)
         if let chain = known.withLock({ known in known.first { $0.header == digest }?.chain }) {
             if instant < chain.validity.lowerBound { throw .notYetValid }
             if instant > chain.validity.upperBound { throw .expired }
             return chain
         }
-        let chain = try await CertificateChain(JWSHeader(header), roots: roots, at: instant)
+        let chain = try await VerifiedChain(JWSHeader(header), roots: roots, at: instant)
         known.withLock { known in
             guard !known.contains(where: { $0.header == digest }) else { return }
             if known.count == Self.knownChainsMax { known.removeFirst() }

@@ -4,13 +4,9 @@ import Subscriptions
 import SwiftASN1
 @_spi(FixedExpiryValidationTime) import X509
 
-/// Certificates that lead from a signing key to a trusted root. Only ``init(_:roots:at:)`` makes one.
-package struct CertificateChain: Sendable {
-    /// SHA-256 of the SHA-256 digests of leaf and intermediate.
-    package let id: [UInt8]
-    package let leaf: Certificate
-    package let intermediate: Certificate
-    package let root: Certificate
+/// Certificates that were found to lead from a signing key to a trusted root. Only ``init(_:roots:at:)`` makes one.
+package struct VerifiedChain: Sendable {
+    package let certificates: CertificateChain
     /// The leaf's key.
     let key: P256.Signing.PublicKey
     /// When all three certificates are valid, first and last instant.
@@ -38,13 +34,13 @@ package struct CertificateChain: Sendable {
         guard path.intermediate.extensions[oid: Self.intermediateMarker] != nil else { throw .intermediateMarker }
         guard path.leaf.extensions[oid: Self.leafMarker] != nil else { throw .leafMarker }
         guard let key = P256.Signing.PublicKey(path.leaf.publicKey) else { throw .key }
-        self.leaf = path.leaf
-        self.intermediate = path.intermediate
-        self.root = path.root
         self.key = key
         validity = Self.validity(of: [path.leaf, path.intermediate, path.root])
         isShort = header.certificates.count == 2
-        id = Array(SHA256.hash(data: header.certificates.prefix(2).flatMap { Array(SHA256.hash(data: $0)) }))
+        let digests = header.certificates.prefix(2).flatMap { Array(SHA256.hash(data: $0)) }
+        certificates = CertificateChain(
+            id: ChainID(sha256: Array(SHA256.hash(data: digests))), leaf: path.leaf, intermediate: path.intermediate,
+            root: path.root, validationTime: Date(instant))
     }
 
     /// Nil unless the path is exactly leaf, intermediate and one of our roots.
@@ -52,8 +48,7 @@ package struct CertificateChain: Sendable {
         from leaf: Certificate, over intermediate: Certificate, to roots: RootCertificates, at instant: Instant
     ) async -> (leaf: Certificate, intermediate: Certificate, root: Certificate)? {
         var verifier = Verifier(rootCertificates: CertificateStore(roots.certificates)) {
-            RFC5280Policy(
-                fixedExpiryValidationTime: Date(timeIntervalSince1970: Double(instant.milliseconds) / 1000))
+            RFC5280Policy(fixedExpiryValidationTime: Date(instant))
         }
         let result = await verifier.validate(leaf: leaf, intermediates: CertificateStore([intermediate]))
         guard case .validCertificate(let chain) = result, chain.count == 3, chain[0] == leaf,
@@ -66,6 +61,12 @@ package struct CertificateChain: Sendable {
         let start = certificates.map { Instant(flooring: $0.notValidBefore) }.max() ?? .earliest
         let end = certificates.map { Instant(flooring: $0.notValidAfter) }.min() ?? .latest
         return start...max(start, end)
+    }
+}
+
+extension Date {
+    fileprivate init(_ instant: Instant) {
+        self.init(timeIntervalSince1970: Double(instant.milliseconds) / 1000)
     }
 }
 

@@ -1,0 +1,52 @@
+import Synchronization
+import X509
+
+/// Asks on behalf of one check, within bounds, and remembers who did not answer.
+final class OCSPQuestions: Sendable {
+    /// What X509 makes of a question without an answer. It cannot tell by itself.
+    enum Silence {
+        /// The certificate fails the policy.
+        case fails
+        /// The certificate passes the policy.
+        case passes
+    }
+
+    private let transport: any OCSPTransport
+    private let limits: RevocationLimits
+    private let silent = Mutex<Set<String>>([])
+
+    init(transport: any OCSPTransport, limits: RevocationLimits) {
+        self.transport = transport
+        self.limits = limits
+    }
+
+    func requester(_ silence: Silence) -> some OCSPRequester {
+        Requester(questions: self, silence: silence)
+    }
+
+    /// Nil if there is no usable answer. An address is not asked again after that: it had its time.
+    private func answer(to request: [UInt8], at address: String) async -> [UInt8]? {
+        guard !silent.withLock({ $0.contains(address) }) else { return nil }
+        let answer = await within(limits.answerWaitMax) { [transport, limits] in
+            try? await transport.answer(to: request, at: address, bytesMax: limits.answerBytesMax)
+        }
+        if let answer = answer ?? nil, answer.count <= limits.answerBytesMax { return answer }
+        _ = silent.withLock { $0.insert(address) }
+        return nil
+    }
+
+    private struct Requester: OCSPRequester {
+        let questions: OCSPQuestions
+        let silence: Silence
+
+        func query(request: [UInt8], uri: String) async -> OCSPRequesterQueryResult {
+            if let answer = await questions.answer(to: request, at: uri) { return .response(answer) }
+            return switch silence {
+            case .fails: .terminalError(NoAnswer())
+            case .passes: .nonTerminalError(NoAnswer())
+            }
+        }
+    }
+
+    private struct NoAnswer: Error {}
+}
