@@ -92,12 +92,21 @@ struct V2AppTests {
                 == .unverified(.untrusted, .notification))
     }
 
-    @Test("the names of environments are taken as Apple spells them", arguments: ["production", "SANDBOX", "PROD", ""])
-    func spelling(name: String) async throws {
-        let verified = try? await V2Receiver().take(body(name).signed())
+    @Test(
+        "an odd spelling of one environment is never taken for the other",
+        arguments: [
+            ("production", Environment.sandbox), ("PROD", .sandbox), ("SANDBOX", .production), ("Sandbox ", .production),
+        ])
+    func spelling(name: String, other: Environment) async throws {
+        let verified = try await V2Receiver().take(body(name).signed())
 
-        #expect(verified?.stream.environment != .production)
-        #expect(verified?.stream.environment != .sandbox)
+        #expect(verified.stream.environment != other)
+        #expect(verified.event.environment == verified.stream.environment)
+    }
+
+    @Test("an empty name of an environment is an unknown one")
+    func emptyName() async throws {
+        #expect(try await V2Receiver().take(body("").signed()).stream.environment == .unknown)
     }
 }
 
@@ -197,10 +206,15 @@ struct V2LocalEnvironmentTests {
 
     @Test("what claims a store, or no environment at all, has to be signed by Apple")
     func storesStaySigned() async {
-        for name in ["Production", "Sandbox", "xcode", "XCODE", "Xcode ", "Staging", ""] {
+        for name in ["Production", "Sandbox", "PRODUCTION", "sandbox", "Staging", ""] {
             let refusal = await receiver.refusal(body(name).signed(by: signer))
 
             #expect(refusal == .unverified(.untrusted, .notification), "\(name)")
+        }
+        for name in ["xcode", "XCODE", "Xcode ", " Xcode", "localtesting", "local_testing"] {
+            let verified = try? await receiver.take(body(name).signed(by: signer))
+
+            #expect(verified == nil || verified?.chain == nil && verified?.event.environment.isLocal == true, "\(name)")
         }
         let none = body("Xcode").changing { $0.payload["data", "environment"] = nil }
         #expect(await receiver.refusal(none.signed(by: signer)) == .unverified(.untrusted, .notification))
