@@ -1,0 +1,262 @@
+import AppStore
+import Crypto
+import Foundation
+import StoreSimulator
+import Subscriptions
+import Testing
+import X509
+
+/// Certificates that are wrong in one way, and the refusal that says so.
+struct WrongChain: Sendable, CustomTestStringConvertible {
+    var testDescription: String
+    var failure: VerificationFailure
+    private var make: @Sendable () -> JWSSigner
+
+    var signer: JWSSigner { make() }
+
+    init(_ name: String, _ failure: VerificationFailure, _ make: @escaping @Sendable () -> JWSSigner) {
+        testDescription = name
+        self.failure = failure
+        self.make = make
+    }
+
+    init(_ name: String, _ failure: VerificationFailure, change: @escaping @Sendable (inout TestCertificates.Shape) -> Void)
+    {
+        self.init(name, failure) { JWSSigner(.shaped(change)) }
+    }
+
+    static let markers: [WrongChain] = [
+        WrongChain("leaf without Apple's marker", .leafMarker) { $0.leafHasMarker = false },
+        WrongChain("intermediate without Apple's marker", .intermediateMarker) { $0.intermediateHasMarker = false },
+        WrongChain("intermediate that is no CA", .untrusted) { $0.intermediateIsCA = false },
+    ]
+
+    static let times: [WrongChain] = [
+        WrongChain("leaf expired before it was signed", .expired) {
+            $0.leafValidity = .days("2024-01-01", "2024-05-31")
+        },
+        WrongChain("leaf that begins after it was signed", .notYetValid) {
+            $0.leafValidity = .days("2024-06-02", "2027-12-31")
+        },
+    ]
+
+    static let counts: [WrongChain] = [
+        WrongChain("no certificates", .certificateCount) { .standard([]) },
+        WrongChain("the leaf alone", .certificateCount) { .standard([0]) },
+        WrongChain("four certificates", .certificateCount) { .standard([0, 1, 2, 2]) },
+        WrongChain("five certificates", .certificateCount) { .standard([0, 1, 1, 1, 2]) },
+    ]
+
+    static let orders: [WrongChain] = [
+        WrongChain("leaf and intermediate swapped", .untrusted) { .standard([1, 0, 2]) },
+        WrongChain("leaf in place of the intermediate", .untrusted) { .standard([0, 0, 2]) },
+        WrongChain("root in place of the intermediate", .untrusted) { .standard([0, 2, 2]) },
+        WrongChain("leaf and root without the intermediate", .untrusted) { .standard([0, 2]) },
+    ]
+
+    static let strangers: [WrongChain] = [
+        WrongChain("another root, shaped the same", .untrusted) { JWSSigner(.stranger) },
+        WrongChain("another root's leaf and intermediate, with the trusted root behind", .untrusted) {
+            JWSSigner(key: TestCertificates.stranger.leafKey, x5c: .mixed([.stranger, .stranger, .standard]))
+        },
+        WrongChain("intermediate of another chain", .untrusted) {
+            JWSSigner(key: TestCertificates.standard.leafKey, x5c: .mixed([.standard, .stranger, .standard]))
+        },
+        WrongChain("leaf of another chain", .untrusted) {
+            JWSSigner(key: TestCertificates.stranger.leafKey, x5c: .mixed([.stranger, .standard, .standard]))
+        },
+        WrongChain("leaf that signed itself", .untrusted) { .selfSigned(with: [1, 2]) },
+        WrongChain("leaf that signed itself, three times", .untrusted) { .selfSigned(with: []) },
+        WrongChain("leaf whose key is on P-384", .key) { .leafOnP384 },
+    ]
+
+    static let all = markers + times + counts + orders + strangers
+}
+
+@Suite("Certificates of signed notifications")
+struct V2ChainTests {
+    private static let signedAt = "2024-06-01T12:00:00Z"
+    private let body = V2Body("TEST", at: V2ChainTests.signedAt)
+
+    @Test("a notification with Apple's three certificates is taken")
+    func three() async throws {
+        let sent = body.signed()
+
+        let verified = try await V2Receiver().take(sent)
+
+        #expect(verified.stream == StreamKey(app: testBundle, environment: .production))
+        #expect(verified.event.type == "TEST")
+        #expect(verified.body == sent)
+        #expect(verified.bodyDigest == Array(SHA256.hash(data: sent)))
+        #expect(verified.chain != nil)
+        #expect(!verified.hasShortChain)
+    }
+
+    @Test("the two certificates without the root suffice, and it is noted")
+    func two() async throws {
+        let verified = try await V2Receiver().take(body.signed(by: .standard([0, 1])))
+
+        #expect(verified.hasShortChain)
+    }
+
+    @Test("a short chain inside is noted too")
+    func shortInside() async throws {
+        let body = V2Body("DID_RENEW", at: Self.signedAt, v2Row("2", "2024-06-01", "2024-07-01"), v2Renewal())
+
+        let verified = try await V2Receiver().take(body.signed(inner: .standard([0, 1])))
+
+        #expect(verified.hasShortChain)
+    }
+
+    @Test("a wrong chain is refused, and the refusal names what is wrong", arguments: WrongChain.all)
+    func wrong(chain: WrongChain) async {
+        #expect(
+            await V2Receiver().refusal(body.signed(by: chain.signer)) == .unverified(chain.failure, .notification))
+    }
+
+    @Test("a wrong chain inside a good notification is refused", arguments: WrongChain.all)
+    func wrongInside(chain: WrongChain) async {
+        let body = V2Body("DID_RENEW", at: Self.signedAt, v2Row("2", "2024-06-01", "2024-07-01"))
+
+        #expect(
+            await V2Receiver().refusal(body.signed(inner: chain.signer)) == .unverified(chain.failure, .transaction))
+    }
+
+    @Test("the test root is nothing to a server that trusts Apple, and Apple's is nothing to one that does not")
+    func roots() async throws {
+        let sent = body.signed()
+        let both = RootCertificates.apple + V2Receiver.roots(.standard)
+
+        #expect(await V2Receiver(roots: .apple).refusal(sent) == .unverified(.untrusted, .notification))
+        #expect(await V2Receiver(roots: both).refusal(sent) == nil)
+        #expect(await V2Receiver(roots: V2Receiver.roots(.stranger)).refusal(sent) != nil)
+    }
+
+    @Test("roots come in DER, in PEM, and several in one PEM")
+    func rootFiles() async throws {
+        let (standard, stranger) = (TestCertificates.standard, TestCertificates.stranger)
+        let two = try #require(RootCertificates(file: Array((stranger.rootPEM + standard.rootPEM).utf8)))
+        let one = try #require(RootCertificates(file: Array(standard.rootPEM.utf8)))
+
+        #expect(await V2Receiver(roots: one).refusal(body.signed()) == nil)
+        #expect(await V2Receiver(roots: two).refusal(body.signed()) == nil)
+        #expect(await V2Receiver(roots: two).refusal(body.signed(by: JWSSigner(.stranger))) == nil)
+        #expect(RootCertificates(file: []) == nil)
+        #expect(RootCertificates(file: Array("no certificate".utf8)) == nil)
+        #expect(RootCertificates(file: Array(standard.rootDER.dropLast())) == nil)
+    }
+
+    @Test("a leaf that has expired since it signed still proves what it signed")
+    func expiredToday() async {
+        let old = JWSSigner(.shaped { $0.leafValidity = .days("2024-01-01", "2024-12-31") })
+
+        #expect(await V2Receiver().refusal(body.signed(by: old)) == nil)
+    }
+
+    @Test(
+        "the leaf's first and last second count as valid, their neighbours do not",
+        arguments: [
+            ("2024-05-31T23:59:59Z", VerificationFailure.notYetValid), ("2024-06-01T00:00:00Z", nil),
+            ("2024-06-30T23:59:59Z", nil), ("2024-07-01T00:00:00Z", .expired),
+        ])
+    func borders(signedAt: String, failure: VerificationFailure?) async {
+        let signer = JWSSigner(.shaped { $0.leafValidity = .days("2024-06-01", "2024-06-30") })
+
+        let refusal = await V2Receiver().refusal(V2Body("TEST", at: signedAt).signed(by: signer))
+
+        #expect(refusal == failure.map { .unverified($0, .notification) })
+    }
+
+    @Test("each part is judged at its own time of signing")
+    func ownTimes() async {
+        let old = JWSSigner(.shaped { $0.leafValidity = .days("2024-01-01", "2024-05-31") })
+        let row = v2Row("2", "2024-05-01", "2024-06-01").with(["signedDate": ms("2024-05-01")])
+        let body = V2Body("REFUND_DECLINED", at: Self.signedAt, row)
+        let appTransaction = rescinded(at: Self.signedAt)
+            .changing { $0.appTransaction?["receiptCreationDate"] = ms("2024-05-01") }
+
+        #expect(await V2Receiver().refusal(body.signed(inner: old)) == nil)
+        #expect(await V2Receiver().refusal(appTransaction.signed(inner: old)) == nil)
+        #expect(
+            await V2Receiver().refusal(rescinded(at: Self.signedAt).signed(inner: old))
+                == .unverified(.expired, .appTransaction))
+    }
+}
+
+// MARK: - Odd certificates
+
+extension TestCertificates {
+    /// A chain of its own, under a root that nobody trusts.
+    static let stranger = shaped { $0.label = "somebody else" }
+
+    static func shaped(_ change: (inout Shape) -> Void) -> TestCertificates {
+        var shape = Shape()
+        change(&shape)
+        return TestCertificates(shape)
+    }
+}
+
+extension ClosedRange<Instant> {
+    /// From the first second of one day to the last of another.
+    static func days(_ first: String, _ last: String) -> Self {
+        day(first)...day(last).advanced(byMilliseconds: 86_399_000)
+    }
+}
+
+extension [String] {
+    /// Leaf, intermediate and root, each of another chain.
+    static func mixed(_ chains: [TestCertificates]) -> [String] {
+        zip(chains, 0...).map { $0.x5c[$1] }
+    }
+}
+
+extension JWSSigner {
+    /// The standard leaf's signature over a header with the standard certificates of the given places.
+    static func standard(_ places: [Int]) -> JWSSigner {
+        JWSSigner(.standard, x5c: places.map { TestCertificates.standard.x5c[$0] })
+    }
+
+    /// - Parameter places: The standard certificates that follow the leaf; the leaf itself twice when empty.
+    static func selfSigned(with places: [Int]) -> JWSSigner {
+        let key = TestKeys.p256("self-signed")
+        let leaf = certificate(
+            subject: TestCertificates.standard.leaf.subject, issuer: TestCertificates.standard.leaf.subject,
+            key: .init(key.publicKey), issuerKey: .init(key))
+        let rest = places.isEmpty ? [leaf, leaf] : places.map { TestCertificates.standard.x5c[$0] }
+        return JWSSigner(key: key, x5c: [leaf] + rest)
+    }
+
+    static var leafOnP384: JWSSigner {
+        let standard = TestCertificates.standard
+        let leaf = certificate(
+            subject: standard.leaf.subject, issuer: standard.intermediate.subject,
+            key: .init(TestKeys.p384("leaf").publicKey), issuerKey: .init(standard.intermediateKey))
+        return JWSSigner(key: standard.leafKey, x5c: [leaf] + standard.x5c.dropFirst())
+    }
+
+    private static func certificate(
+        subject: DistinguishedName, issuer: DistinguishedName, key: Certificate.PublicKey,
+        issuerKey: Certificate.PrivateKey
+    ) -> String {
+        do {
+            let certificate = try Certificate(
+                version: .v3, serialNumber: .init(9), publicKey: key,
+                notValidBefore: Date(timeIntervalSince1970: 1_704_067_200),
+                notValidAfter: Date(timeIntervalSince1970: 1_830_297_599), issuer: issuer, subject: subject,
+                signatureAlgorithm: issuerKey.publicKey.isOnP256 ? .ecdsaWithSHA256 : .ecdsaWithSHA384,
+                extensions: try Certificate.Extensions {
+                    Critical(BasicConstraints.notCertificateAuthority)
+                    Critical(KeyUsage(digitalSignature: true))
+                    Certificate.Extension(oid: TestCertificates.leafMarker, critical: false, value: [0x05, 0x00])
+                },
+                issuerPrivateKey: issuerKey)
+            return Data(try certificate.serializeAsPEM().derBytes).base64EncodedString()
+        } catch {
+            preconditionFailure("a test certificate cannot be made: \(error)")
+        }
+    }
+}
+
+extension Certificate.PublicKey {
+    fileprivate var isOnP256: Bool { P256.Signing.PublicKey(self) != nil }
+}

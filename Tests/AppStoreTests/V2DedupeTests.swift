@@ -1,0 +1,155 @@
+import AppStore
+import Subscriptions
+import Testing
+
+@Suite("Signed notifications sent again")
+struct V2DedupeTests {
+    private let body = V2Body(
+        "DID_RENEW", at: "2024-06-01", v2Row("2", "2024-06-01", "2024-07-01"), v2Renewal())
+    private let id = "002e14d5-51f5-4503-b5a8-c3a1af68eb20"
+
+    private func key(_ uuid: JSON?, _ change: (inout V2Body) -> Void = { _ in }) throws -> DedupeKey {
+        var body = body
+        body.payload["notificationUUID"] = uuid
+        change(&body)
+        return try body.event().dedupeKey
+    }
+
+    @Test("the UUID alone decides, in whichever case it is written")
+    func sameUUID() throws {
+        let first = try key(.text(id))
+
+        #expect(try key(.text(id.uppercased())) == first)
+        #expect(try key(.text(id)) { $0.payload["signedDate"] = ms("2024-06-02") } == first)
+        #expect(try key(.text(id)) { $0.payload["notificationType"] = "REFUND" } == first)
+        #expect(first.bytes.count == 16)
+        #expect(first.hexadecimal == id.replacing("-", with: ""))
+    }
+
+    @Test("another UUID is another notification, though all else is equal")
+    func otherUUID() throws {
+        #expect(try key(.text(id)) != key("102e14d5-51f5-4503-b5a8-c3a1af68eb20"))
+    }
+
+    @Test("the UUID is told as Apple wrote it")
+    func told() throws {
+        #expect(try body.changing { $0.payload["notificationUUID"] = .text(id) }.event().notificationUUID == id)
+    }
+
+    @Test(
+        "without a readable UUID the content decides",
+        arguments: [nil, JSON.text(""), .text("  "), .raw("{}"), .raw("[]"), .raw("null")])
+    func noUUID(value: JSON?) throws {
+        let first = try key(value)
+
+        #expect(try key(value) == first)
+        #expect(try key(value) { $0.payload["signedDate"] = ms("2024-06-02") } != first)
+        #expect(try key(value) { $0.payload["subtype"] = "BILLING_RECOVERY" } != first)
+        #expect(try key(value) { $0.transaction?["expiresDate"] = ms("2024-07-02") } != first)
+    }
+
+    @Test(
+        "an id that is no UUID identifies all the same",
+        arguments: [
+            "not a UUID", "002e14d5-51f5-4503-b5a8-c3a1af68eb2", "002e14d5-51f5-4503-b5a8-c3a1af68eb20a",
+            "002e14d5-51f5-4503-b5a8-c3a1af68eb2g", "------------------------------------",
+        ])
+    func oddId(text: String) throws {
+        let first = try key(.text(text))
+
+        #expect(try key(.text(text)) { $0.payload["signedDate"] = ms("2024-06-02") } == first)
+        #expect(try key(.text(text + "1")) != first)
+        #expect(try key(.text(id)) != first)
+    }
+
+    @Test("a notification without a readable UUID has a defect that says so", arguments: [nil, JSON.text(""), .raw("{}")])
+    func defect(value: JSON?) throws {
+        let event = try body.changing { $0.payload["notificationUUID"] = value }.event()
+
+        #expect(event.defects.contains { $0.path.hasSuffix("notificationUUID") })
+        #expect(event.transactions.count == 1)
+    }
+
+    @Test("the account's token is told in small letters, however the app wrote it")
+    func accountToken() throws {
+        let upper: JSON = "7E3FB20B-4CDB-47CC-936D-99D65F608138"
+        let event = try body.changing {
+            $0.transaction?["appAccountToken"] = upper
+            $0.renewal?["appAccountToken"] = upper
+        }.event()
+
+        #expect(event.transactions.first?.appAccountToken == "7e3fb20b-4cdb-47cc-936d-99d65f608138")
+        #expect(event.renewals.first?.appAccountToken == "7e3fb20b-4cdb-47cc-936d-99d65f608138")
+    }
+}
+
+@Suite("Hostile values in signed notifications")
+struct V2HostileTests {
+    private static let deep = String(repeating: "[", count: 40) + String(repeating: "]", count: 40)
+    private static let deepObjects = String(repeating: #"{"a":"#, count: 40) + "1" + String(repeating: "}", count: 40)
+
+    private static let values = [
+        #""\u0000""#, #""a\u0000b""#, #""\ud800""#, #""\udc00\ud800""#, #""x\ud83d""#, "1e400", "-1e400", "1e-400",
+        "1234567890123456789012345678901234567890", "-0", "0.1234567890123456789012345678901234567890", "null",
+        deep, deepObjects, #"{"\u0000":1}"#, #"{"\ud800":1}"#, #"{"a":1,"a":2}"#, #"{"":""}"#, "\"\u{10FFFF}\"",
+    ]
+
+    @Test("an unknown field may hold anything, and the facts come back as they were", arguments: values)
+    func unknown(value: String) throws {
+        let event = try V2FieldTests.body.changing {
+            $0.payload["new"] = .raw(value)
+            $0.payload["data", "new"] = .raw(value)
+            $0.transaction?["new"] = .raw(value)
+            $0.renewal?["new"] = .raw(value)
+        }.event()
+
+        #expect(event.transactions.first?.expiresDate == day("2024-06-01"))
+        #expect(event.unknownFields.count == 4)
+        #expect(try reread(event.facts) == event.facts)
+        #expect(!(try text(event)).contains(#"\u0000"#))
+    }
+
+    @Test("a known field may hold anything, and the rest comes back as it was", arguments: values)
+    func known(value: String) throws {
+        for key in V2OddBodyTests.transactionFields + ["commitmentInfo", "advancedCommerceInfo"] {
+            let event = try V2FieldTests.body.changing { $0.transaction?[key] = .raw(value) }.event()
+
+            #expect(event.transactions.map(\.transactionId) == ["2000000000000002"], "\(key)")
+            #expect(try reread(event.facts) == event.facts, "\(key)")
+        }
+        for key in V2OddBodyTests.renewalFields + ["commitmentInfo", "advancedCommerceInfo"] {
+            let event = try V2FieldTests.body.changing { $0.renewal?[key] = .raw(value) }.event()
+
+            #expect(event.renewals.map(\.originalTransactionId) == [testLine], "\(key)")
+            #expect(try reread(event.facts) == event.facts, "\(key)")
+        }
+    }
+
+    @Test("ids and names may hold anything without a crash", arguments: values)
+    func identities(value: String) throws {
+        for key in ["transactionId", "originalTransactionId"] {
+            let event = try V2FieldTests.body.changing { $0.transaction?[key] = .raw(value) }.event()
+            #expect(try reread(event.facts) == event.facts)
+        }
+        for key in ["notificationType", "subtype", "notificationUUID", "version", "signedDate", "data", "summary"] {
+            let event = try V2FieldTests.body.changing { $0.payload[key] = .raw(value) }.event()
+            #expect(try reread(event.facts) == event.facts)
+            _ = try text(event)
+        }
+        for key in ["bundleId", "environment", "appAppleId", "status", "bundleVersion"] {
+            let event = try V2FieldTests.body.changing { $0.payload["data", key] = .raw(value) }.event()
+            #expect(event.transactions.count == 1)
+            _ = try text(event)
+        }
+    }
+
+    @Test("many unknown fields are no reason to fail")
+    func many() throws {
+        let event = try V2FieldTests.body.changing { body in
+            for number in 0..<2000 { body.payload["new\(number)"] = .raw(String(number)) }
+        }.event()
+
+        #expect(event.transactions.count == 1)
+        #expect(event.unknownFields.count > 0)
+    }
+}

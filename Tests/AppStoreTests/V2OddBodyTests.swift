@@ -1,0 +1,227 @@
+import AppStore
+import Subscriptions
+import Testing
+
+@Suite("Signed notifications that this version does not know, or that are not as documented")
+struct V2OddBodyTests {
+    private let body = V2FieldTests.body
+
+    @Test("unknown fields survive at every level, and are listed")
+    func unknownFields() throws {
+        let event = try body.changing {
+            $0.payload["newOuter"] = "1st"
+            $0.payload["data", "newData"] = ["a": "2nd"]
+            $0.transaction?["newTransaction"] = ["3rd", 4]
+            $0.renewal?["newRenewal"] = "5th"
+        }.event()
+
+        #expect(try written("newOuter", of: event) == ["\"1st\""])
+        #expect(try written("newData", of: event) == [#"{"a":"2nd"}"#])
+        #expect(try written("newTransaction", of: event) == [#"["3rd",4]"#])
+        #expect(try written("newRenewal", of: event) == ["\"5th\""])
+        #expect(event.unknownFields.count == 4)
+        for name in ["newOuter", "newData", "newTransaction", "newRenewal"] {
+            #expect(event.unknownFields.contains { $0.split(separator: ".").last == Substring(name) }, "\(name)")
+        }
+        #expect(event.defects == [])
+    }
+
+    @Test("unknown fields of what else a notification may be about survive, and are listed", arguments: Unknown.elsewhere)
+    func unknownFieldsElsewhere(unknown: Unknown) throws {
+        let event = try unknown.body.event()
+
+        #expect(try written("new", of: event) == ["\"value\""])
+        #expect(event.unknownFields.count == 1)
+        #expect(event.unknownFields.first?.hasSuffix("new") == true)
+    }
+
+    @Test("a notification about something new keeps all that it says")
+    func newSubject() throws {
+        let event = try V2Body(
+            "SOMETHING_NEW", at: "2024-06-01", about: "newData",
+            ["bundleId": .text(testBundle), "environment": "Sandbox", "amount": 7]
+        ).event()
+
+        #expect(event.kind == .other)
+        #expect(event.type == "SOMETHING_NEW")
+        #expect(try written("amount", of: event) == ["7"])
+        #expect(event.unknownFields.contains { $0.hasPrefix("newData") })
+    }
+
+    @Test("unknown values of known fields are kept as they are spelled")
+    func unknownValues() throws {
+        let event = try body.changing {
+            $0.transaction?["type"] = "Timed Lease"
+            $0.transaction?["revocationType"] = "SOMETHING_NEW"
+            $0.transaction?["offerType"] = 99
+            $0.transaction?["inAppOwnershipType"] = "LENT"
+            $0.renewal?["expirationIntent"] = 77
+        }.event()
+
+        #expect(event.transactions.first?.type == "Timed Lease")
+        #expect(event.transactions.first?.revocationType == "SOMETHING_NEW")
+        #expect(event.transactions.first?.offerType == 99)
+        #expect(event.transactions.first?.inAppOwnershipType == "LENT")
+        #expect(event.renewals.first?.expirationIntent == 77)
+    }
+
+    static let transactionFields = [
+        "webOrderLineItemId", "productId", "subscriptionGroupIdentifier", "purchaseDate", "originalPurchaseDate",
+        "expiresDate", "quantity", "type", "appAccountToken", "inAppOwnershipType", "signedDate", "revocationDate",
+        "revocationReason", "revocationType", "revocationPercentage", "isUpgraded", "offerType", "offerIdentifier",
+        "offerDiscountType", "offerPeriod", "storefront", "storefrontId", "transactionReason", "price", "currency",
+        "appTransactionId", "previousOriginalTransactionId", "billingPlanType",
+    ]
+
+    @Test(
+        "a transaction's field of a wrong type is a defect, and the rest counts", arguments: transactionFields,
+        [JSON.raw("{}"), .raw("[1]")])
+    func wrongTransactionField(key: String, value: JSON) throws {
+        let event = try body.changing { $0.transaction?[key] = value }.event()
+        let without = try body.changing { $0.transaction?[key] = nil }.event()
+
+        #expect(event.defects.count == 1)
+        #expect(event.defects.first?.path.hasSuffix(key) == true, "\(event.defects)")
+        let read = try #require(event.transactions.first)
+        #expect(read.comparable == without.transactions.first?.comparable)
+        // What cannot be read says nothing; only an absent revocation says that there is none.
+        #expect(read.statesRevocation == !["revocationDate", "isUpgraded"].contains(key))
+        #expect(event.renewals == without.renewals)
+    }
+
+    static let renewalFields = [
+        "productId", "autoRenewProductId", "autoRenewStatus", "expirationIntent", "isInBillingRetryPeriod",
+        "gracePeriodExpiresDate", "priceIncreaseStatus", "offerType", "offerIdentifier", "offerDiscountType",
+        "offerPeriod", "recentSubscriptionStartDate", "renewalDate", "currency", "renewalPrice",
+        "eligibleWinBackOfferIds", "appAccountToken", "appTransactionId", "signedDate", "renewalBillingPlanType",
+    ]
+
+    @Test("a renewal's field of a wrong type is a defect, and the rest counts", arguments: renewalFields)
+    func wrongRenewalField(key: String) throws {
+        let event = try body.changing { $0.renewal?[key] = .raw("{}") }.event()
+        let without = try body.changing { $0.renewal?[key] = nil }.event()
+
+        #expect(event.defects.count == 1)
+        #expect(event.defects.first?.path.hasSuffix(key) == true, "\(event.defects)")
+        #expect(event.renewals == without.renewals)
+        #expect(event.transactions == without.transactions)
+    }
+
+    @Test(
+        "an absurd date or number is a defect",
+        arguments: [
+            ("expiresDate", "-1"), ("expiresDate", "1e400"), ("expiresDate", "99999999999999999999"),
+            ("expiresDate", "\"soon\""), ("expiresDate", "true"), ("price", "1e400"),
+            ("price", "9223372036854775808"), ("price", "\"free\""), ("quantity", "\"one\""), ("quantity", "1.5"),
+        ])
+    func absurd(key: String, value: String) throws {
+        let event = try body.changing { $0.transaction?[key] = .raw(value) }.event()
+
+        #expect(event.defects.contains { $0.path.hasSuffix(key) })
+        #expect(event.transactions.count == 1)
+        #expect(event.defects.allSatisfy { !$0.problem.contains(value) })
+    }
+
+    @Test("a null is an absent field", arguments: transactionFields)
+    func null(key: String) throws {
+        let event = try body.changing { $0.transaction?[key] = .raw("null") }.event()
+        let without = try body.changing { $0.transaction?[key] = nil }.event()
+
+        #expect(event.transactions == without.transactions)
+        #expect(event.defects == without.defects)
+    }
+
+    @Test("a transaction without its id is a defect, and the notification is kept", arguments: [nil, JSON.raw("{}"), ""])
+    func noTransactionId(value: JSON?) throws {
+        let event = try body.changing { $0.transaction?["transactionId"] = value }.event()
+
+        #expect(event.transactions.isEmpty)
+        #expect(event.defects.contains { $0.path.hasSuffix("transactionId") })
+        #expect(event.renewals.count == 1)
+    }
+
+    @Test("a notification without a time of signing keeps its facts")
+    func noSignedDate() throws {
+        let event = try body.changing { $0.payload["signedDate"] = nil }.event()
+
+        #expect(event.transactions.count == 1)
+        #expect(event.renewals.count == 1)
+        #expect(event.type == "DID_RENEW")
+    }
+
+    @Test("a type that is missing or no text is no reason to lose the rest", arguments: [nil, JSON.raw("[]"), .raw("{}")])
+    func noType(value: JSON?) throws {
+        let event = try body.changing { $0.payload["notificationType"] = value }.event()
+
+        #expect(event.type == nil)
+        #expect(event.kind == .other)
+        #expect(event.transactions.count == 1)
+        #expect(event.defects.contains { $0.path.hasSuffix("notificationType") })
+    }
+
+    @Test("a signed part that is no text is a defect", arguments: ["signedTransactionInfo", "signedRenewalInfo"], ["7", "{}"])
+    func partThatIsNoText(key: String, value: String) throws {
+        let event = try V2Body("DID_RENEW", at: "2024-06-01").changing { $0.payload["data", key] = .raw(value) }.event()
+
+        #expect(event.transactions.isEmpty && event.renewals.isEmpty)
+        #expect(event.defects.contains { $0.path.hasSuffix(key) })
+    }
+
+    @Test("a repeated member counts as its last entry, or is a defect")
+    func repeated() throws {
+        let row = JSON.object([
+            ("transactionId", "2"), ("originalTransactionId", .text(testLine)), ("price", 1), ("price", 2),
+        ])
+        let event = try V2Body("DID_RENEW", at: "2024-06-01").changing { $0.transaction = row }.event()
+
+        #expect(event.transactions.first?.price == 2 || !event.defects.isEmpty)
+    }
+
+    @Test("data that is no object leaves an event of no app", arguments: ["[]", "1", "\"a\"", "null"])
+    func noData(value: String) throws {
+        let event = try V2Body("TEST", at: "2024-06-01").changing { $0.payload["data"] = .raw(value) }.event()
+
+        #expect(event.app == nil)
+        #expect(event.kind == .test)
+    }
+
+    @Test("empty payloads decode to an event that says nothing")
+    func empty() throws {
+        let event = try AppleNotification(decoding: envelope(unsignedJWS([:]))).event(receivedAt: day("2026-01-01"))
+
+        #expect(event.app == nil && event.type == nil && event.transactions.isEmpty && event.renewals.isEmpty)
+        #expect(event.environment == .unknown)
+    }
+}
+
+/// A field that is newer than this version, in one place.
+struct Unknown: Sendable, CustomTestStringConvertible {
+    var testDescription: String
+    var body: V2Body
+
+    private init(_ place: String, _ body: V2Body, _ change: (inout V2Body) -> Void) {
+        testDescription = place
+        self.body = body.changing(change)
+    }
+
+    static let elsewhere: [Unknown] = [
+        Unknown("summary", V2Body("RENEWAL_EXTENSION", "SUMMARY", at: "2024-06-01", about: "summary", V2TypeRow.summary)) {
+            $0.payload["summary", "new"] = "value"
+        },
+        Unknown(
+            "externalPurchaseToken",
+            V2Body("EXTERNAL_PURCHASE_TOKEN", at: "2024-06-01", about: "externalPurchaseToken", V2TypeRow.token)
+        ) { $0.payload["externalPurchaseToken", "new"] = "value" },
+        Unknown("appData", rescinded(at: "2024-06-01")) { $0.payload["appData", "new"] = "value" },
+        Unknown("signedAppTransactionInfo", rescinded(at: "2024-06-01")) { $0.appTransaction?["new"] = "value" },
+    ]
+}
+
+extension Transaction {
+    /// Without whether it states a revocation.
+    fileprivate var comparable: Transaction {
+        var copy = self
+        copy.statesRevocation = true
+        return copy
+    }
+}

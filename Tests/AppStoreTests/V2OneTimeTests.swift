@@ -1,0 +1,92 @@
+import AppStore
+import Subscriptions
+import Testing
+
+@Suite("What is bought once, in signed notifications")
+struct V2OneTimeTests {
+    private let id = "3000000000000001"
+    private var nonConsumable: JSON { v2Purchase(id, "2024-03-01", type: "Non-Consumable") }
+
+    private func charge(_ row: JSON, at date: String = "2024-03-01") -> V2Body {
+        V2Body("ONE_TIME_CHARGE", at: date, row)
+    }
+
+    @Test("a non-consumable is owned from its purchase on", arguments: Arrival.allCases)
+    func owned(arrival: Arrival) throws {
+        let subscription = try folded([charge(nonConsumable)], arrival, line: id)
+
+        #expect(subscription.spans == [Span(day("2024-03-01"), .latest)])
+        #expect(subscription.access.map(\.cause) == [.owned])
+        #expect(subscription.status(at: day("2024-02-29")) == .never)
+        #expect(subscription.status(at: day("2024-03-01")) == .owned)
+        #expect(subscription.status(at: day("2090-01-01")) == .owned)
+    }
+
+    @Test("a refunded non-consumable counts as never bought, and comes back with the reversal", arguments: Arrival.allCases)
+    func refunded(arrival: Arrival) throws {
+        let refund = V2Body("REFUND", at: "2024-04-01", nonConsumable.refunded("2024-04-01", type: "REFUND_FULL"))
+        let reversal = V2Body("REFUND_REVERSED", at: "2024-05-01", nonConsumable)
+
+        let gone = try folded([charge(nonConsumable), refund], arrival, line: id)
+        let back = try folded([charge(nonConsumable), refund, reversal], arrival, line: id)
+
+        #expect(gone.access == [])
+        #expect(gone.status(at: day("2024-04-01")) == .refunded)
+        #expect(back.spans == [Span(day("2024-03-01"), .latest)])
+        #expect(back.status(at: day("2024-05-01")) == .owned)
+    }
+
+    @Test("a family member owns a shared non-consumable until it is revoked", arguments: Arrival.allCases)
+    func family(arrival: Arrival) throws {
+        let shared = nonConsumable.with(["inAppOwnershipType": "FAMILY_SHARED"])
+        let revoked = V2Body("REVOKE", at: "2024-04-01", shared.refunded("2024-04-01"))
+
+        let subscription = try folded([charge(shared), revoked], arrival, line: id)
+
+        #expect(subscription.spans == [Span("2024-03-01", "2024-04-01")])
+        #expect(subscription.status(at: day("2024-04-01")) == .revoked)
+    }
+
+    @Test("consumables are counted with their quantity, and give no period", arguments: Arrival.allCases)
+    func consumables(arrival: Arrival) throws {
+        let row = v2Purchase(id, "2024-03-01", type: "Consumable", quantity: 3)
+
+        let subscription = try folded([charge(row)], arrival, line: id)
+
+        #expect(subscription.consumables(at: day("2024-03-01")) == 3)
+        #expect(subscription.consumables(at: day("2030-01-01")) == 3)
+        #expect((subscription.consumables(at: day("2024-02-29")) ?? 0) == 0)
+        #expect(subscription.access == [])
+    }
+
+    @Test("a refunded consumable counts as never bought, and again after the reversal", arguments: Arrival.allCases)
+    func refundedConsumable(arrival: Arrival) throws {
+        let row = v2Purchase(id, "2024-03-01", type: "Consumable", quantity: 2)
+        let refund = V2Body("REFUND", at: "2024-04-01", row.refunded("2024-04-01"))
+        let reversal = V2Body("REFUND_REVERSED", at: "2024-05-01", row)
+
+        let gone = try folded([charge(row), refund], arrival, line: id)
+        let back = try folded([charge(row), refund, reversal], arrival, line: id)
+
+        #expect((gone.consumables(at: day("2024-06-01")) ?? 0) == 0)
+        #expect(back.consumables(at: day("2024-06-01")) == 2)
+    }
+
+    @Test("a subscription has no consumables")
+    func none() throws {
+        #expect(try folded(V2MagazineVariant.base.bodies).consumables(at: day("2018-03-01")) == nil)
+    }
+
+    @Test("a non-renewing subscription lasts as long as the configuration says", arguments: Arrival.allCases)
+    func nonRenewing(arrival: Arrival) throws {
+        let row = v2Purchase(id, "2024-01-31", type: "Non-Renewing Subscription")
+        let month = try #require(CalendarDuration(iso8601: "P1M"))
+        let products = [testBundle: ProductCatalog(["com.example.magazine.extra": .nonRenewing(month)])]
+
+        let ledger = MemoryLedger(arriving: arrival.arrange([try charge(row, at: "2024-01-31").event()]))
+
+        #expect(
+            try ledger.subscription(line: id, products: products).spans == [Span("2024-01-31", "2024-02-29")])
+        #expect(try ledger.subscription(line: id).access == [], "the data has no end")
+    }
+}
