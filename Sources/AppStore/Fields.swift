@@ -86,6 +86,15 @@ struct Fields {
         scalar(key, expecting: "a text")
     }
 
+    /// An array of texts; others are passed over.
+    mutating func texts(_ key: StaticString) -> [String] {
+        guard let value = value(key) else { return [] }
+        let elements = value.elements(atMost: 100)
+        let texts = elements.compactMap(\.string).filter { !$0.utf8.contains(0) }
+        if !value.isArray || texts.count < elements.count { note(key, "is not an array of texts") }
+        return texts
+    }
+
     /// Apple's ids are 16 digits or so. The bound keeps them fit for an index of the database.
     private static let identifierBytesMax = 255
 

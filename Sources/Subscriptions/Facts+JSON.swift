@@ -80,7 +80,7 @@ extension Transaction {
         appTransactionId = json["appTransactionId"]?.string
         previousOriginalTransactionId = json["previousOriginalTransactionId"]?.string
         billingPlanType = json["billingPlanType"]?.string
-        additional = json["additional"].map { CanonicalJSON($0) }
+        additional = json["additional"].map { CanonicalJSON(stored: $0) }
         signedDate = try json.instant("signedDate")
     }
 }
@@ -145,7 +145,7 @@ extension RenewalInfo {
         appAccountToken = json["appAccountToken"]?.string
         appTransactionId = json["appTransactionId"]?.string
         renewalBillingPlanType = json["renewalBillingPlanType"]?.string
-        additional = json["additional"].map { CanonicalJSON($0) }
+        additional = json["additional"].map { CanonicalJSON(stored: $0) }
         signedDate = try json.instant("signedDate")
     }
 }

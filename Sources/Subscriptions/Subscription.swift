@@ -14,6 +14,8 @@ package struct Subscription: Sendable, Hashable {
         package var transaction: Transaction
         /// The first event behind each statement that counted, ascending.
         package var positions: [Int64]
+        /// Some statement about it was signed.
+        package var isSigned: Bool
     }
 
     /// - Parameter products: The app's products, as far as they are configured; decides about rows that have no
@@ -86,12 +88,13 @@ package struct Subscription: Sendable, Hashable {
         for (transaction, statement) in facts.orderedTransactions {
             guard let earlier = resolved[transaction.transactionId] else {
                 resolved[transaction.transactionId] = ResolvedTransaction(
-                    transaction: transaction, positions: [statement.position])
+                    transaction: transaction, positions: [statement.position], isSigned: statement.isSigned)
                 continue
             }
             resolved[transaction.transactionId] = ResolvedTransaction(
                 transaction: transaction.completed(by: earlier.transaction),
-                positions: (earlier.positions + [statement.position]).sorted())
+                positions: (earlier.positions + [statement.position]).sorted(),
+                isSigned: earlier.isSigned || statement.isSigned)
         }
         return resolved.values.sorted { left, right in
             (left.transaction.purchaseDate ?? .earliest, left.transaction.transactionId)
@@ -101,14 +104,15 @@ package struct Subscription: Sendable, Hashable {
 
     /// Where another product took the place of a row that still ran.
     ///
-    /// V1 says so in the row itself. V2 tells of an upgrade with the new transaction alone: it is another product of
-    /// the line, and was bought instead of renewed.
+    /// V1 says so in the row itself. V2 tells of an upgrade with the new transaction alone: it is of another product
+    /// of the line, and was bought while this one ran.
     private static func replacement(of transaction: Transaction, in all: [ResolvedTransaction]) -> Instant? {
         guard let own = transaction.purchaseDate else { return nil }
         return all.filter { other in
             transaction.isUpgraded
-                || (other.transaction.transactionReason == "PURCHASE" && other.transaction.expiresDate != nil
-                    && transaction.expiresDate != nil && other.transaction.productId != transaction.productId)
+                || (other.isSigned && other.transaction.transactionReason != "RENEWAL"
+                    && other.transaction.expiresDate != nil && transaction.expiresDate != nil
+                    && other.transaction.productId != transaction.productId)
         }.compactMap(\.transaction.purchaseDate).filter { $0 > own }.min()
     }
 

@@ -211,8 +211,13 @@ struct V2Action: Sendable, CustomTestStringConvertible {
         V2Action(
             "refund of an older renewal while grace runs",
             [
-                renewed, V2Body("DID_FAIL_TO_RENEW", "GRACE_PERIOD", at: "2018-04-20", rowB, v2Renewal().failing(graceUntil: "2018-05-06")),
-                V2Body("REFUND", at: "2018-04-25", rowA.refunded("2018-04-25"), v2Renewal().failing(graceUntil: "2018-05-06")),
+                renewed,
+                V2Body(
+                    "DID_FAIL_TO_RENEW", "GRACE_PERIOD", at: "2018-04-20", rowB,
+                    v2Renewal().failing(graceUntil: "2018-05-06")),
+                V2Body(
+                    "REFUND", at: "2018-04-25", rowA.refunded("2018-04-25"),
+                    v2Renewal().failing(graceUntil: "2018-05-06")),
             ],
             [Span("2018-03-20", "2018-05-06")], at: "2018-04-25", .grace),
     ]
@@ -253,7 +258,8 @@ struct V2Action: Sendable, CustomTestStringConvertible {
                 V2Body("REFUND_REVERSED", at: "2018-03-05", rowA),
             ],
             base, at: "2018-03-05", .active),
-        V2Action("refund declined", [V2Body("REFUND_DECLINED", at: "2018-03-01", rowA, on)], base, at: "2018-03-01", .active),
+        V2Action(
+            "refund declined", [V2Body("REFUND_DECLINED", at: "2018-03-01", rowA, on)], base, at: "2018-03-01", .active),
         V2Action(
             "consumption request",
             [
@@ -309,7 +315,9 @@ struct V2ActionTests {
 
     @Test("an upgrade cuts the old period where the new one begins", arguments: Arrival.allCases)
     func upgrade(arrival: Arrival) throws {
-        let bodies = [V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2018-02-20", V2Action.rowA, V2Action.on), V2Action.upgraded]
+        let bodies = [
+            V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2018-02-20", V2Action.rowA, V2Action.on), V2Action.upgraded,
+        ]
 
         let subscription = try folded(bodies, arrival)
 
@@ -332,7 +340,9 @@ struct V2ActionTests {
 
     @Test("a trial is an ordinary period that is marked as one")
     func trial() throws {
-        let row = v2Row("1000000000000001", "2018-02-20", "2018-02-27").with(["offerType": 1, "offerDiscountType": "FREE_TRIAL"])
+        let row = v2Row("1000000000000001", "2018-02-20", "2018-02-27").with([
+            "offerType": 1, "offerDiscountType": "FREE_TRIAL",
+        ])
 
         let subscription = try folded([V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2018-02-20", row, V2Action.on)])
 

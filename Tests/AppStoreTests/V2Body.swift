@@ -116,7 +116,8 @@ func ms(_ text: String) -> JSON {
     .raw(String(day(text).milliseconds))
 }
 
-/// The payload of `signedTransactionInfo`: a period of a subscription.
+/// The payload of `signedTransactionInfo`: a period of a subscription. Another product than the usual one is one that
+/// the customer chose.
 func v2Row(
     _ id: String, _ start: String, _ end: String, product: String = monthly, line: String = testLine
 ) -> JSON {
@@ -125,7 +126,8 @@ func v2Row(
         "bundleId": .text(testBundle), "productId": .text(product), "subscriptionGroupIdentifier": "20000001",
         "purchaseDate": ms(start), "originalPurchaseDate": ms("2018-02-20"), "expiresDate": ms(end), "quantity": 1,
         "type": "Auto-Renewable Subscription", "inAppOwnershipType": "PURCHASED", "storefront": "JPN",
-        "storefrontId": "143462", "transactionReason": .text(id == line ? "PURCHASE" : "RENEWAL"), "price": 480_000,
+        "storefrontId": "143462", "transactionReason": .text(id == line || product != monthly ? "PURCHASE" : "RENEWAL"),
+        "price": 480_000,
         "currency": "JPY", "appTransactionId": "704000000000000001",
     ]
 }

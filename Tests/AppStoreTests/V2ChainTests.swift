@@ -20,8 +20,10 @@ struct WrongChain: Sendable, CustomTestStringConvertible {
         self.make = make
     }
 
-    init(_ name: String, _ failure: VerificationFailure, change: @escaping @Sendable (inout TestCertificates.Shape) -> Void)
-    {
+    init(
+        _ name: String, _ failure: VerificationFailure,
+        change: @escaping @Sendable (inout TestCertificates.Shape) -> Void
+    ) {
         self.init(name, failure) { JWSSigner(.shaped(change)) }
     }
 

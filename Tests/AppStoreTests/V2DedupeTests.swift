@@ -62,7 +62,8 @@ struct V2DedupeTests {
         #expect(try key(.text(id)) != first)
     }
 
-    @Test("a notification without a readable UUID has a defect that says so", arguments: [nil, JSON.text(""), .raw("{}")])
+    @Test(
+        "a notification without a readable UUID has a defect that says so", arguments: [nil, JSON.text(""), .raw("{}")])
     func defect(value: JSON?) throws {
         let event = try body.changing { $0.payload["notificationUUID"] = value }.event()
 

@@ -17,12 +17,36 @@ private struct V2Normaliser {
     private var details: [(key: String, value: CanonicalJSON)] = []
 
     /// Names that are known, and have no place of their own in an event.
-    private static let knownDetails: Set<String> = [
-        "version", "data.appAppleId", "data.bundleVersion", "data.status", "data.consumptionRequestReason",
-        "appData.appAppleId", "data.signedTransactionInfo.advancedCommerceInfo",
-        "data.signedTransactionInfo.commitmentInfo", "data.signedRenewalInfo.advancedCommerceInfo",
-        "data.signedRenewalInfo.commitmentInfo",
-    ]
+    private static let knownDetails: Set<String> = Set(
+        [
+            ("", ["version"]),
+            ("data.", ["appAppleId", "bundleVersion", "status", "consumptionRequestReason"]),
+            ("data.signedTransactionInfo.", ["advancedCommerceInfo", "commitmentInfo"]),
+            ("data.signedRenewalInfo.", ["advancedCommerceInfo", "commitmentInfo"]),
+            (
+                "summary.",
+                [
+                    "requestIdentifier", "environment", "bundleId", "appAppleId", "productId",
+                    "storefrontCountryCodes", "succeededCount", "failedCount",
+                ]
+            ),
+            (
+                "externalPurchaseToken.",
+                [
+                    "externalPurchaseId", "tokenCreationDate", "appAppleId", "bundleId", "tokenExpirationDate",
+                    "tokenType",
+                ]
+            ),
+            ("appData.", ["appAppleId"]),
+            (
+                "appTransaction.",
+                [
+                    "appAppleId", "appTransactionId", "applicationVersion", "bundleId", "environment",
+                    "originalApplicationVersion", "originalPlatform", "originalPurchaseDate", "preorderDate",
+                    "receiptCreationDate", "receiptType", "signedDate", "versionExternalIdentifier",
+                ]
+            ),
+        ].flatMap { base, names in names.map { base + $0 } })
     /// Identifies a device, and proves nothing to us.
     private static let deviceFields: Set<String> = ["deviceVerification", "deviceVerificationNonce"]
 
@@ -42,18 +66,15 @@ private struct V2Normaliser {
         if claim.environment == nil || claim.environment == .unknown {
             body.note("environment", "is none that Apple uses")
         }
-        let data = part(
-            "data", of: &body, reading: ["bundleId", "environment", "signedTransactionInfo", "signedRenewalInfo"])
-        _ = part("appData", of: &body, reading: ["bundleId", "environment", "signedAppTransactionInfo"])
-        for key: StaticString in ["summary", "externalPurchaseToken"] {
-            if let value = body.raw(key) { details.append((key.description, CanonicalJSON(value))) }
-        }
+        part(
+            "data", of: &body, reading: ["bundleId", "environment"],
+            signed: ["signedTransactionInfo", "signedRenewalInfo"])
+        part(
+            "appData", of: &body, reading: ["bundleId", "environment"], signed: ["signedAppTransactionInfo"])
+        for key: StaticString in ["summary", "externalPurchaseToken"] { part(key, of: &body, reading: []) }
         if let appTransaction = notification.appTransaction {
-            let kept = appTransaction.payload.root.members.map {
-                (key: Self.name($0.key), value: CanonicalJSON($0.value))
-            }
-            .filter { !Self.deviceFields.contains($0.key) }
-            details.append(("appTransaction", CanonicalJSON(members: kept)))
+            let members = appTransaction.payload.root.members.filter { !Self.deviceFields.contains(Self.name($0.key)) }
+            details.append(("appTransaction", CanonicalJSON(members: keep(members, base: "appTransaction."))))
         }
         details += keep(body.rest, base: "")
         let renewal = renewal()
@@ -64,21 +85,23 @@ private struct V2Normaliser {
             subtype: subtype, kind: V2Kind.kind(of: type, subtype), dedupeKey: dedupeKey(uuid),
             notificationUUID: uuid, occurredAt: occurredAt, transactions: [transaction].compactMap { $0 },
             renewals: [renewal].compactMap { $0 }, details: CanonicalJSON(members: details),
-            defects: body.defects + (data?.defects ?? []) + defects, unknownFields: unknownFields)
+            defects: body.defects + defects, unknownFields: unknownFields)
     }
 
     /// Keeps an object of the notification, less the fields that are read elsewhere.
-    private mutating func part(_ key: StaticString, of body: inout Fields, reading read: [StaticString]) -> Fields? {
-        guard let value = body.raw(key) else { return nil }
-        guard value.isObject else {
-            body.note(key, "is not an object")
-            return nil
-        }
+    private mutating func part(
+        _ key: StaticString, of body: inout Fields, reading read: [StaticString], signed: [StaticString] = []
+    ) {
+        guard let value = body.raw(key) else { return }
+        guard value.isObject else { return body.note(key, "is not an object") }
         var fields = Fields(value, base: key)
         for key in read { _ = fields.raw(key) }
+        for key in signed {
+            if let text = fields.raw(key), !text.isString { fields.note(key, "is not a signed text") }
+        }
         let kept = keep(fields.rest, base: "\(key).")
         if !kept.isEmpty { details.append((key.description, CanonicalJSON(members: kept))) }
-        return fields
+        defects += fields.defects
     }
 
     /// Fields that have no place of their own, with their names noted where those are new.

@@ -70,8 +70,7 @@ extension Fields {
         renewal.renewalDate = instant("renewalDate")
         renewal.renewalPrice = integer64("renewalPrice")
         renewal.currency = text("currency")
-        renewal.eligibleWinBackOfferIds =
-            raw("eligibleWinBackOfferIds")?.elements(atMost: 100).compactMap(\.string) ?? []
+        renewal.eligibleWinBackOfferIds = texts("eligibleWinBackOfferIds")
         renewal.appAccountToken = text("appAccountToken")?.lowercased()
         renewal.appTransactionId = text("appTransactionId")
         renewal.renewalBillingPlanType = text("renewalBillingPlanType")

@@ -11,8 +11,17 @@ package struct CanonicalJSON: Sendable, Hashable {
     private static let numberDigitsMax = 30
 
     package init(_ value: JSONValue) {
+        self.init(value, levels: Self.depthMax)
+    }
+
+    /// What this type has written before, perhaps inside an object of its own.
+    init(stored value: JSONValue) {
+        self.init(value, levels: 2 * Self.depthMax)
+    }
+
+    private init(_ value: JSONValue, levels: Int) {
         var writer = JSONWriter()
-        Self.write(value, depth: 0, to: &writer)
+        Self.write(value, levels: levels, to: &writer)
         utf8 = writer.bytes
     }
 
@@ -23,16 +32,16 @@ package struct CanonicalJSON: Sendable, Hashable {
         utf8 = writer.bytes
     }
 
-    private static func write(_ value: JSONValue, depth: Int, to writer: inout JSONWriter) {
-        guard depth < depthMax else {
+    private static func write(_ value: JSONValue, levels: Int, to writer: inout JSONWriter) {
+        guard levels > 0 else {
             writer.value(rawJSON: "null".utf8)
             return
         }
         if value.isObject {
             let members = value.members.map { (key: $0.key.repairedString, value: $0.value) }
-            write(members: members, to: &writer) { write($0, depth: depth + 1, to: &$1) }
+            write(members: members, to: &writer) { write($0, levels: levels - 1, to: &$1) }
         } else if value.isArray {
-            writer.array(value.elements) { write($1, depth: depth + 1, to: &$0) }
+            writer.array(value.elements) { write($1, levels: levels - 1, to: &$0) }
         } else if value.isString {
             writer.value(value.repairedString)
         } else if let number = value.numberText {
