@@ -28,7 +28,8 @@ struct V2Action: Sendable, CustomTestStringConvertible {
 
     static let rowA = v2Row("1000000000000001", "2018-02-20", "2018-03-20")
     static let rowB = v2Row("1000000000000002", "2018-03-20", "2018-04-20")
-    static let upgradeRow = v2Row("1000000000000002", "2018-03-01", "2018-04-01", product: premium)
+    static let upgradeRow = v2Row(
+        "1000000000000002", "2018-03-01", "2018-04-01", product: premium, reason: "PURCHASE")
     static let on = v2Renewal()
     static let off = v2Renewal(autoRenew: false)
     static let premiumOn = v2Renewal(next: premium, current: premium)
@@ -78,7 +79,7 @@ struct V2Action: Sendable, CustomTestStringConvertible {
                 disabled, expired("VOLUNTARY", 1, at: "2018-03-20", off),
                 V2Body(
                     "SUBSCRIBED", "RESUBSCRIBE", at: "2018-05-01",
-                    v2Row("1000000000000003", "2018-05-01", "2018-06-01"), on),
+                    v2Row("1000000000000003", "2018-05-01", "2018-06-01", reason: "PURCHASE"), on),
             ],
             base + [Span("2018-05-01", "2018-06-01")], at: "2018-05-01", .active),
         V2Action(
@@ -86,7 +87,7 @@ struct V2Action: Sendable, CustomTestStringConvertible {
             [
                 V2Body(
                     "SUBSCRIBED", "RESUBSCRIBE", at: "2018-05-01",
-                    v2Row("1000000000000003", "2018-05-01", "2018-06-01", product: premium), premiumOn)
+                    v2Row("1000000000000003", "2018-05-01", "2018-06-01", product: premium, reason: "PURCHASE"), premiumOn)
             ],
             base + [Span("2018-05-01", "2018-06-01")], at: "2018-05-01", .active, next: premium),
         V2Action(
@@ -139,6 +140,15 @@ struct V2Action: Sendable, CustomTestStringConvertible {
             [Span("2018-02-20", "2018-04-01")], at: "2018-03-02", .active, next: premium),
         V2Action(
             "refund of an upgrade", [upgraded, V2Body("REFUND", at: "2018-03-10", upgradeRow.refunded("2018-03-10"))],
+            [Span("2018-02-20", "2018-03-01")], at: "2018-03-10", .refunded, next: premium),
+        V2Action(
+            "refund of an upgrade told before June 2023, when transactions had no reason",
+            [
+                V2Body(
+                    "DID_CHANGE_RENEWAL_PREF", "UPGRADE", at: "2018-03-01", upgradeRow.without("transactionReason"),
+                    premiumOn),
+                V2Body("REFUND", at: "2018-03-10", upgradeRow.without("transactionReason").refunded("2018-03-10")),
+            ],
             [Span("2018-02-20", "2018-03-01")], at: "2018-03-10", .refunded, next: premium),
         V2Action(
             "refund of an upgrade, reversed",
@@ -283,6 +293,18 @@ struct V2Action: Sendable, CustomTestStringConvertible {
     ]
 
     static let all = renewals + plans + failures + refunds
+
+    /// A year that was upgraded to a month, which then fails to renew: the year would have ended within the grace.
+    static let failureAfterUpgrade: [V2Body] = {
+        let year = v2Row("1000000000000001", "2018-01-01", "2019-01-01", product: "com.example.magazine.yearly")
+        let month = v2Row("1000000000000002", "2018-11-20", "2018-12-20", product: premium, reason: "PURCHASE")
+        let failing = premiumOn.failing(graceUntil: "2019-01-05")
+        return [
+            V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2018-01-01", year, on),
+            V2Body("DID_CHANGE_RENEWAL_PREF", "UPGRADE", at: "2018-11-20", month, premiumOn),
+            V2Body("DID_FAIL_TO_RENEW", "GRACE_PERIOD", at: "2018-12-20", month, failing),
+        ]
+    }()
 }
 
 @Suite("The table of actions in signed notifications")
@@ -318,6 +340,28 @@ struct V2ActionTests {
         #expect(old.cut == .upgraded)
         #expect(subscription.period(at: day("2018-02-28T23:59:59.999Z"))?.productId == monthly)
         #expect(subscription.period(at: day("2018-03-01"))?.productId == premium)
+    }
+
+    @Test("grace after an upgrade begins where the new product's period ends", arguments: Arrival.allCases)
+    func graceAfterUpgrade(arrival: Arrival) throws {
+        let subscription = try folded(V2Action.failureAfterUpgrade, arrival)
+
+        #expect(subscription.spans == [Span("2018-01-01", "2019-01-05")])
+        #expect(subscription.status(at: day("2018-12-20")) == .grace)
+        #expect(subscription.status(at: day("2019-01-05")) == .retry)
+    }
+
+    @Test("an upgrade cuts the old period also as told before June 2023, without a reason", arguments: Arrival.allCases)
+    func upgradeWithoutReason(arrival: Arrival) throws {
+        let bodies = [
+            V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2018-02-20", V2Action.rowA.without("transactionReason"), V2Action.on),
+            V2Action.upgraded.changing { $0.transaction?["transactionReason"] = nil },
+        ]
+
+        let subscription = try folded(bodies, arrival)
+
+        #expect(subscription.access.map(\.end) == [day("2018-03-01"), day("2018-04-01")])
+        #expect(subscription.period(at: day("2018-03-10"))?.productId == premium)
     }
 
     @Test("a prorated refund and a revocation say why the period ends")
