@@ -31,7 +31,8 @@ struct TwoTellings: Sendable, CustomTestStringConvertible {
             testDescription: "the magazine",
             unsigned: [
                 bought, renewed, switched(false, "2018-04-10", rows: [oldB, oldA]),
-                switched(true, "2018-06-17", rows: [newRow("1000000000000003", "2018-06-17", "2018-07-17"), oldB, oldA]),
+                switched(
+                    true, "2018-06-17", rows: [newRow("1000000000000003", "2018-06-17", "2018-07-17"), oldB, oldA]),
             ],
             signed: V2MagazineVariant.base.bodies, spans: V2MagazineVariant.base.spans),
         TwoTellings(
@@ -72,7 +73,8 @@ struct TwoTellings: Sendable, CustomTestStringConvertible {
             testDescription: "family member loses access",
             unsigned: [
                 bought,
-                newBody("REVOKE", rows: [cancelled(oldA, "2018-03-01").with(["in_app_ownership_type": "FAMILY_SHARED"])]),
+                newBody(
+                    "REVOKE", rows: [cancelled(oldA, "2018-03-01").with(["in_app_ownership_type": "FAMILY_SHARED"])]),
             ],
             signed: [
                 signedBought,
@@ -121,7 +123,9 @@ struct V2AgreementTests {
         }
     }
 
-    @Test("a refund reversed in version 2 is reversed, also when version 1 told of the refund", arguments: Arrival.allCases)
+    @Test(
+        "a refund reversed in version 2 is reversed, also when version 1 told of the refund",
+        arguments: Arrival.allCases)
     func reversed(arrival: Arrival) throws {
         let row = newRow("1000000000000001", "2018-02-20", "2018-03-20")
         let refund = try newBody("CANCEL", rows: [cancelled(row, "2018-03-01")]).event(receivedAt: day("2018-03-01"))

@@ -44,7 +44,9 @@ struct V2AppTests {
         #expect(await V2Receiver().refusal(forged) == .unverified(.untrusted, .notification))
     }
 
-    @Test("in production another App Store id, or none, is refused", arguments: [JSON.raw("987654321"), .text("x"), nil])
+    @Test(
+        "in production another App Store id, or none, is refused",
+        arguments: [JSON.raw("987654321"), .text("x"), nil] as [JSON?])
     func otherAppleId(id: JSON?) async {
         #expect(
             await V2Receiver().refusal(body("Production", appAppleId: id).signed()) == .appleIdWrong(app: testBundle))
@@ -95,7 +97,8 @@ struct V2AppTests {
     @Test(
         "an odd spelling of one environment is never taken for the other",
         arguments: [
-            ("production", Environment.sandbox), ("PROD", .sandbox), ("SANDBOX", .production), ("Sandbox ", .production),
+            ("production", Environment.sandbox), ("PROD", .sandbox), ("SANDBOX", .production),
+            ("Sandbox ", .production),
         ])
     func spelling(name: String, other: Environment) async throws {
         let verified = try await V2Receiver().take(body(name).signed())

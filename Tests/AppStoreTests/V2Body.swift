@@ -129,7 +129,8 @@ func v2Row(
         "bundleId": .text(testBundle), "productId": .text(product), "subscriptionGroupIdentifier": "20000001",
         "purchaseDate": ms(start), "originalPurchaseDate": ms("2018-02-20"), "expiresDate": ms(end), "quantity": 1,
         "type": "Auto-Renewable Subscription", "inAppOwnershipType": "PURCHASED", "storefront": "JPN",
-        "storefrontId": "143462", "transactionReason": .text(reason ?? (id == line ? "PURCHASE" : "RENEWAL")), "price": 480_000,
+        "storefrontId": "143462", "transactionReason": .text(reason ?? (id == line ? "PURCHASE" : "RENEWAL")),
+        "price": 480_000,
         "currency": "JPY", "appTransactionId": "704000000000000001",
     ]
 }

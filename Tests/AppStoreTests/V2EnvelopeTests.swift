@@ -172,15 +172,16 @@ struct WrongText: Sendable, CustomTestStringConvertible {
             let more = #","a":""# + String(repeating: "a", count: 1 << 20) + "\""
             return V2Text(header: V2Text.header(more: more), payload: payload).body()
         },
-        WrongText("header that must be understood", .criticalHeader, header(V2Text.header(more: #","crit":["a"],"a":1"#))),
-        WrongText("payload that is no JSON", .payloadNotJSON) { JSONText("notificationType=TEST") },
-        WrongText("payload that breaks off", .payloadNotJSON) { JSONText(#"{"notificationType":"TEST""#) },
-        WrongText("payload that is a list", .payloadNotAnObject) { JSONText(#"[{"notificationType":"TEST"}]"#) },
-        WrongText("payload that is null", .payloadNotAnObject) { JSONText("null") },
-        WrongText("payload that is a text", .payloadNotAnObject) { JSONText("\"TEST\"") },
+        WrongText(
+            "header that must be understood", .criticalHeader, header(V2Text.header(more: #","crit":["a"],"a":1"#))),
+        WrongText("payload that is no JSON", .payloadNotJSON) { signed("notificationType=TEST") },
+        WrongText("payload that breaks off", .payloadNotJSON) { signed(#"{"notificationType":"TEST""#) },
+        WrongText("payload that is a list", .payloadNotAnObject) { signed(#"[{"notificationType":"TEST"}]"#) },
+        WrongText("payload that is null", .payloadNotAnObject) { signed("null") },
+        WrongText("payload that is a text", .payloadNotAnObject) { signed("\"TEST\"") },
     ]
 
-    private static func JSONText(_ payload: String) -> [UInt8] {
+    private static func signed(_ payload: String) -> [UInt8] {
         envelope(JWSSigner.standard.sign(Array(payload.utf8)))
     }
 
@@ -214,7 +215,9 @@ struct V2EnvelopeTests {
 
     @Test("an algorithm that is named twice does not depend on who reads it")
     func twoAlgorithms() async {
-        for header in [V2Text.header(more: #","alg":"none""#), V2Text.header(alg: "\"none\"", more: #","alg":"ES256""#)] {
+        for header in [
+            V2Text.header(more: #","alg":"none""#), V2Text.header(alg: "\"none\"", more: #","alg":"ES256""#),
+        ] {
             let text = V2Text(header: header, payload: WrongText.payload)
 
             // Either reading is safe as long as the signature was checked.

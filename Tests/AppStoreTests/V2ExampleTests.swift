@@ -37,7 +37,8 @@ enum V2MagazineVariant: CaseIterable, Sendable {
         case .rowsAAndBRefunded: story + [Self.refund(Self.rowA, "2018-07-02"), Self.refund(Self.rowB, "2018-07-03")]
         case .rowBReversed:
             story + [
-                Self.refund(Self.rowB, "2018-07-02"), V2Body("REFUND_REVERSED", at: "2018-07-05", Self.rowB, v2Renewal()),
+                Self.refund(Self.rowB, "2018-07-02"),
+                V2Body("REFUND_REVERSED", at: "2018-07-05", Self.rowB, v2Renewal()),
             ]
         }
     }
@@ -185,7 +186,8 @@ struct V2BillingIssueTests {
     @Test(
         "every question of the table has the table's answer",
         arguments: [
-            ("2018-04-19", [Status.active, .active, .active, .active]), ("2018-04-20", [.retry, .grace, .grace, .grace]),
+            ("2018-04-19", [Status.active, .active, .active, .active]),
+            ("2018-04-20", [.retry, .grace, .grace, .grace]),
             ("2018-04-22", [.retry, .grace, .grace, .grace]), ("2018-04-23", [.retry, .retry, .grace, .grace]),
             ("2018-05-04", [.retry, .retry, .grace, .grace]), ("2018-05-05", [.active, .active, .active, .active]),
             ("2018-05-19", [.active, .active, .active, .active]),

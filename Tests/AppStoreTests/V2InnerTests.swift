@@ -64,7 +64,9 @@ struct V2InnerTests {
         #expect(await V2Receiver().refusal(part.replacing(in: part.body()) { $0 }) == nil)
     }
 
-    @Test("a part of another signer is refused, however genuine the notification around it", arguments: InnerPart.allCases)
+    @Test(
+        "a part of another signer is refused, however genuine the notification around it", arguments: InnerPart.allCases
+    )
     func stranger(part: InnerPart) async {
         let forged = part.replacing(in: part.body()) { _ in
             JWSSigner(.stranger).sign(Array(#"{"transactionId":"666"}"#.utf8))
@@ -77,7 +79,8 @@ struct V2InnerTests {
     func changed(part: InnerPart) async {
         let forged = part.replacing(in: part.body()) { jws in
             let segments = jws.split(separator: UInt8(ascii: ".")).map(Array.init)
-            let other = base64URL(part.body().changing { $0 = part.changing($0) { $0.with(["price": 1]) } }.payload.bytes)
+            let other = base64URL(
+                part.body().changing { $0 = part.changing($0) { $0.with(["price": 1]) } }.payload.bytes)
             return Array([segments[0], other, segments[2]].joined(separator: ".".utf8))
         }
 

@@ -32,7 +32,8 @@ struct V2TypeRow: Sendable, CustomTestStringConvertible {
         line(.planChange, "DID_CHANGE_RENEWAL_PREF", "DOWNGRADE", renewal: v2Renewal(next: premium)),
         line(.planChange, "DID_CHANGE_RENEWAL_PREF"),
         line(.autoRenewChange, "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_ENABLED"),
-        line(.autoRenewChange, "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", renewal: v2Renewal(autoRenew: false)),
+        line(
+            .autoRenewChange, "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", renewal: v2Renewal(autoRenew: false)),
         line(.autoRenewChange, "DID_CHANGE_RENEWAL_STATUS", renewal: v2Renewal(autoRenew: false)),
         line(.offer, "OFFER_REDEEMED"),
         line(.renewal, "DID_RENEW"),
@@ -43,7 +44,9 @@ struct V2TypeRow: Sendable, CustomTestStringConvertible {
         line(.expiration, "EXPIRED", "PRODUCT_NOT_FOR_SALE"),
         line(.expiration, "EXPIRED"),
         line(.renewalFailure, "DID_FAIL_TO_RENEW", renewal: v2Renewal().failing()),
-        line(.renewalFailure, "DID_FAIL_TO_RENEW", "GRACE_PERIOD", renewal: v2Renewal().failing(graceUntil: "2024-07-17")),
+        line(
+            .renewalFailure, "DID_FAIL_TO_RENEW", "GRACE_PERIOD", renewal: v2Renewal().failing(graceUntil: "2024-07-17")
+        ),
         line(.graceEnd, "GRACE_PERIOD_EXPIRED", renewal: v2Renewal().failing()),
         line(.priceConsent, "PRICE_INCREASE", "PENDING", renewal: v2Renewal().with(["priceIncreaseStatus": 0])),
         line(.priceConsent, "PRICE_INCREASE", "ACCEPTED", renewal: v2Renewal().with(["priceIncreaseStatus": 1])),
@@ -105,7 +108,8 @@ struct V2TypeRow: Sendable, CustomTestStringConvertible {
 
 @Suite("Types of signed notifications")
 struct V2KindTests {
-    @Test("every type and subtype of Apple's table has its kind, and unknown ones stay as they are spelled",
+    @Test(
+        "every type and subtype of Apple's table has its kind, and unknown ones stay as they are spelled",
         arguments: V2TypeRow.lines + V2TypeRow.others)
     func kinds(row: V2TypeRow) throws {
         let event = try row.body.event()
@@ -146,7 +150,7 @@ struct V2KindTests {
         #expect(event.renewals.isEmpty)
     }
 
-    @Test("an empty subtype, or null, is none", arguments: [JSON.text(""), nil])
+    @Test("an empty subtype, or null, is none", arguments: [JSON.text(""), nil] as [JSON?])
     func emptySubtype(value: JSON?) throws {
         let body = V2Body("DID_RENEW", at: "2024-06-01").changing { $0.payload["subtype"] = value ?? .raw("null") }
 
@@ -156,7 +160,8 @@ struct V2KindTests {
         #expect(event.kind == .renewal)
     }
 
-    @Test("a token of the sandbox is told by its name",
+    @Test(
+        "a token of the sandbox is told by its name",
         arguments: [
             ("SANDBOX_b2158121", Environment.sandbox), ("SANDBOX", .sandbox), ("b2158121", .production),
             ("x-SANDBOX", .production), ("", .production),
@@ -172,8 +177,11 @@ struct V2KindTests {
         #expect(event.app == testBundle)
     }
 
-    @Test("the environment is read from whatever the notification is about",
-        arguments: [("Sandbox", Environment.sandbox), ("Xcode", .xcode), ("LocalTesting", .localTesting), ("?", .unknown)])
+    @Test(
+        "the environment is read from whatever the notification is about",
+        arguments: [
+            ("Sandbox", Environment.sandbox), ("Xcode", .xcode), ("LocalTesting", .localTesting), ("?", .unknown),
+        ])
     func environments(name: String, environment: Environment) throws {
         let summary = V2TypeRow.summary.with(["environment": .text(name)])
         let extended = V2Body("RENEWAL_EXTENSION", "SUMMARY", at: "2024-06-01", about: "summary", summary)

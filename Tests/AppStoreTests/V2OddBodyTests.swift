@@ -26,7 +26,8 @@ struct V2OddBodyTests {
         #expect(event.defects == [])
     }
 
-    @Test("unknown fields of what else a notification may be about survive, and are listed", arguments: Unknown.elsewhere)
+    @Test(
+        "unknown fields of what else a notification may be about survive, and are listed", arguments: Unknown.elsewhere)
     func unknownFieldsElsewhere(unknown: Unknown) throws {
         let event = try unknown.body.event()
 
@@ -131,7 +132,9 @@ struct V2OddBodyTests {
         #expect(event.defects == without.defects)
     }
 
-    @Test("a transaction without its id is a defect, and the notification is kept", arguments: [nil, JSON.raw("{}"), ""])
+    @Test(
+        "a transaction without its id is a defect, and the notification is kept",
+        arguments: [nil, JSON.raw("{}"), ""] as [JSON?])
     func noTransactionId(value: JSON?) throws {
         let event = try body.changing { $0.transaction?["transactionId"] = value }.event()
 
@@ -149,7 +152,9 @@ struct V2OddBodyTests {
         #expect(event.type == "DID_RENEW")
     }
 
-    @Test("a type that is missing or no text is no reason to lose the rest", arguments: [nil, JSON.raw("[]"), .raw("{}")])
+    @Test(
+        "a type that is missing or no text is no reason to lose the rest",
+        arguments: [nil, JSON.raw("[]"), .raw("{}")] as [JSON?])
     func noType(value: JSON?) throws {
         let event = try body.changing { $0.payload["notificationType"] = value }.event()
 
@@ -159,7 +164,9 @@ struct V2OddBodyTests {
         #expect(event.defects.contains { $0.path.hasSuffix("notificationType") })
     }
 
-    @Test("a signed part that is no text is a defect", arguments: ["signedTransactionInfo", "signedRenewalInfo"], ["7", "{}"])
+    @Test(
+        "a signed part that is no text is a defect", arguments: ["signedTransactionInfo", "signedRenewalInfo"],
+        ["7", "{}"])
     func partThatIsNoText(key: String, value: String) throws {
         let event = try V2Body("DID_RENEW", at: "2024-06-01").changing { $0.payload["data", key] = .raw(value) }.event()
 
@@ -205,7 +212,9 @@ struct Unknown: Sendable, CustomTestStringConvertible {
     }
 
     static let elsewhere: [Unknown] = [
-        Unknown("summary", V2Body("RENEWAL_EXTENSION", "SUMMARY", at: "2024-06-01", about: "summary", V2TypeRow.summary)) {
+        Unknown(
+            "summary", V2Body("RENEWAL_EXTENSION", "SUMMARY", at: "2024-06-01", about: "summary", V2TypeRow.summary)
+        ) {
             $0.payload["summary", "new"] = "value"
         },
         Unknown(

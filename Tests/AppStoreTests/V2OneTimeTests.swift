@@ -22,7 +22,9 @@ struct V2OneTimeTests {
         #expect(subscription.status(at: day("2090-01-01")) == .owned)
     }
 
-    @Test("a refunded non-consumable counts as never bought, and comes back with the reversal", arguments: Arrival.allCases)
+    @Test(
+        "a refunded non-consumable counts as never bought, and comes back with the reversal",
+        arguments: Arrival.allCases)
     func refunded(arrival: Arrival) throws {
         let refund = V2Body("REFUND", at: "2024-04-01", nonConsumable.refunded("2024-04-01", type: "REFUND_FULL"))
         let reversal = V2Body("REFUND_REVERSED", at: "2024-05-01", nonConsumable)

@@ -17,7 +17,7 @@ struct V2OrderTests {
     }
 
     @Test("an older copy of a transaction that arrives later does not undo an extension")
-    func extension_() throws {
+    func olderCopy() throws {
         let bodies = [
             bought, V2Body("RENEWAL_EXTENDED", at: "2018-03-10", extended, V2Action.on),
             V2Body("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", at: "2018-03-05", row, V2Action.off),
@@ -51,7 +51,8 @@ struct V2OrderTests {
     @Test("an older intention does not overwrite a newer one, and its transaction counts all the same")
     func olderIntention() throws {
         let renewed = V2Body("DID_RENEW", at: "2018-03-20", V2Action.rowB, V2Action.on)
-        let off = V2Body("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", at: "2018-03-25", V2Action.rowB, V2Action.off)
+        let off = V2Body(
+            "DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", at: "2018-03-25", V2Action.rowB, V2Action.off)
 
         try inEveryOrder([bought, renewed, off]) { subscription in
             #expect(subscription.renewal(at: day("2018-03-26")).autoRenewStatus == false)
@@ -112,7 +113,9 @@ struct V2OrderTests {
 
     @Test("grace is never forgotten, in whichever order it becomes known")
     func grace() throws {
-        let recovered = V2Body("DID_RENEW", "BILLING_RECOVERY", at: "2018-03-30", V2Action.rowB.with(["purchaseDate": ms("2018-03-30")]), V2Action.on)
+        let recovered = V2Body(
+            "DID_RENEW", "BILLING_RECOVERY", at: "2018-03-30", V2Action.rowB.with(["purchaseDate": ms("2018-03-30")]),
+            V2Action.on)
 
         try inEveryOrder([bought, V2Action.failedInGrace, recovered]) { subscription in
             #expect(subscription.spans == [Span("2018-02-20", "2018-04-20")])

@@ -84,6 +84,8 @@ func folded(_ bodies: [V2Body], _ arrival: Arrival = .inOrder, line: String = te
 extension V2Body {
     /// The same story with other ids: as if the App Store had written every notification anew.
     func renumbered(_ suffix: String) -> V2Body {
-        changing { $0.payload["notificationUUID"] = .text(uuid(of: ($0.payload["notificationUUID"]?.plain ?? "") + suffix)) }
+        changing {
+            $0.payload["notificationUUID"] = .text(uuid(of: ($0.payload["notificationUUID"]?.plain ?? "") + suffix))
+        }
     }
 }

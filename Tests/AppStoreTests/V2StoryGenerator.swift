@@ -42,7 +42,7 @@ struct V2Story {
     private var failedWithGrace: Set<String> = []
     /// Old copies of transactions, as they were signed once.
     private var signedOnce: [JSON] = []
-    private let length: Int64
+    private var length: Int64
 
     private enum Phase {
         case none, running, retry, lapsed
@@ -70,7 +70,9 @@ struct V2Story {
     }
 
     var types: [String] {
-        bodies.map { [$0.payload["notificationType"], $0.payload["subtype"]].compactMap { $0?.plain }.joined(separator: "/") }
+        bodies.map {
+            [$0.payload["notificationType"], $0.payload["subtype"]].compactMap { $0?.plain }.joined(separator: "/")
+        }
     }
 
     // MARK: Telling
@@ -81,10 +83,11 @@ struct V2Story {
         return phase == .retry ? info.failing(graceUntil: graceUntil?.description) : info
     }
 
-    private mutating func tell(_ type: String, _ subtype: String?, at instant: Instant, row: JSON, always: Bool = true) {
+    private mutating func tell(_ type: String, _ subtype: String?, at instant: Instant, row: JSON, always: Bool = true)
+    {
         clock = max(instant, clock.advanced(byMilliseconds: 1))
         signedOnce.append(row.with(["signedDate": .raw(String(clock.milliseconds))]))
-        let renewal = always || generator.chance(50) ? renewal : nil
+        let renewal: JSON? = always || generator.chance(50) ? renewal : .none
         bodies.append(V2Body(type, subtype, at: clock.description, row, renewal))
     }
 
@@ -96,7 +99,9 @@ struct V2Story {
     private mutating func add(_ start: Instant, _ end: Instant, reason: String) {
         product = next
         rows.append(
-            Row(id: String(1_000_000_000_000_001 + rows.count), product: product, start: start, end: end, reason: reason))
+            Row(
+                id: String(1_000_000_000_000_001 + rows.count), product: product, start: start, end: end, reason: reason
+            ))
     }
 
     private mutating func step() {
@@ -161,7 +166,9 @@ struct V2Story {
         guard instant < last.end else { return }
         isOn.toggle()
         if !isOn { cutGrace(at: instant) }
-        tell("DID_CHANGE_RENEWAL_STATUS", isOn ? "AUTO_RENEW_ENABLED" : "AUTO_RENEW_DISABLED", at: instant, row: last.payload)
+        tell(
+            "DID_CHANGE_RENEWAL_STATUS", isOn ? "AUTO_RENEW_ENABLED" : "AUTO_RENEW_DISABLED", at: instant,
+            row: last.payload)
     }
 
     /// A switch-off inside grace cuts it there, also when the line has recovered meanwhile.
@@ -183,6 +190,7 @@ struct V2Story {
         guard instant > last.start, instant < last.end, last.refundedAt == nil else { return }
         next = product == monthly ? premium : monthly
         rows[rows.count - 1].replacedAt = instant
+        length = [7, 30, 365][Int.random(in: 0..<3, using: &generator)] * Self.dayLength
         add(instant, instant.advanced(byMilliseconds: length), reason: "PURCHASE")
         isOn = true
         tell("DID_CHANGE_RENEWAL_PREF", "UPGRADE", at: instant, row: last.payload)
@@ -221,7 +229,8 @@ struct V2Story {
     private mutating func giveUp() {
         let sixtyDays = max(clock, last.end.advanced(byMilliseconds: 60 * Self.dayLength))
         let byCustomer = generator.chance(50)
-        let instant = byCustomer ? max(clock.advanced(byMilliseconds: 1), later(before: graceUntil ?? sixtyDays)) : sixtyDays
+        let instant =
+            byCustomer ? max(clock.advanced(byMilliseconds: 1), later(before: graceUntil ?? sixtyDays)) : sixtyDays
         cutGrace(at: instant)
         isOn = false
         if generator.chance(50) { graceUntil = nil }
