@@ -3,6 +3,7 @@ import Crypto
 import Foundation
 import StoreSimulator
 import Subscriptions
+import Testing
 
 let testAppleId = 1_234_567_890
 
@@ -107,6 +108,10 @@ extension JSON {
             self[outer] = object
         }
     }
+}
+
+extension JSON: CustomTestStringConvertible {
+    var testDescription: String { written }
 }
 
 // MARK: - Parts
