@@ -93,6 +93,12 @@ let package = Package(
             path: "Tests/TestSupport"),
         .executableTarget(
             name: "DecodeBenchmark", dependencies: ["AppStore", "Subscriptions"], path: "Tests/DecodeBenchmark"),
+        .executableTarget(
+            name: "VerifyBenchmark",
+            dependencies: [
+                "AppStore", "StoreSimulator", "Subscriptions", .product(name: "Crypto", package: "swift-crypto"),
+            ],
+            path: "Tests/VerifyBenchmark"),
         .testTarget(name: "SubscriptionsTests", dependencies: ["Subscriptions", "TestSupport"]),
         .testTarget(
             name: "AppStoreTests",
@@ -117,8 +123,8 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "Subscriptions", "TestSupport",
-                "subledger",
+                "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "StoreSimulator", "Subscriptions",
+                "TestSupport", "subledger",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
             ],

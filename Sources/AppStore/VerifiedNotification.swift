@@ -38,7 +38,7 @@ package struct NotificationVerifier: Sendable {
     package func verify(_ body: [UInt8], receivedAt: Instant) async throws(Refusal) -> VerifiedNotification {
         switch try decode(body) {
         case .v1(let notification): try apps.verify(notification, receivedAt: receivedAt)
-        case .v2(let notification): try await verify(notification, body, receivedAt: receivedAt)
+        case .v2(let notification): try await verify(notification, receivedAt: receivedAt)
         }
     }
 
@@ -51,7 +51,7 @@ package struct NotificationVerifier: Sendable {
     }
 
     private func verify(
-        _ notification: V2Notification, _ body: [UInt8], receivedAt: Instant
+        _ notification: V2Notification, receivedAt: Instant
     ) async throws(Refusal) -> VerifiedNotification {
         // Local data is not signed by Apple, so the operator's word for this app has to do.
         let isLocal = notification.claim.environment?.isLocal == true
@@ -65,7 +65,7 @@ package struct NotificationVerifier: Sendable {
             evidence = evidence ?? SigningChain(id: chain.certificates.id.sha256, revocation: revocation)
         }
         return VerifiedNotification(
-            app: bundleId, event: notification.event(), body: body, chain: evidence,
+            app: bundleId, event: notification.event(), body: notification.body, chain: evidence,
             hasShortChain: chains.contains(where: \.isShort))
     }
 

@@ -2,6 +2,8 @@ import Subscriptions
 
 /// A compact JWS (RFC 7515) as its sender wrote it: taken apart, and not to be trusted.
 package struct JWS: Sendable {
+    /// All of it, as it arrived.
+    let text: ArraySlice<UInt8>
     /// The header, still in base64url.
     let header: ArraySlice<UInt8>
     /// The bytes that were signed: header and payload as they arrived, with the dot between them.
@@ -18,6 +20,7 @@ package struct JWS: Sendable {
         guard let first = text.firstIndex(of: dot), let second = text[(first + 1)...].firstIndex(of: dot),
             !text[(second + 1)...].contains(dot)
         else { throw .notThreeSegments }
+        self.text = text
         header = text[..<first]
         signedText = text[..<second]
         guard header.count <= Self.headerCharactersMax else { throw .headerTooLong }
