@@ -62,7 +62,8 @@ struct Simulate: AsyncParsableCommand {
             throw ValidationError("--rate must be larger than 0, and 1000000 at most.")
         }
         for address in [url, compare].compactMap(\.self) {
-            guard let parsed = URL(string: address), ["http", "https"].contains(parsed.scheme), parsed.host != nil else {
+            guard let parsed = URL(string: address), ["http", "https"].contains(parsed.scheme), parsed.host != nil
+            else {
                 throw ValidationError("\(address) is not an address such as http://127.0.0.1:8080/apple/notifications.")
             }
         }
@@ -94,7 +95,7 @@ struct Simulate: AsyncParsableCommand {
                 printError("subledger: nobody answers at \(url)")
                 throw ExitCode.unavailable
             }
-            printError(tally.description)
+            printError(tally.description())
             hasRefused = tally.refused > 0
             hasFailed = tally.failed > 0
         }
