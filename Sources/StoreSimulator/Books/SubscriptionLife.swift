@@ -66,11 +66,11 @@ extension SubscriptionLife {
         change(&purchases[index])
     }
 
-    /// Enters a charge, its access from `start` (the purchase date when nil), and what is to follow it.
+    /// Enters a charge, the access that it pays for, and what is to follow it.
     @discardableResult
     mutating func charge(
         _ product: Product, from purchaseDate: Instant, to expiresDate: Instant, _ reason: Purchase.Reason,
-        offer: Offer? = nil, accessFrom start: Instant? = nil
+        offer: Offer? = nil
     ) -> Purchase {
         let id = identifiers.transactionId()
         let agreed = reason == .renewal ? intention?.price : nil
@@ -81,7 +81,7 @@ extension SubscriptionLife {
             price: offer.map { $0.isFree ? 0 : price / 2 } ?? price, quantity: 1)
         purchase.commitment = commitment(from: purchaseDate, price)
         purchases.append(purchase)
-        access.pay(id, from: start ?? purchaseDate, to: expiresDate)
+        access.pay(id, from: purchaseDate, to: expiresDate)
         if intention == nil {
             intention = Intention(
                 product: product, nextProduct: product, renewalDate: expiresDate, price: price,
