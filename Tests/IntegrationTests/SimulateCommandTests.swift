@@ -75,6 +75,40 @@ struct SimulateCommandTests {
         }
     }
 
+    @Test("what is written to stays what it is: a link leads on to its file, a pipe is a pipe")
+    func inPlace() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let target = folder.appendingPathComponent("target").path
+        let link = folder.appendingPathComponent("link").path
+        let pipe = folder.appendingPathComponent("pipe").path
+        try Data(repeating: 0x20, count: 5000).write(to: URL(fileURLWithPath: target))
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: target)
+        try #require(mkfifo(pipe, 0o600) == 0)
+        // Held open, so that writing need not wait for a reader; a certificate fits into the pipe.
+        let reader = open(pipe, O_RDWR | O_NONBLOCK)
+        defer { close(reader) }
+
+        let throughLink = try ServerProcess.run(["simulate", "--write-root", link])
+        let throughPipe = try ServerProcess.run(["simulate", "--write-root", pipe])
+
+        #expect(throughLink.status == 0 && throughPipe.status == 0)
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == target)
+        let written = try String(contentsOfFile: target, encoding: .utf8)
+        #expect(written.hasPrefix("-----BEGIN CERTIFICATE-----\n") && written.hasSuffix("-----END CERTIFICATE-----\n"))
+        var status = stat()
+        #expect(lstat(pipe, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
+    }
+
+    @Test("a file that cannot be written is named")
+    func unwritable() throws {
+        let result = try ServerProcess.run(["simulate", "--expected", "/nowhere/answers"])
+
+        #expect(result.status == 78)
+        #expect(result.error == "subledger: /nowhere/answers cannot be written\n")
+    }
+
     @Test("the same arguments write the same bodies; - is standard output")
     func repeatable() throws {
         let arguments = ["simulate", "--format", "v1", "--order", "shuffled", "--output", "-"] + Self.app
