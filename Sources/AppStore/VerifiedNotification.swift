@@ -6,7 +6,6 @@ package struct VerifiedNotification: ProvenEvent {
     package let stream: StreamKey
     package let event: Event
     package let body: [UInt8]
-    package let bodyDigest: [UInt8]
     package let chain: SigningChain?
     /// Signed with two certificates instead of three.
     package let hasShortChain: Bool
@@ -15,10 +14,11 @@ package struct VerifiedNotification: ProvenEvent {
         self.stream = StreamKey(app: app, environment: event.environment)
         self.event = event
         self.body = body
-        self.bodyDigest = Array(SHA256.hash(data: body))
         self.chain = chain
         self.hasShortChain = hasShortChain
     }
+
+    package var bodyDigest: [UInt8] { Array(SHA256.hash(data: body)) }
 }
 
 /// Decides whether a body is a notification of a configured app, and came from Apple.
