@@ -23,8 +23,6 @@ enum Limits {
     static let rebuildLagMax: Int64 = 1000
     /// Most lines that are compared with a fresh fold at the same time.
     static let auditLinesMax = 200
-    /// Most lines whose events are known by their positions at the same time, some tens of megabytes.
-    static let auditPartLinesMax = 200_000
     /// Most ids of one page of lines.
     static let auditIdsMax: Int64 = 10_000
 }

@@ -90,7 +90,8 @@ struct Database {
             if embedded != nil {
                 // Whoever can reach the private server's socket is the operator: `psql -U subledger_reader` should do.
                 try await connection.script(
-                    "alter role subledger_reader login; alter role subledger_analyst login", deadline: .now + Limits.connectWaitMax)
+                    "alter role subledger_reader login; alter role subledger_analyst login",
+                    deadline: .now + Limits.connectWaitMax)
             }
             await connection.close()
             return Database(owner: owner, embedded: embedded, outcome: outcome, durability: durability)

@@ -6,9 +6,14 @@ final class ProgressReport: Sendable {
     private let name: String
     private let unit: String
     private let interval: Duration
-    private let started: ContinuousClock.Instant
-    private let lastTold: Mutex<ContinuousClock.Instant>
+    private let state: Mutex<State>
     private let write: @Sendable (String) -> Void
+
+    private struct State {
+        var started: ContinuousClock.Instant
+        var lastTold: ContinuousClock.Instant
+        var done: Int64 = 0
+    }
 
     init(
         _ name: String, unit: String, isTerminal: Bool = isatty(2) == 1, started: ContinuousClock.Instant = .now,
@@ -17,18 +22,20 @@ final class ProgressReport: Sendable {
         self.name = name
         self.unit = unit
         self.interval = isTerminal ? .seconds(1) : .seconds(5)
-        self.started = started
         self.write = write
-        lastTold = Mutex(started)
+        state = Mutex(State(started: started, lastTold: started))
     }
 
+    /// Less than at the last call means that something new begins.
     func tell(_ done: Int64, of total: Int64, now: ContinuousClock.Instant = .now) {
-        let isDue = lastTold.withLock { last in
-            guard now - last >= interval else { return false }
-            last = now
-            return true
+        let elapsed = state.withLock { state -> Duration? in
+            if done < state.done { state.started = now }
+            state.done = done
+            guard now - state.lastTold >= interval else { return nil }
+            state.lastTold = now
+            return now - state.started
         }
-        if isDue { write(line(done, of: total, after: now - started)) }
+        if let elapsed { write(line(done, of: total, after: elapsed)) }
     }
 
     private func line(_ done: Int64, of total: Int64, after elapsed: Duration) -> String {

@@ -73,9 +73,7 @@ struct RebuildTests {
 
     @Test("where nothing is wrong no row is replaced, and what a killed rebuild has left is cleared away")
     func nothingToDo() async throws {
-        try await SimulatedLog.with { log in
-            try await log.append(try await SimulatedLog.deliveries())
-            await log.projector.foldAllStreams()
+        try await SimulatedLog.withEveryStory { log in
             let before = try await log.projections()
             try await log.script(
                 """
@@ -94,9 +92,7 @@ struct RebuildTests {
 
     @Test("from nothing: all rows are made, by a rebuild alone")
     func fromNothing() async throws {
-        try await SimulatedLog.with { log in
-            try await log.append(try await SimulatedLog.deliveries())
-            await log.projector.foldAllStreams()
+        try await SimulatedLog.withEveryStory { log in
             let before = try await log.projections()
             try await log.script("delete from subledger.subscription; delete from subledger.transaction")
 

@@ -57,15 +57,15 @@ struct SimulatedLog {
     }
 
     static func with(
-        products: [String: ProductCatalog] = [V1Body.app: .empty], _ test: (SimulatedLog) async throws -> Void
+        database: ConnectionConfiguration? = nil, _ test: (SimulatedLog) async throws -> Void
     ) async throws {
-        let database = try await TestCluster.freshDatabase()
+        let database = if let database { database } else { try await TestCluster.freshDatabase() }
         let logger = LogRecorder().logger
         let role = database.with(role: "subledger_projector")
         let projection = PostgresPool(role, limit: 2, logger: logger)
         let log = SimulatedLog(
             database: database, projection: projection,
-            projector: Projector(pool: projection, listener: role, products: products, logger: logger),
+            projector: Projector(pool: projection, listener: role, products: [V1Body.app: .empty], logger: logger),
             receiver: PostgresPool(database.with(role: "subledger_receiver"), limit: 1, logger: logger),
             logger: logger)
         let outcome: Result<Void, any Error>
@@ -78,6 +78,20 @@ struct SimulatedLog {
         await log.projection.close()
         await log.receiver.close()
         try outcome.get()
+    }
+
+    /// Runs the test with a copy of a log that holds every story and is projected to its end. It is made once.
+    static func withEveryStory(_ test: (SimulatedLog) async throws -> Void) async throws {
+        try await with(database: try await TestCluster.freshDatabase(from: try await everyStory.value), test)
+    }
+
+    private static let everyStory = Task { () async throws -> String in
+        let name = "template_every_story"
+        try await with(database: try await TestCluster.makeTemplate(name)) { log in
+            try await log.append(try await deliveries())
+            await log.projector.foldAllStreams()
+        }
+        return name
     }
 
     /// Appends in this order exactly.
