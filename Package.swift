@@ -75,7 +75,10 @@ let package = Package(
             name: "EventLog",
             dependencies: ["Postgres", "Subscriptions", .product(name: "Logging", package: "swift-log")],
             // Links to the files at the top of the repository and in deploy/migrations.
-            resources: [.embedInCode("schema.sql"), .embedInCode("Migrations/migration_2.sql")]),
+            resources: [
+                .embedInCode("schema.sql"), .embedInCode("Migrations/migration_2.sql"),
+                .embedInCode("Migrations/migration_3.sql"),
+            ]),
         .target(
             name: "Projector",
             dependencies: [

@@ -19,20 +19,28 @@ create table subledger.schema_version (
 comment on table subledger.schema_version is
   'The versions of this file that were applied; the greatest is the one in force';
 
-insert into subledger.schema_version (version) values (1), (2);
+insert into subledger.schema_version (version) values (1), (2), (3);
 
 -- Roles -------------------------------------------------------------------------------------------------------------
 -- Roles belong to the cluster, so another database may have made them already, or be making them just now.
 -- They are groups: grant them to the logins of your services. The server takes on the one that just suffices.
+-- The analyst's settings hold for who logs in as that role itself; they are not handed on to its members.
 
 do $$
 declare
   name text;
 begin
-  foreach name in array array['subledger_receiver', 'subledger_projector', 'subledger_reader'] loop
+  foreach name in array array[
+    'subledger_owner', 'subledger_receiver', 'subledger_projector', 'subledger_reader', 'subledger_analyst'
+  ] loop
     begin
       if not exists (select from pg_roles where rolname = name) then
         execute format('create role %I nologin', name);
+        -- A question that nobody waits for any more must not work on, and nothing is to be written by mistake.
+        if name = 'subledger_analyst' then
+          execute format('alter role %I set statement_timeout = %L', name, '60s');
+          execute format('alter role %I set default_transaction_read_only = on', name);
+        end if;
       end if;
       -- Whoever applies this may take the roles on; superusers may anyway. From version 16 on, making a role is not
       -- enough for that. If it was not ours to grant, the server says at start which role is missing.
@@ -46,8 +54,10 @@ begin
 end
 $$;
 
-grant usage on schema subledger to subledger_receiver, subledger_projector, subledger_reader;
-grant select on subledger.schema_version to subledger_receiver, subledger_projector, subledger_reader;
+grant usage on schema subledger
+  to subledger_receiver, subledger_projector, subledger_reader, subledger_analyst;
+grant select on subledger.schema_version
+  to subledger_receiver, subledger_projector, subledger_reader, subledger_analyst;
 
 -- The event log -----------------------------------------------------------------------------------------------------
 
@@ -92,7 +102,7 @@ create table subledger.event (
   subtype     text,
   kind        text        not null,
   dedupe_key  bytea       not null,
-  facts       jsonb       not null,
+  facts       jsonb compression lz4 not null,
   defects     jsonb,
   body        bytea compression lz4 not null,
   body_sha256 bytea       not null,
@@ -204,12 +214,43 @@ grant select on subledger.event, subledger.stream, subledger.stream_head to subl
 grant select (
   stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, facts, defects, body_sha256,
   chain_id, revocation
-) on subledger.event to subledger_reader;
-grant select on subledger.stream, subledger.stream_head, subledger.certificate_verdict to subledger_reader;
-grant select (stream_id, position, body_sha256, received_at) on subledger.event_conflict to subledger_reader;
+) on subledger.event to subledger_reader, subledger_analyst;
+grant select on subledger.stream, subledger.stream_head, subledger.certificate_verdict
+  to subledger_reader, subledger_analyst;
+grant select (stream_id, position, body_sha256, received_at) on subledger.event_conflict
+  to subledger_reader, subledger_analyst;
+
+create table subledger.projector_skip (
+  stream_id  integer     not null,
+  position   bigint      not null,
+  reason     text        not null,
+  skipped_at timestamptz not null default now(),
+  skipped_by text        not null,
+  constraint projector_skip_pkey primary key (stream_id, position),
+  constraint projector_skip_position_check check (position > 0),
+  constraint projector_skip_reason_check check (reason <> ''),
+  constraint projector_skip_skipped_by_check check (skipped_by <> '')
+);
+
+comment on table subledger.projector_skip is
+  'Events that an operator had the projector pass over, because they could not be folded. They stay in the log, and '
+  'every rebuild passes over them too. Append-only';
+comment on column subledger.projector_skip.reason is 'Why, in the operator''s words';
+comment on column subledger.projector_skip.skipped_at is 'When it was decided, by the database''s clock';
+comment on column subledger.projector_skip.skipped_by is 'Who decided it: the user of the operating system';
+
+create trigger projector_skip_append_only
+  before update or delete or truncate on subledger.projector_skip
+  for each statement execute function subledger.refuse_change();
+
+alter table subledger.projector_skip enable always trigger projector_skip_append_only;
+
+grant select, insert on subledger.projector_skip to subledger_projector;
+grant select on subledger.projector_skip to subledger_reader, subledger_analyst;
 
 -- Projections -------------------------------------------------------------------------------------------------------
--- Written by the projector alone, in one transaction with its checkpoint.
+-- Written by the projector alone, in one transaction with its checkpoint. `subledger rebuild` folds the whole log into
+-- tables like these in a schema of its own, subledger_rebuild, and brings the rows here when it has caught up.
 
 create table subledger.checkpoint (
   stream_id integer not null,
@@ -236,7 +277,7 @@ create table subledger.subscription (
   expiration_intent        integer,
   access_ends_at           timestamptz,
   position                 bigint  not null,
-  facts                    jsonb   not null,
+  facts                    jsonb compression lz4 not null,
   renewal_date             timestamptz,
   renewal_price            bigint,
   renewal_currency         text,
@@ -368,3 +409,28 @@ grant select on subledger.checkpoint, subledger.subscription, subledger.transact
   subledger.subscription_now to subledger_reader;
 grant select, insert, update, delete on subledger.checkpoint, subledger.subscription, subledger.transaction,
   subledger.access_period to subledger_projector;
+grant select on subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
+  subledger.subscription_now to subledger_analyst;
+
+-- Ownership ---------------------------------------------------------------------------------------------------------
+-- Everything belongs to the role of owners, so that each of its members can bring the schema up to date. Where the
+-- role was not ours to take on, whoever applied this stays the owner.
+
+do $$
+declare
+  name text;
+begin
+  if not pg_has_role(current_user, 'subledger_owner', 'member') then
+    return;
+  end if;
+  execute 'alter schema subledger owner to subledger_owner';
+  for name in
+    select oid::regclass from pg_class where relnamespace = 'subledger'::regnamespace and relkind in ('r', 'v')
+  loop
+    execute format('alter table %s owner to subledger_owner', name);
+  end loop;
+  for name in select oid::regprocedure from pg_proc where pronamespace = 'subledger'::regnamespace loop
+    execute format('alter function %s owner to subledger_owner', name);
+  end loop;
+end
+$$;

@@ -18,4 +18,9 @@ package enum Limits {
     package static let readWaitMax = Duration.seconds(5)
     /// Longest time for bringing the schema up to date, waiting for another instance that does so included.
     package static let migrateWaitMax = Duration.seconds(300)
+    /// Most events, and body bytes, of one page of an audit, so that memory stays flat; one larger body passes.
+    package static let auditPageEventsMax = 200
+    package static let auditPageBytesMax = 16 << 20
+    /// Longest time for a statement of an audit. Nobody waits for one but the operator.
+    package static let auditWaitMax = Duration.seconds(600)
 }

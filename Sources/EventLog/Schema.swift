@@ -3,7 +3,7 @@ import Postgres
 /// The database's own tables, as `schema.sql` describes them.
 package enum Schema {
     /// The version that this release reads and writes.
-    package static let version: Int32 = 2
+    package static let version: Int32 = 3
 
     package enum Outcome: Sendable {
         case applied
@@ -40,10 +40,26 @@ package enum Schema {
         }
     }
 
+    /// Throws unless the database is of this release's version. Changes nothing.
+    package static func check(_ connection: PostgresConnection) async throws(MigrationError) {
+        let found: Int32
+        do {
+            found = try await installedVersion(connection, deadline: .now + Limits.readWaitMax)
+        } catch let error as PostgresError {
+            throw .database(error)
+        } catch {
+            throw .unexpected(String(describing: error))
+        }
+        guard found <= version else { throw .newer(found: found, known: version) }
+        guard found == version else { throw .older(found: found, needed: version) }
+    }
+
     /// The whole of it where there is none; else step by step what came since.
     private static func scripts(from found: Int32) -> [[UInt8]] {
         if found == 0 { return [PackageResources.schema_sql] }
-        let steps: [(to: Int32, script: [UInt8])] = [(2, PackageResources.migration_2_sql)]
+        let steps: [(to: Int32, script: [UInt8])] = [
+            (2, PackageResources.migration_2_sql), (3, PackageResources.migration_3_sql),
+        ]
         return steps.filter { $0.to > found }.map(\.script)
     }
 
@@ -79,6 +95,8 @@ package enum Schema {
 package enum MigrationError: Error, CustomStringConvertible {
     /// The database was set up by a newer release; running this one on it could lose what that one knows.
     case newer(found: Int32, known: Int32)
+    /// The database is behind this release; what was asked for does not bring it up to date by itself.
+    case older(found: Int32, needed: Int32)
     case database(PostgresError)
     case unexpected(String)
 
@@ -86,6 +104,8 @@ package enum MigrationError: Error, CustomStringConvertible {
         switch self {
         case .newer(let found, let known):
             "the database has schema version \(found), this release knows up to \(known): install a newer subledger"
+        case .older(let found, let needed):
+            "the database has schema version \(found), this release needs \(needed): run `subledger migrate` first"
         case .database(let error):
             "the schema could not be applied: \(error.debugDescription)"
         case .unexpected(let problem):

@@ -1,6 +1,9 @@
 import Postgres
 
 /// The SQL of one step of the projector. Every statement stays inside one stream.
+///
+/// Those behind ``lead`` name projection tables without a schema: it chooses the set that they mean, until the end of
+/// the transaction.
 enum ProjectionStatements {
     static let streamsBehind = Statement(
         "projector_streams_behind",
@@ -15,29 +18,32 @@ enum ProjectionStatements {
         order by stream.stream_id
         """)
 
-    /// One leader a stream; the lock ends with the transaction, so a dead leader holds nothing.
+    /// One leader a stream; the lock ends with the transaction, so a dead leader holds nothing. Each set of
+    /// tables has leaders of its own.
     static let lead = Statement(
         "projector_lead",
         """
-        select pg_try_advisory_xact_lock(hashtext('subledger.projector'), $1)
+        select pg_try_advisory_xact_lock(hashtext($2 || '.projector'), $1), set_config('search_path', $2, true)
         """)
 
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
         select position, products
-        from subledger.checkpoint
+        from checkpoint
         where stream_id = $1
         """)
 
     static let nextEvents = Statement(
         "projector_next_events",
         """
-        select position, received_at, occurred_at, facts
+        select event.position, event.received_at, event.occurred_at, event.facts,
+          projector_skip.position is not null as is_skipped
         from subledger.event
-        where stream_id = $1
-          and position > $2
-        order by position
+        left join subledger.projector_skip using (stream_id, position)
+        where event.stream_id = $1
+          and event.position > $2
+        order by event.position
         limit $3
         """)
 
@@ -45,7 +51,7 @@ enum ProjectionStatements {
         "projector_load_subscriptions",
         """
         select original_transaction_id, position, facts
-        from subledger.subscription
+        from subscription
         where stream_id = $1
           and original_transaction_id = any ($2::text[])
         """)
@@ -55,7 +61,7 @@ enum ProjectionStatements {
         "projector_page_subscriptions",
         """
         select original_transaction_id, position, facts
-        from subledger.subscription
+        from subscription
         where stream_id = $1
           and original_transaction_id > $2
         order by original_transaction_id
@@ -65,7 +71,7 @@ enum ProjectionStatements {
     static let writeSubscriptions = Statement(
         "projector_write_subscriptions",
         """
-        insert into subledger.subscription (
+        insert into subscription (
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
           price_increase_status
@@ -99,7 +105,7 @@ enum ProjectionStatements {
     static let deleteAllTransactions = Statement(
         "projector_delete_all_transactions",
         """
-        delete from subledger.transaction
+        delete from transaction
         where stream_id = $1
           and original_transaction_id = any ($2::text[])
         """)
@@ -107,7 +113,7 @@ enum ProjectionStatements {
     static let deleteTransactions = Statement(
         "projector_delete_transactions",
         """
-        delete from subledger.transaction
+        delete from transaction
         using unnest($2::text[], $3::text[]) as old (original_transaction_id, transaction_id)
         where transaction.stream_id = $1
           and transaction.original_transaction_id = old.original_transaction_id
@@ -117,7 +123,7 @@ enum ProjectionStatements {
     static let writeTransactions = Statement(
         "projector_write_transactions",
         """
-        insert into subledger.transaction (
+        insert into transaction (
           stream_id, original_transaction_id, transaction_id, web_order_line_item_id, product_id,
           subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
           revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
@@ -153,7 +159,7 @@ enum ProjectionStatements {
     static let deleteAllPeriods = Statement(
         "projector_delete_all_periods",
         """
-        delete from subledger.access_period
+        delete from access_period
         where stream_id = $1
           and original_transaction_id = any ($2::text[])
         """)
@@ -161,7 +167,7 @@ enum ProjectionStatements {
     static let deletePeriods = Statement(
         "projector_delete_periods",
         """
-        delete from subledger.access_period
+        delete from access_period
         using unnest($2::text[], $3::text[], $4::text[]) as old (original_transaction_id, transaction_id, cause)
         where access_period.stream_id = $1
           and access_period.original_transaction_id = old.original_transaction_id
@@ -172,7 +178,7 @@ enum ProjectionStatements {
     static let writePeriods = Statement(
         "projector_write_periods",
         """
-        insert into subledger.access_period (
+        insert into access_period (
           stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
         )
         select $1, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
@@ -187,7 +193,7 @@ enum ProjectionStatements {
     static let writeCheckpoint = Statement(
         "projector_write_checkpoint",
         """
-        insert into subledger.checkpoint (stream_id, position, products)
+        insert into checkpoint (stream_id, position, products)
         values ($1, $2, $3)
         on conflict (stream_id) do update
         set position = excluded.position,

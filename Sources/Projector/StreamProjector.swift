@@ -9,6 +9,7 @@ struct StreamProjector: Sendable {
     /// The app's configured products; nil for an app that is not configured here, which keeps those that its rows
     /// were folded with.
     let products: ProductCatalog?
+    var tables = ProjectionTables.live
 
     enum Progress: Sendable, Hashable {
         /// Up to this position; there may be more.
@@ -31,7 +32,7 @@ struct StreamProjector: Sendable {
                 (connection) async throws(PostgresError) -> Result<Progress, ProjectionError> in
                 try await connection.begin(deadline: .now + Limits.statementWaitMax)
                 let result = try await BatchFold(
-                    connection: connection, streamId: streamId, configured: products
+                    connection: connection, streamId: streamId, configured: products, tables: tables
                 ).run()
                 if case .success(.folded) = result {
                     try await connection.commit(deadline: .now + Limits.statementWaitMax)
@@ -52,12 +53,13 @@ private struct BatchFold {
     let connection: PostgresConnection
     let streamId: Int32
     let configured: ProductCatalog?
+    let tables: ProjectionTables
 
     typealias Outcome<Value> = Result<Value, ProjectionError>
 
     func run() async throws(PostgresError) -> Outcome<StreamProjector.Progress> {
         let id = Parameter(streamId)
-        let lead = try await query(Step(ProjectionStatements.lead, [id]))
+        let lead = try await query(Step(ProjectionStatements.lead, [id, Parameter(tables.rawValue)]))
         guard try lead[0].value(Bool.self, at: 0) else { return .success(.ledElsewhere) }
 
         let checkpoint = try await query(Step(ProjectionStatements.checkpoint, [id]))
@@ -128,13 +130,8 @@ private struct BatchFold {
     private static func decode(_ rows: RowSet) throws(PostgresError) -> ([FoldableEvent], ProjectionError?) {
         var events: [FoldableEvent] = []
         for row in rows {
-            let position: Int64 = try row.value(at: 0)
-            switch try row.json(at: 3, position: position, { try Facts(json: $0) }) {
-            case .success(let facts):
-                events.append(
-                    FoldableEvent(
-                        position: position, receivedAt: try row.value(at: 1), occurredAt: try row.optional(at: 2),
-                        factsByLine: facts.byLine))
+            switch try FoldableEvent.read(row) {
+            case .success(let event): events.append(event)
             case .failure(let failure): return (events, failure)
             }
         }
@@ -155,38 +152,6 @@ private struct BatchFold {
             }
         }
         return .success(lines)
-    }
-}
-
-extension Row {
-    /// What the JSON of a column stands for.
-    fileprivate func json<Value>(
-        at column: Int, position: Int64, _ read: (JSONValue) throws -> Value
-    ) throws(PostgresError) -> Result<Value, ProjectionError> {
-        let text = try value(JSONB.self, at: column).utf8
-        do {
-            return .success(try read(try JSONDocument(text).root))
-        } catch {
-            return .failure(.unfoldable(position: position, problem: String(describing: error)))
-        }
-    }
-}
-
-/// An event with what the fold needs of it.
-private struct FoldableEvent: Sendable {
-    let position: Int64
-    let receivedAt: Instant
-    let occurredAt: Instant?
-    let factsByLine: [String: Facts]
-
-    func fold(into lines: inout [String: ProjectedLine]) {
-        for (id, facts) in factsByLine {
-            var line =
-                lines[id] ?? ProjectedLine(facts: SubscriptionFacts(originalTransactionId: id), position: position)
-            line.facts.fold(facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position)
-            line.position = position
-            lines[id] = line
-        }
     }
 }
 

@@ -15,20 +15,67 @@ struct Database {
 
     /// Starts the private server if there is no URL, and brings the schema up to date.
     static func open(_ settings: Settings, logger: Logger) async throws -> Database {
-        if let url = settings.databaseURL {
-            let owner = ConnectionConfiguration(url: url)
-            guard owner.isValid else {
-                throw SettingError(
-                    description: "the database URL is not of the form postgres://user:password@host:port/database")
-            }
-            return try await prepare(owner, embedded: nil)
-        }
+        if let owner = try named(settings) { return try await prepare(owner, embedded: nil) }
         let server = try await EmbeddedServer.start(folder: settings.dataFolder, logger: logger)
         do {
             try await server.createDatabase(embeddedName)
             return try await prepare(server.configuration(database: embeddedName), embedded: server)
         } catch {
             await server.stop()
+            throw error
+        }
+    }
+
+    /// What a database URL names; nil without one.
+    private static func named(_ settings: Settings) throws -> ConnectionConfiguration? {
+        guard let url = settings.databaseURL else { return nil }
+        let owner = ConnectionConfiguration(url: url)
+        guard owner.isValid else {
+            throw SettingError(
+                description: "the database URL is not of the form postgres://user:password@host:port/database")
+        }
+        return owner
+    }
+
+    /// Runs a command on a database that is there and up to date, beside a server that may be running on it: a private
+    /// server that runs is used, one that does not is started for the command alone.
+    static func withExisting<Value>(
+        _ settings: Settings, logger: Logger, _ command: (Database) async throws -> Value
+    ) async throws -> Value {
+        if let owner = try named(settings) {
+            return try await command(try await existing(owner, embedded: nil))
+        }
+        let folder = settings.dataFolder
+        if let owner = await EmbeddedServer.running(folder: folder, database: embeddedName) {
+            return try await command(try await existing(owner, embedded: nil))
+        }
+        guard EmbeddedServer.hasCluster(folder: folder) else {
+            throw SettingError(
+                description: "there is no database in \(folder): name its folder, or give a database URL")
+        }
+        let server = try await EmbeddedServer.start(folder: folder, logger: logger)
+        do {
+            let owner = server.configuration(database: embeddedName)
+            let value = try await command(try await existing(owner, embedded: server))
+            await server.stop()
+            return value
+        } catch {
+            await server.stop()
+            throw error
+        }
+    }
+
+    private static func existing(
+        _ owner: ConnectionConfiguration, embedded: EmbeddedServer?
+    ) async throws -> Database {
+        let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.connectWaitMax)
+        do {
+            let durability = try await Durability.check(connection)
+            try await Schema.check(connection)
+            await connection.close()
+            return Database(owner: owner, embedded: embedded, outcome: .upToDate, durability: durability)
+        } catch {
+            await connection.close()
             throw error
         }
     }
@@ -43,7 +90,8 @@ struct Database {
             if embedded != nil {
                 // Whoever can reach the private server's socket is the operator: `psql -U subledger_reader` should do.
                 try await connection.script(
-                    "alter role subledger_reader login", deadline: .now + Limits.connectWaitMax)
+                    "alter role subledger_reader login; alter role subledger_analyst login",
+                    deadline: .now + Limits.connectWaitMax)
             }
             await connection.close()
             return Database(owner: owner, embedded: embedded, outcome: outcome, durability: durability)
@@ -75,6 +123,22 @@ struct Database {
     /// A pool that may do what the role may do.
     func pool(_ role: Role, limit: Int, logger: Logger) -> PostgresPool {
         PostgresPool(configuration(role), limit: limit, logger: logger)
+    }
+
+    /// Lends a connection that may do what the role may do.
+    func withConnection<Value>(
+        _ role: Role, _ command: (PostgresConnection) async throws -> Value
+    ) async throws -> Value {
+        let connection = try await PostgresConnection.connect(
+            configuration(role), deadline: .now + Limits.connectWaitMax)
+        do {
+            let value = try await command(connection)
+            await connection.close()
+            return value
+        } catch {
+            await connection.close()
+            throw error
+        }
     }
 
     func configuration(_ role: Role) -> ConnectionConfiguration {

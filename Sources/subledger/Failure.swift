@@ -3,6 +3,7 @@ import EventLog
 import Foundation
 import HTTPServer
 import Postgres
+import Projector
 
 /// Runs a command; what fails is told in one line on stderr, and the exit status says of what kind it was.
 func reportingFailures(_ command: () async throws -> Void) async throws {
@@ -20,6 +21,12 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
         throw fail("\(error)", .unavailable)
     } catch let error as DurabilityError {
         throw fail("\(error)", .configurationError)
+    } catch let error as SkipRefusal {
+        throw fail("\(error)", error == .rebuildRuns ? .unavailable : .dataError)
+    } catch RebuildError.noStream {
+        throw fail("\(RebuildError.noStream)", .dataError)
+    } catch RebuildError.runsAlready {
+        throw fail("\(RebuildError.runsAlready)", .unavailable)
     } catch let error as ListenError {
         throw fail("\(error)", .unavailable)
     } catch {

@@ -6,7 +6,10 @@ struct Subledger: AsyncParsableCommand {
         commandName: "subledger",
         abstract: "A ledger of App Store subscriptions that you run yourself.",
         version: "0.1.0",
-        subcommands: [Serve.self, Migrate.self, Inspect.self, Fold.self, Simulate.self])
+        subcommands: [
+            Serve.self, Migrate.self, Inspect.self, Fold.self, Simulate.self, ProjectorCommand.self, Rebuild.self,
+            Verify.self,
+        ])
 }
 
 /// Exit statuses beyond 0, 1 and 64 (usage), in the numbers of sysexits.h.

@@ -131,10 +131,13 @@ struct EventLogTests {
         arguments: [
             "update subledger.event set kind = 'other'", "delete from subledger.event", "truncate subledger.event",
             "set session_replication_role = replica; delete from subledger.event",
+            "update subledger.projector_skip set reason = 'other'", "delete from subledger.projector_skip",
+            "truncate subledger.projector_skip",
         ])
     func appendOnly(_ statement: String) async throws {
         let owner = try await TestCluster.freshDatabase()
-        for configuration in [owner, owner.with(role: "subledger_receiver"), owner.with(role: "subledger_projector")] {
+        let roles = [nil, "subledger_owner", "subledger_receiver", "subledger_projector", "subledger_analyst"]
+        for configuration in roles.map({ owner.with(role: $0) }) {
             let connection = try await TestCluster.connect(configuration)
 
             let error = await #expect(throws: PostgresError.self) {
@@ -152,17 +155,24 @@ struct EventLogTests {
         "update subledger.checkpoint set position = 0",
     ]
 
-    @Test("the reader's role reads everything but bodies, and writes nothing", arguments: readerMayNot)
+    @Test("the reader's role and the analyst's read everything but bodies, and write nothing", arguments: readerMayNot)
     func reader(_ statement: String) async throws {
         let database = try await TestCluster.freshDatabase()
-        let connection = try await TestCluster.connect(database.with(role: "subledger_reader"))
+        for role in ["subledger_reader", "subledger_analyst"] {
+            try await Self.readsEverythingBut(statement, database.with(role: role))
+        }
+    }
+
+    private static func readsEverythingBut(_ statement: String, _ database: ConnectionConfiguration) async throws {
+        let connection = try await TestCluster.connect(database)
         try await connection.script(
             """
             select position, facts from subledger.event;
             select app from subledger.stream;
             select active from subledger.subscription_now;
             select positions from subledger.transaction;
-            select starts_at from subledger.access_period
+            select starts_at from subledger.access_period;
+            select reason from subledger.projector_skip
             """, deadline: .now + .seconds(10))
 
         let error = await #expect(throws: PostgresError.self) {
@@ -171,6 +181,24 @@ struct EventLogTests {
 
         #expect(error?.sqlstate == "42501")
         await connection.close()
+    }
+
+    @Test("who logs in as the analyst's role has a minute for a question, and reads only")
+    func analyst() async throws {
+        let owner = try await TestCluster.connect(try await TestCluster.freshDatabase())
+        let rows = try await owner.query(
+            Statement(
+                "analyst",
+                """
+                select array_to_string(setconfig, ' ')
+                from pg_db_role_setting
+                where setrole = 'subledger_analyst'::regrole
+                  and setdatabase = 0
+                """), deadline: .now + .seconds(10))
+
+        #expect(rows.count == 1)
+        #expect(try rows[0].value(String.self, at: 0) == "statement_timeout=60s default_transaction_read_only=on")
+        await owner.close()
     }
 
     @Test("the projector's role cannot write the log")

@@ -47,7 +47,7 @@ struct SchemaTests {
 
         #expect(
             error?.description
-                == "the database has schema version 1000, this release knows up to 2: install a newer subledger")
+                == "the database has schema version 1000, this release knows up to 3: install a newer subledger")
         await connection.close()
     }
 
@@ -80,6 +80,13 @@ struct SchemaTests {
         """
     }
 
+    private static func skip(position: Int = 1, reason: String = "r", by name: String = "n") -> String {
+        """
+        insert into subledger.projector_skip (stream_id, position, reason, skipped_by)
+        values (1, \(position), '\(reason)', '\(name)')
+        """
+    }
+
     private static func stream(_ id: Int, _ app: String = "a", _ environment: String = "sandbox") -> String {
         "insert into subledger.stream (stream_id, app, environment) values (\(id), '\(app)', '\(environment)')"
     }
@@ -102,6 +109,10 @@ struct SchemaTests {
         Broken(
             constraint: "checkpoint_position_check", sqlstate: "23514",
             statement: "insert into subledger.checkpoint (stream_id, position, products) values (1, -1, '')"),
+        Broken(constraint: "projector_skip_pkey", sqlstate: "23505", statement: "\(skip()); \(skip())"),
+        Broken(constraint: "projector_skip_position_check", sqlstate: "23514", statement: skip(position: 0)),
+        Broken(constraint: "projector_skip_reason_check", sqlstate: "23514", statement: skip(reason: "")),
+        Broken(constraint: "projector_skip_skipped_by_check", sqlstate: "23514", statement: skip(by: "")),
         Broken(constraint: "access_period_pkey", sqlstate: "23505", statement: "\(period()); \(period())"),
         Broken(constraint: "access_period_ends_at_check", sqlstate: "23514", statement: period(start: "2021-01-01")),
         Broken(constraint: "access_period_cause_check", sqlstate: "23514", statement: period(cause: "luck")),

@@ -141,7 +141,7 @@ struct RenderingTests {
         let body = try #require(life.tellings[2].version1Body(app: testApp, customer: life.customer))
 
         #expect((17_000...25_000).contains(body.count))
-        let event = try V1Notification(decoding: body).event(receivedAt: day("2025-03-28"))
+        let event = try AppleNotification(decoding: body).event(receivedAt: day("2025-03-28"))
         #expect(event.defects.isEmpty)
         #expect(event.app == testApp.bundleId && event.environment == .production)
         #expect(event.type == "DID_FAIL_TO_RENEW")
@@ -162,7 +162,7 @@ struct RenderingTests {
 
         let body = try #require(life.tellings[1].version1Body(app: testApp, customer: life.customer))
 
-        let event = try V1Notification(decoding: body).event(receivedAt: day("2025-03-02"))
+        let event = try AppleNotification(decoding: body).event(receivedAt: day("2025-03-02"))
         #expect(event.transactions.map(\.isUpgraded) == [false, true])
         #expect(event.transactions.map(\.revocationDate) == [nil, day("2025-03-01")])
     }

@@ -21,9 +21,20 @@ package enum TestCluster {
     }
 
     /// A database with the schema, cloned from a template, as its owner sees it.
-    package static func freshDatabase() async throws -> ConnectionConfiguration {
+    ///
+    /// - Parameter template: A template of the caller's own, to which nobody is connected.
+    package static func freshDatabase(
+        from template: String = "template_subledger"
+    ) async throws -> ConnectionConfiguration {
         let server = try await started.value
         let name = databaseName()
+        try await server.createDatabase(name, template: template)
+        return server.configuration(database: name)
+    }
+
+    /// Makes a database with the schema that others can be cloned from.
+    package static func makeTemplate(_ name: String) async throws -> ConnectionConfiguration {
+        let server = try await started.value
         try await server.createDatabase(name, template: "template_subledger")
         return server.configuration(database: name)
     }

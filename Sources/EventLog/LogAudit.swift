@@ -1,0 +1,153 @@
+import Postgres
+import Subscriptions
+
+/// Reads the log as it is stored, bodies included, for who doubts it.
+package struct LogAudit: Sendable {
+    private let connection: PostgresConnection
+
+    /// - Parameter connection: May read the whole log: the receiver's role and the projector's suffice.
+    package init(connection: PostgresConnection) {
+        self.connection = connection
+    }
+
+    /// Every stream that anything in the log belongs to, in the order of their ids.
+    package func streams() async throws(PostgresError) -> [AuditedStream] {
+        let rows = try await connection.query(Statements.streams, deadline: .now + Limits.auditWaitMax)
+        var streams: [AuditedStream] = []
+        for row in rows {
+            var key: StreamKey?
+            if let app = try row.optional(String.self, at: 1),
+                let environment = Environment(rawValue: try row.value(at: 2))
+            {
+                key = StreamKey(app: app, environment: environment)
+            }
+            streams.append(
+                AuditedStream(
+                    id: try row.value(at: 0), key: key, head: try row.optional(at: 3), last: try row.value(at: 4)))
+        }
+        return streams
+    }
+
+    /// The events behind a position, oldest first: as many as go into memory, and at least one if there is one.
+    package func page(
+        of stream: AuditedStream, after position: Int64
+    ) async throws(PostgresError) -> [AuditedEvent] {
+        let rows = try await connection.query(
+            Statements.page,
+            [
+                Parameter(stream.id), Parameter(position), Parameter(stream.last),
+                Parameter(Int64(Limits.auditPageEventsMax)), Parameter(Int64(Limits.auditPageBytesMax)),
+            ], deadline: .now + Limits.auditWaitMax)
+        var events: [AuditedEvent] = []
+        events.reserveCapacity(rows.count)
+        for row in rows {
+            events.append(
+                AuditedEvent(
+                    position: try row.value(at: 0), receivedAt: try row.value(at: 1),
+                    occurredAt: try row.optional(at: 2), source: try row.value(at: 3), type: try row.optional(at: 4),
+                    subtype: try row.optional(at: 5), kind: try row.value(at: 6),
+                    dedupeKey: DedupeKey(bytes: try row.value(at: 7)), body: try row.value(at: 8),
+                    bodyMatchesDigest: try row.value(at: 9)))
+        }
+        return events
+    }
+
+    /// The first of some events whose stored facts are not the given ones; nil if all are. Compared as values: the
+    /// database keeps neither the order of keys nor the spelling.
+    ///
+    /// - Parameter facts: JSON texts.
+    package func firstWithOtherFacts(
+        _ positions: [Int64], _ facts: [[UInt8]], in stream: AuditedStream
+    ) async throws(PostgresError) -> Int64? {
+        let rows = try await connection.query(
+            Statements.otherFacts,
+            [Parameter(stream.id), .array(positions), .array(facts.map { JSONB(utf8: $0) })],
+            deadline: .now + Limits.auditWaitMax)
+        return rows.count == 0 ? nil : try rows[0].value(at: 0)
+    }
+
+    private enum Statements {
+        static let streams = Statement(
+            "audit_streams",
+            """
+            select id.stream_id, stream.app, stream.environment, stream_head.position,
+              coalesce((
+                select max(event.position)
+                from subledger.event
+                where event.stream_id = id.stream_id
+              ), 0)
+            from (
+              select stream_id
+              from subledger.stream
+              union
+              select stream_id
+              from subledger.stream_head
+              union
+              select stream_id
+              from subledger.event
+            ) as id
+            left join subledger.stream using (stream_id)
+            left join subledger.stream_head using (stream_id)
+            order by id.stream_id
+            """)
+
+        /// The length of a body is known without reading it.
+        static let page = Statement(
+            "audit_page",
+            """
+            select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body,
+              sha256(body) = body_sha256
+            from (
+              select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
+                sum(octet_length(body)) over (order by position) - octet_length(body) as bytes_before
+              from (
+                select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256
+                from subledger.event
+                where stream_id = $1
+                  and position > $2
+                  and position <= $3
+                order by position
+                limit $4
+              ) as next
+            ) as measured
+            where bytes_before < $5
+            order by position
+            """)
+
+        static let otherFacts = Statement(
+            "audit_other_facts",
+            """
+            select event.position
+            from unnest($2::bigint[], $3::jsonb[]) as input (position, facts)
+            join subledger.event on event.stream_id = $1 and event.position = input.position
+            where event.facts <> input.facts
+            order by event.position
+            limit 1
+            """)
+    }
+}
+
+/// A stream as the tables of the log have it.
+package struct AuditedStream: Sendable {
+    package let id: Int32
+    /// Nil when the log has events of a stream that is not registered.
+    package let key: StreamKey?
+    /// The last position given out; nil when none is recorded.
+    package let head: Int64?
+    /// The last position of an event; 0 when there is none.
+    package let last: Int64
+}
+
+/// An event with its body, as it is stored.
+package struct AuditedEvent: Sendable {
+    package let position: Int64
+    package let receivedAt: Instant
+    package let occurredAt: Instant?
+    package let source: String
+    package let type: String?
+    package let subtype: String?
+    package let kind: String
+    package let dedupeKey: DedupeKey
+    package let body: [UInt8]
+    package let bodyMatchesDigest: Bool
+}

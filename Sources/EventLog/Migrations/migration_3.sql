@@ -1,0 +1,1 @@
+../../../deploy/migrations/0003-operators.sql

@@ -1,0 +1,190 @@
+import Postgres
+
+/// The SQL of comparing projections with a fresh fold.
+enum AuditStatements {
+    /// Tables like the live ones, for this session alone. They are emptied at the end of each transaction.
+    static let makeTables = """
+        create temporary table subscription (like subledger.subscription including indexes) on commit delete rows;
+        create temporary table transaction (like subledger.transaction including indexes) on commit delete rows;
+        create temporary table access_period (like subledger.access_period including indexes) on commit delete rows
+        """
+
+    /// Nothing but temporary tables can be written, and all statements see the same moment.
+    static let freeze = Statement("audit_freeze", "set transaction isolation level repeatable read, read only")
+
+    static let chooseTables = Statement("audit_choose_tables", "select set_config('search_path', $1, true)")
+
+    static let place = Statement(
+        "audit_place",
+        """
+        select stream_head.position, checkpoint.position, checkpoint.products
+        from (select $1::integer as stream_id) as asked
+        left join subledger.stream_head using (stream_id)
+        left join subledger.checkpoint using (stream_id)
+        """)
+
+    static let countLines = Statement(
+        "audit_count_lines",
+        """
+        select count(*)
+        from subledger.subscription
+        where stream_id = $1
+        """)
+
+    static let pageIds = Statement(
+        "audit_page_ids",
+        """
+        select original_transaction_id
+        from subledger.subscription
+        where stream_id = $1
+          and original_transaction_id > $2
+        order by original_transaction_id
+        limit $3
+        """)
+
+    /// The columns of ``ProjectionStatements/nextEvents``, for events at hand.
+    static let events = Statement(
+        "audit_events",
+        """
+        select event.position, event.received_at, event.occurred_at, event.facts,
+          projector_skip.position is not null as is_skipped
+        from subledger.event
+        left join subledger.projector_skip using (stream_id, position)
+        where event.stream_id = $1
+          and event.position = any ($2::bigint[])
+        order by event.position
+        """)
+
+    /// The first row of some lines that is otherwise than in the fresh fold, there and not here, or here and not there.
+    /// All columns are compared, those of later versions too; the tables were made alike.
+    static let firstDifference = Statement(
+        "audit_first_difference",
+        """
+        select original_transaction_id, relation, transaction_id, problem
+        from (
+          select live.original_transaction_id, 'subscription' as relation, null as transaction_id,
+            'differs from a fresh fold' as problem
+          from subledger.subscription as live
+          where live.stream_id = $1
+            and live.original_transaction_id = any ($2::text[])
+            and not exists (
+              select
+              from subscription as fresh
+              where fresh.stream_id = live.stream_id
+                and fresh.original_transaction_id = live.original_transaction_id
+                and row (fresh.*) is not distinct from row (live.*)
+            )
+          union all
+          select fresh.original_transaction_id, 'subscription', null, 'is missing'
+          from subscription as fresh
+          where not exists (
+            select
+            from subledger.subscription as live
+            where live.stream_id = fresh.stream_id
+              and live.original_transaction_id = fresh.original_transaction_id
+          )
+          union all
+          select live.original_transaction_id, 'transaction', live.transaction_id, 'differs from a fresh fold'
+          from subledger.transaction as live
+          where live.stream_id = $1
+            and live.original_transaction_id = any ($2::text[])
+            and not exists (
+              select
+              from transaction as fresh
+              where fresh.stream_id = live.stream_id
+                and fresh.original_transaction_id = live.original_transaction_id
+                and fresh.transaction_id = live.transaction_id
+                and row (fresh.*) is not distinct from row (live.*)
+            )
+          union all
+          select fresh.original_transaction_id, 'transaction', fresh.transaction_id, 'is missing'
+          from transaction as fresh
+          where not exists (
+            select
+            from subledger.transaction as live
+            where live.stream_id = fresh.stream_id
+              and live.original_transaction_id = fresh.original_transaction_id
+              and live.transaction_id = fresh.transaction_id
+          )
+          union all
+          select live.original_transaction_id, 'access_period', live.transaction_id, 'differs from a fresh fold'
+          from subledger.access_period as live
+          where live.stream_id = $1
+            and live.original_transaction_id = any ($2::text[])
+            and not exists (
+              select
+              from access_period as fresh
+              where fresh.stream_id = live.stream_id
+                and fresh.original_transaction_id = live.original_transaction_id
+                and fresh.transaction_id = live.transaction_id
+                and fresh.cause = live.cause
+                and row (fresh.*) is not distinct from row (live.*)
+            )
+          union all
+          select fresh.original_transaction_id, 'access_period', fresh.transaction_id, 'is missing'
+          from access_period as fresh
+          where not exists (
+            select
+            from subledger.access_period as live
+            where live.stream_id = fresh.stream_id
+              and live.original_transaction_id = fresh.original_transaction_id
+              and live.transaction_id = fresh.transaction_id
+              and live.cause = fresh.cause
+          )
+        ) as difference
+        order by original_transaction_id,
+          array_position(array['subscription', 'transaction', 'access_period'], relation), transaction_id
+        limit 1
+        """)
+
+    /// The first row whose line is not there, in the columns of ``firstDifference``.
+    static let firstOrphan = Statement(
+        "audit_first_orphan",
+        """
+        select original_transaction_id, relation, transaction_id, 'has no line' as problem
+        from (
+          select original_transaction_id, 'transaction' as relation, transaction_id
+          from subledger.transaction
+          where stream_id = $1
+          union all
+          select original_transaction_id, 'access_period', transaction_id
+          from subledger.access_period
+          where stream_id = $1
+        ) as part
+        where not exists (
+          select
+          from subledger.subscription
+          where subscription.stream_id = $1
+            and subscription.original_transaction_id = part.original_transaction_id
+        )
+        order by original_transaction_id, relation, transaction_id
+        limit 1
+        """)
+
+    /// A stream that has projections and no events, in any table.
+    static let firstStrayStream = Statement(
+        "audit_first_stray_stream",
+        """
+        select stream_id, relation
+        from (
+          select stream_id, 'checkpoint' as relation
+          from subledger.checkpoint
+          union
+          select stream_id, 'subscription'
+          from subledger.subscription
+          union
+          select stream_id, 'transaction'
+          from subledger.transaction
+          union
+          select stream_id, 'access_period'
+          from subledger.access_period
+        ) as projection
+        where not exists (
+          select
+          from subledger.stream
+          where stream.stream_id = projection.stream_id
+        )
+        order by stream_id, relation
+        limit 1
+        """)
+}

@@ -1,0 +1,63 @@
+import EventLog
+import Postgres
+import Subscriptions
+
+/// An event with what the fold needs of it.
+struct FoldableEvent: Sendable {
+    let position: Int64
+    let receivedAt: Instant
+    let occurredAt: Instant?
+    /// Empty for an event that an operator has the projector pass over.
+    let factsByLine: [String: Facts]
+
+    /// Reads a row with the columns of ``ProjectionStatements/nextEvents``.
+    static func read(_ row: Row) throws(PostgresError) -> Result<FoldableEvent, ProjectionError> {
+        let position: Int64 = try row.value(at: 0)
+        let receivedAt: Instant = try row.value(at: 1)
+        let occurredAt: Instant? = try row.optional(at: 2)
+        func event(_ factsByLine: [String: Facts]) -> FoldableEvent {
+            FoldableEvent(
+                position: position, receivedAt: receivedAt, occurredAt: occurredAt, factsByLine: factsByLine)
+        }
+        if try row.value(Bool.self, at: 4) { return .success(event([:])) }
+        return try row.json(at: 3, position: position) { try Facts(json: $0) }.map { event($0.byLine) }
+    }
+
+    /// As ``read(_:)``, with no facts for an event that cannot be folded.
+    static func readOrEmpty(_ row: Row) throws(PostgresError) -> FoldableEvent {
+        if case .success(let event) = try read(row) { return event }
+        return FoldableEvent(
+            position: try row.value(at: 0), receivedAt: try row.value(at: 1), occurredAt: nil, factsByLine: [:])
+    }
+
+    /// The same event, as far as it is about some lines.
+    func about(_ lines: Set<String>) -> FoldableEvent {
+        FoldableEvent(
+            position: position, receivedAt: receivedAt, occurredAt: occurredAt,
+            factsByLine: factsByLine.filter { lines.contains($0.key) })
+    }
+
+    func fold(into lines: inout [String: ProjectedLine]) {
+        for (id, facts) in factsByLine {
+            var line =
+                lines[id] ?? ProjectedLine(facts: SubscriptionFacts(originalTransactionId: id), position: position)
+            line.facts.fold(facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position)
+            line.position = position
+            lines[id] = line
+        }
+    }
+}
+
+extension Row {
+    /// What the JSON of a column stands for.
+    func json<Value>(
+        at column: Int, position: Int64, _ read: (JSONValue) throws -> Value
+    ) throws(PostgresError) -> Result<Value, ProjectionError> {
+        let text = try value(JSONB.self, at: column).utf8
+        do {
+            return .success(try read(try JSONDocument(text).root))
+        } catch {
+            return .failure(.unfoldable(position: position, problem: String(describing: error)))
+        }
+    }
+}

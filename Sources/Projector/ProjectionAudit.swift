@@ -1,0 +1,206 @@
+import EventLog
+import Postgres
+import Subscriptions
+
+/// Compares projections with a fresh fold of the log, while the projector may go on.
+///
+/// Events of a part of the lines are found by reading the log once; each line is then folded from its events alone, by
+/// the projector's own code into the session's own tables, and compared in one moment of the database.
+package struct ProjectionAudit: Sendable {
+    private let connection: PostgresConnection
+    private let seed: UInt64
+    private let linesAtOnceMax: Int
+
+    /// How many lines are checked.
+    package enum Extent: Sendable, Hashable {
+        case all
+        /// About as many lines of each stream, the same for the same seed.
+        case sample(Int)
+    }
+
+    /// Something wrong, as the end of a line that begins with the stream.
+    package struct Problem: Error, Hashable, CustomStringConvertible {
+        package let description: String
+    }
+
+    /// Some tens of megabytes.
+    package static let linesAtOnceMax = 200_000
+
+    /// Makes the session's tables.
+    ///
+    /// - Parameters:
+    ///   - connection: May read what the projector may read; it is this audit's alone.
+    ///   - linesAtOnceMax: Of how many lines the events are known at the same time. The log is read once for each time.
+    package init(
+        connection: PostgresConnection, seed: UInt64, linesAtOnceMax: Int = Self.linesAtOnceMax
+    ) async throws(PostgresError) {
+        self.connection = connection
+        self.seed = seed
+        self.linesAtOnceMax = linesAtOnceMax
+        try await connection.script(AuditStatements.makeTables, deadline: .now + Limits.statementWaitMax)
+    }
+
+    /// Projections of a stream that is not there, if there are any.
+    package func strayStream() async throws(PostgresError) -> (stream: Int32, problem: Problem)? {
+        let rows = try await query(Step(AuditStatements.firstStrayStream), Limits.tableWaitMax)
+        guard rows.count > 0 else { return nil }
+        let relation: String = try rows[0].value(at: 1)
+        return (try rows[0].value(at: 0), Problem(description: "\(relation): has rows of a stream that is not there"))
+    }
+
+    /// Checks a stream's projections, and returns how many lines were compared.
+    ///
+    /// - Parameter onProgress: Called with lines done and to do.
+    /// - Throws: ``Problem``, the first there is; ``PostgresError``.
+    package func check(
+        stream: Int32, _ extent: Extent, onProgress: (Int64, Int64) -> Void
+    ) async throws -> Int64 {
+        let place = try await query(Step(AuditStatements.place, [Parameter(stream)]), Limits.statementWaitMax)
+        let head: Int64 = try place[0].optional(at: 0) ?? 0
+        let folded: Int64 = try place[0].optional(at: 1) ?? 0
+        if folded > head {
+            throw Problem(description: "checkpoint: position \(folded) is beyond the head, \(head)")
+        }
+        let orphan = try await query(Step(AuditStatements.firstOrphan, [Parameter(stream)]), Limits.tableWaitMax)
+        if orphan.count > 0 { throw try Self.problem(orphan[0]) }
+        let counted = try await query(Step(AuditStatements.countLines, [Parameter(stream)]), Limits.tableWaitMax)
+        let lines: Int64 = try counted[0].value(at: 0)
+        let perPart =
+            switch extent {
+            case .all: linesAtOnceMax
+            case .sample(let count): max(1, count)
+            }
+        let parts = max(1, (UInt64(lines) + UInt64(perPart) - 1) / UInt64(perPart))
+        var checked: Int64 = 0
+        for part in 0..<(extent == .all ? parts : 1) {
+            var index = LineIndex(part: part, of: parts, seed: seed)
+            try await check(stream, &index) { more in
+                checked += more
+                onProgress(checked, max(checked, extent == .all ? lines : min(lines, Int64(perPart))))
+            }
+        }
+        return checked
+    }
+
+    /// Checks the lines of a part: those that have rows, then those that only events speak of.
+    private func check(_ stream: Int32, _ index: inout LineIndex, _ count: (Int64) -> Void) async throws {
+        var after = ""
+        while true {
+            let rows = try await query(
+                Step(
+                    AuditStatements.pageIds, [Parameter(stream), Parameter(after), Parameter(Limits.auditIdsMax)]),
+                Limits.statementWaitMax)
+            guard let last = rows.last else { break }
+            after = try last.value(at: 0)
+            var lines: [String] = []
+            for row in rows {
+                let line: String = try row.value(at: 0)
+                if index.contains(line) { lines.append(line) }
+            }
+            try await check(lines, stream, &index, count)
+        }
+        try await readOn(stream, &index)
+        var unchecked = index.uncheckedEvents[...]
+        while !unchecked.isEmpty {
+            let events = try await events(Array(unchecked.prefix(Limits.auditLinesMax)), stream)
+            unchecked = unchecked.dropFirst(Limits.auditLinesMax)
+            let lines = Set(events.flatMap(\.factsByLine.keys)).filter { index.isUnchecked($0) }.sorted()
+            try await check(lines, stream, &index, count)
+        }
+    }
+
+    private func check(
+        _ lines: [String], _ stream: Int32, _ index: inout LineIndex, _ count: (Int64) -> Void
+    ) async throws {
+        var rest = lines[...]
+        while !rest.isEmpty {
+            let page = Array(rest.prefix(Limits.auditLinesMax))
+            rest = rest.dropFirst(Limits.auditLinesMax)
+            while try await compare(page, stream, index) == false { try await readOn(stream, &index) }
+            index.markChecked(page)
+            count(Int64(page.count))
+        }
+    }
+
+    /// Brings the index up to the end of the log.
+    private func readOn(_ stream: Int32, _ index: inout LineIndex) async throws {
+        while true {
+            try Task.checkCancellation()
+            let rows = try await query(
+                Step(
+                    ProjectionStatements.nextEvents,
+                    [Parameter(stream), Parameter(index.upTo), Parameter(Limits.batchEventsMax)]),
+                Limits.statementWaitMax)
+            for row in rows { index.add(try FoldableEvent.readOrEmpty(row)) }
+            if rows.count < Limits.batchEventsMax { return }
+        }
+    }
+
+    /// - Returns: False if the projector is further than the index.
+    private func compare(_ lines: [String], _ stream: Int32, _ index: LineIndex) async throws -> Bool {
+        try await connection.begin(deadline: .now + Limits.statementWaitMax)
+        do {
+            let isDone = try await compareInTransaction(lines, stream, index)
+            try await connection.rollback(deadline: .now + Limits.statementWaitMax)
+            return isDone
+        } catch {
+            try? await connection.rollback(deadline: .now + Limits.statementWaitMax)
+            throw error
+        }
+    }
+
+    private func compareInTransaction(_ lines: [String], _ stream: Int32, _ index: LineIndex) async throws -> Bool {
+        func query(_ step: Step) async throws(PostgresError) -> RowSet {
+            try await self.query(step, Limits.statementWaitMax)
+        }
+        _ = try await query(Step(AuditStatements.freeze))
+        _ = try await query(
+            Step(AuditStatements.chooseTables, [Parameter(ProjectionTables.temporary.rawValue)]))
+        let place = try await query(Step(AuditStatements.place, [Parameter(stream)]))
+        let folded: Int64 = try place[0].optional(at: 1) ?? 0
+        guard folded <= index.upTo else { return false }
+
+        let wanted = Set(lines)
+        var fresh: [String: ProjectedLine] = [:]
+        var positions = index.events(about: lines, upTo: folded)[...]
+        while !positions.isEmpty {
+            for event in try await events(Array(positions.prefix(Int(Limits.batchEventsMax))), stream) {
+                event.about(wanted).fold(into: &fresh)
+            }
+            positions = positions.dropFirst(Int(Limits.batchEventsMax))
+        }
+        if !fresh.isEmpty {
+            let writer = ProjectionWriter(
+                streamId: stream, products: ProductCatalog(canonicalText: try place[0].optional(at: 2) ?? ""))
+            for step in writer.steps(fresh.keys.sorted().compactMap { fresh[$0] }) { _ = try await query(step) }
+        }
+        let difference = try await query(
+            Step(AuditStatements.firstDifference, [Parameter(stream), .array(lines)]))
+        if difference.count > 0 { throw try Self.problem(difference[0]) }
+        return true
+    }
+
+    private func events(_ positions: [Int64], _ stream: Int32) async throws -> [FoldableEvent] {
+        let rows = try await query(
+            Step(AuditStatements.events, [Parameter(stream), .array(positions)]), Limits.statementWaitMax)
+        return try rows.map { row in
+            switch try FoldableEvent.read(row) {
+            case .success(let event): event
+            case .failure(let failure): throw Problem(description: "\(failure)")
+            }
+        }
+    }
+
+    private static func problem(_ row: Row) throws(PostgresError) -> Problem {
+        let line: String = try row.value(at: 0)
+        let relation: String = try row.value(at: 1)
+        let transaction: String? = try row.optional(at: 2)
+        let problem: String = try row.value(at: 3)
+        return Problem(
+            description: "\(relation) \(transaction.map { "\($0) of line \(line)" } ?? line): \(problem)")
+    }
+
+    private func query(_ step: Step, _ limit: Duration) async throws(PostgresError) -> RowSet {
+        try await connection.query(step, deadline: .now + limit)
+    }
+}

@@ -1,0 +1,169 @@
+import Postgres
+import Subscriptions
+
+/// Folds the log anew into a second set of tables, while the live projection goes on, and brings the rows to their
+/// place when it has caught up.
+package struct ProjectionRebuild: Sendable {
+    private let owner: ConnectionConfiguration
+    private let pool: PostgresPool
+    private let app: String?
+    private let environment: Environment?
+
+    /// - Parameters:
+    ///   - owner: Makes the tables.
+    ///   - pool: May do what the projector may do.
+    ///   - app: Only this app's streams; nil for all.
+    ///   - environment: Only this environment's; nil for all.
+    package init(owner: ConnectionConfiguration, pool: PostgresPool, app: String?, environment: Environment?) {
+        self.owner = owner
+        self.pool = pool
+        self.app = app
+        self.environment = environment
+    }
+
+    /// How much of the log is folded.
+    package struct Progress: Sendable, Hashable {
+        package let eventsFolded: Int64
+        package let eventsTotal: Int64
+    }
+
+    package struct Outcome: Sendable, Hashable {
+        package let streams: Int
+        package let eventsFolded: Int64
+        /// Live rows that were taken away or added, a changed one counted twice; none if all came out as they were.
+        package let rowsReplaced: Int
+    }
+
+    private struct Stream {
+        let id: Int32
+        let key: String
+        var folded: Int64 = 0
+        var head: Int64
+    }
+
+    /// Rebuilds and swaps. Safe to repeat; when it fails or is killed, the live rows are as they were.
+    ///
+    /// - Parameter onProgress: Called after each batch.
+    /// - Throws: ``RebuildError``, ``PostgresError``.
+    package func run(onProgress: (Progress) async throws -> Void) async throws -> Outcome {
+        // Holds the claim, and swaps: whoever has lost the claim cannot swap either.
+        let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.statementWaitMax)
+        do {
+            let outcome = try await run(connection, onProgress)
+            try await connection.script(RebuildStatements.dropTables, deadline: .now + Limits.statementWaitMax)
+            await connection.close()
+            return outcome
+        } catch {
+            await connection.close()
+            throw error
+        }
+    }
+
+    private func run(
+        _ connection: PostgresConnection, _ onProgress: (Progress) async throws -> Void
+    ) async throws -> Outcome {
+        let claim = try await connection.query(RebuildStatements.claim, deadline: .now + Limits.statementWaitMax)
+        guard try claim[0].value(Bool.self, at: 0) else { throw RebuildError.runsAlready }
+        var streams = try await self.streams(connection)
+        guard !streams.isEmpty || (app == nil && environment == nil) else { throw RebuildError.noStream }
+        try await connection.script(RebuildStatements.makeTables, deadline: .now + Limits.statementWaitMax)
+        for _ in 0..<Limits.rebuildRoundsMax {
+            let before = streams.reduce(0) { $0 + $1.folded }
+            for index in streams.indices { try await catchUp(&streams, index, onProgress) }
+            if streams.reduce(0, { $0 + $1.folded }) - before <= Limits.rebuildLagMax { break }
+        }
+        try await connection.script(RebuildStatements.analyze, deadline: .now + Limits.tableWaitMax)
+        let replaced = try await swap(&streams, connection)
+        return Outcome(
+            streams: streams.count, eventsFolded: streams.reduce(0) { $0 + $1.folded }, rowsReplaced: replaced)
+    }
+
+    private func streams(_ connection: PostgresConnection) async throws(PostgresError) -> [Stream] {
+        let rows = try await connection.query(
+            RebuildStatements.streams, [Parameter(app), Parameter(environment?.rawValue)],
+            deadline: .now + Limits.statementWaitMax)
+        var streams: [Stream] = []
+        for row in rows {
+            let app: String = try row.value(at: 1)
+            let environment: String = try row.value(at: 2)
+            streams.append(
+                Stream(id: try row.value(at: 0), key: "\(app), \(environment)", head: try row.value(at: 3)))
+        }
+        return streams
+    }
+
+    private func catchUp(
+        _ streams: inout [Stream], _ index: Int, _ onProgress: (Progress) async throws -> Void
+    ) async throws {
+        while try await foldBatch(&streams[index], products: nil) {
+            try Task.checkCancellation()
+            try await onProgress(
+                Progress(
+                    eventsFolded: streams.reduce(0) { $0 + $1.folded },
+                    eventsTotal: streams.reduce(0) { $0 + $1.head }))
+        }
+    }
+
+    /// - Parameter products: Nil for those that the rows were folded with so far.
+    /// - Returns: False if there was nothing to fold.
+    private func foldBatch(_ stream: inout Stream, products: ProductCatalog?) async throws -> Bool {
+        let projector = StreamProjector(pool: pool, streamId: stream.id, products: products, tables: .rebuild)
+        do throws(ProjectionError) {
+            guard case .folded(let position) = try await projector.foldBatch() else { return false }
+            stream.folded = position
+            stream.head = max(stream.head, position)
+            return true
+        } catch {
+            switch error {
+            case .database(let cause): throw cause
+            case .unfoldable: throw RebuildError.unfoldable(stream: stream.key, error)
+            }
+        }
+    }
+
+    /// Leads all streams, folds the rest, and replaces the live rows, in one transaction: readers see the old rows until
+    /// its end, and the live projection goes on behind it.
+    private func swap(_ streams: inout [Stream], _ connection: PostgresConnection) async throws -> Int {
+        func query(_ step: Step, _ limit: Duration) async throws(PostgresError) -> RowSet {
+            try await connection.query(step, deadline: .now + limit)
+        }
+        try await connection.begin(deadline: .now + Limits.statementWaitMax)
+        _ = try await query(Step(RebuildStatements.workAsProjector), Limits.statementWaitMax)
+        for stream in streams {
+            _ = try await query(Step(RebuildStatements.leadLive, [Parameter(stream.id)]), Limits.leadWaitMax)
+        }
+        var replaced = 0
+        for index in streams.indices {
+            let id = Parameter(streams[index].id)
+            let live = try await query(Step(RebuildStatements.liveCheckpoint, [id]), Limits.statementWaitMax)
+            // What has arrived behind the live checkpoint is for the live projection to fold.
+            if live.count == 1 {
+                let position: Int64 = try live[0].value(at: 0)
+                let products = ProductCatalog(canonicalText: try live[0].value(at: 1))
+                while try await foldBatch(&streams[index], products: products), streams[index].folded < position {}
+            }
+            for statement in RebuildStatements.swap {
+                replaced += try await query(Step(statement, [id]), Limits.tableWaitMax).affectedRows
+            }
+            _ = try await query(Step(RebuildStatements.swapCheckpoint, [id]), Limits.statementWaitMax)
+        }
+        try await connection.commit(deadline: .now + Limits.statementWaitMax)
+        return replaced
+    }
+}
+
+/// Why there was no rebuild. The live rows are as they were.
+package enum RebuildError: Error, CustomStringConvertible {
+    case runsAlready
+    case noStream
+    case unfoldable(stream: String, ProjectionError)
+
+    package var description: String {
+        switch self {
+        case .runsAlready: "another rebuild of this database is running: wait for its end"
+        case .noStream: "there is no such stream: see `subledger projector status`"
+        case .unfoldable(let stream, let error):
+            "stream \(stream): \(error); install a release that can, or skip it with `subledger projector skip`"
+        }
+    }
+}

@@ -1,0 +1,120 @@
+import Postgres
+import Subscriptions
+
+/// An operator's decision that the projector passes over an event that cannot be folded. The event stays in the log.
+package struct SkipDecision: Sendable {
+    package let stream: StreamKey
+    package let position: Int64
+    package let reason: String
+    package let decidedBy: String
+
+    package init(stream: StreamKey, position: Int64, reason: String, decidedBy: String) {
+        self.stream = stream
+        self.position = position
+        self.reason = reason
+        self.decidedBy = decidedBy
+    }
+
+    /// Records the decision; the projector goes on by itself. It cannot be taken back.
+    ///
+    /// The stream is led meanwhile, so that no projector is just folding the event.
+    ///
+    /// - Parameter connection: May do what the projector may do.
+    /// - Throws: ``SkipRefusal``; ``PostgresError``, after which the decision may be recorded or not.
+    package func record(on connection: PostgresConnection) async throws {
+        try await connection.begin(deadline: .now + Limits.statementWaitMax)
+        do {
+            try await check(on: connection)
+            try await connection.commit(deadline: .now + Limits.statementWaitMax)
+        } catch {
+            try? await connection.rollback(deadline: .now + Limits.statementWaitMax)
+            throw error
+        }
+    }
+
+    private func check(on connection: PostgresConnection) async throws {
+        func query(_ step: Step) async throws(PostgresError) -> RowSet {
+            try await connection.query(step, deadline: .now + Limits.leadWaitMax)
+        }
+        let place = try await query(Step(Statements.keepOutRebuilds))
+        guard try place[0].value(Bool.self, at: 0) else { throw SkipRefusal.rebuildRuns }
+        let key = [Parameter(stream.app), Parameter(stream.environment.rawValue)]
+        let found = try await query(Step(Statements.findStream, key))
+        guard found.count == 1 else { throw SkipRefusal.noStream(stream) }
+        let id = Parameter(try found[0].value(Int32.self, at: 0))
+        _ = try await query(Step(RebuildStatements.leadLive, [id]))
+        let state = try await query(Step(Statements.state, [id, Parameter(position)]))
+        let folded: Int64 = try state[0].value(at: 1)
+        guard try state[0].value(Bool.self, at: 0) else { throw SkipRefusal.noEvent(position) }
+        guard try !state[0].value(Bool.self, at: 2) else { throw SkipRefusal.skippedAlready(position) }
+        guard position > folded else { throw SkipRefusal.folded(position, upTo: folded) }
+        _ = try await query(
+            Step(Statements.record, [id, Parameter(position), Parameter(reason), Parameter(decidedBy)]))
+    }
+
+    private enum Statements {
+        /// A rebuild may have folded the event already, into tables that nobody sees yet.
+        static let keepOutRebuilds = Statement(
+            "skip_keep_out_rebuilds",
+            """
+            select pg_try_advisory_xact_lock_shared(hashtext('subledger'), hashtext('rebuild'))
+            """)
+        static let findStream = Statement(
+            "skip_find_stream",
+            """
+            select stream_id
+            from subledger.stream
+            where app = $1
+              and environment = $2
+            """)
+        static let state = Statement(
+            "skip_state",
+            """
+            select
+              exists (
+                select
+                from subledger.event
+                where stream_id = $1
+                  and position = $2
+              ),
+              coalesce((
+                select position
+                from subledger.checkpoint
+                where stream_id = $1
+              ), 0),
+              exists (
+                select
+                from subledger.projector_skip
+                where stream_id = $1
+                  and position = $2
+              )
+            """)
+        static let record = Statement(
+            "skip_record",
+            """
+            insert into subledger.projector_skip (stream_id, position, reason, skipped_by)
+            values ($1, $2, $3, $4)
+            """)
+    }
+}
+
+/// Why an event is not skipped.
+package enum SkipRefusal: Error, Hashable, CustomStringConvertible {
+    case noStream(StreamKey)
+    case noEvent(Int64)
+    case skippedAlready(Int64)
+    case folded(Int64, upTo: Int64)
+    case rebuildRuns
+
+    package var description: String {
+        switch self {
+        case .noStream(let stream):
+            "there is no stream of \(stream.app) in \(stream.environment.rawValue): see `subledger projector status`"
+        case .noEvent(let position): "there is no event at position \(position): see `subledger projector status`"
+        case .skippedAlready(let position): "the event at position \(position) is skipped already"
+        case .folded(let position, let folded):
+            "the event at position \(position) is folded already, as are all up to \(folded)"
+        case .rebuildRuns: "a rebuild is running: decide when it has ended"
+        }
+    }
+}

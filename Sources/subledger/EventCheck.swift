@@ -1,0 +1,64 @@
+import AppStore
+import EventLog
+import Subscriptions
+
+/// Tells what is wrong with a stored event, by reading its body anew.
+struct EventCheck: Sendable {
+    let stream: StreamKey
+    let signatures: SignatureVerifier
+
+    struct Result: Sendable {
+        /// Nil if nothing is.
+        var problem: String?
+        /// What the body says, as the log stores it: JSON text. Nil if it says nothing.
+        var facts: [UInt8]?
+    }
+
+    func check(_ stored: AuditedEvent) async -> Result {
+        guard stored.bodyMatchesDigest else { return Result(problem: "body does not match its digest") }
+        let notification: AppleNotification
+        do throws(UndecodableBody) {
+            notification = try AppleNotification(decoding: stored.body)
+        } catch {
+            return Result(problem: "body cannot be decoded: \(error)")
+        }
+        let event = notification.event(receivedAt: stored.receivedAt)
+        if let column = differingColumn(stored, event) {
+            return Result(problem: "\(column) is not what the body says")
+        }
+        guard event.environment == stream.environment, event.app.map({ $0 == stream.app }) ?? true else {
+            return Result(problem: "body is of another app or environment than its stream")
+        }
+        if case .v2(let signed) = notification, let problem = await signatureProblem(signed, stored) {
+            return Result(problem: "body does not verify: \(problem)")
+        }
+        var writer = JSONWriter()
+        writer.object { event.writeFacts(to: &$0) }
+        return Result(facts: writer.bytes)
+    }
+
+    /// Facts are compared by the database, which knows best what it makes of JSON.
+    private func differingColumn(_ stored: AuditedEvent, _ event: Event) -> String? {
+        if stored.source != event.source.rawValue { return "source" }
+        if stored.type != event.type { return "type" }
+        if stored.subtype != event.subtype { return "subtype" }
+        if stored.kind != event.kind.rawValue { return "kind" }
+        if stored.occurredAt != event.occurredAt { return "occurred_at" }
+        if stored.dedupeKey != event.dedupeKey { return "dedupe_key" }
+        return nil
+    }
+
+    /// As of the time of signing, so that certificates that have expired since do no harm.
+    private func signatureProblem(_ notification: V2Notification, _ stored: AuditedEvent) async -> Refusal? {
+        do throws(Refusal) {
+            // Apple signs nothing of these.
+            if !stream.environment.isLocal {
+                _ = try await signatures.verify(notification, fallback: stored.receivedAt)
+            }
+            try AppExpectation(bundleId: stream.app, environments: [stream.environment]).check(notification)
+            return nil
+        } catch {
+            return error
+        }
+    }
+}

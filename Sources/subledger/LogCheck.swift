@@ -1,0 +1,87 @@
+import AppStore
+import EventLog
+import Foundation
+import Subscriptions
+
+/// Checks the events of one stream, in the order of their positions.
+struct LogCheck {
+    let audit: LogAudit
+    let stream: AuditedStream
+    let check: EventCheck
+
+    /// Returns the first event that is missing, or not what it should be; nil if all is well.
+    ///
+    /// - Parameter onProgress: Called with the number of events checked.
+    func firstProblem(onProgress: (Int64) -> Void) async throws -> Finding? {
+        var position: Int64 = 0
+        while true {
+            let page = try await audit.page(of: stream, after: position)
+            guard let last = page.last else { break }
+            if let finding = try await firstProblem(page, after: position) { return finding }
+            position = last.position
+            onProgress(position)
+        }
+        guard let head = stream.head else { return Finding(stream, "has events and no head") }
+        if position < head { return Finding(stream, position: position + 1, "event is missing") }
+        if head < position { return Finding(stream, position: head + 1, "event lies beyond the head of its stream") }
+        return nil
+    }
+
+    private func firstProblem(_ page: [AuditedEvent], after position: Int64) async throws -> Finding? {
+        let gap = page.indices.first { page[$0].position != position + Int64($0) + 1 }
+        let unbroken = Array(page[..<(gap ?? page.endIndex)])
+        let results = await results(of: unbroken)
+        let bad = results.firstIndex { $0.problem != nil }
+        let sound = results[..<(bad ?? results.endIndex)]
+        let other = try await audit.firstWithOtherFacts(
+            sound.indices.map { unbroken[$0].position }, sound.compactMap(\.facts), in: stream)
+        if let other { return Finding(stream, position: other, "facts are not what the body says") }
+        if let bad, let problem = results[bad].problem {
+            return Finding(stream, position: unbroken[bad].position, problem)
+        }
+        return gap.map { Finding(stream, position: position + Int64($0) + 1, "event is missing") }
+    }
+
+    /// In the order of the events, which are checked several at a time: signatures cost more than all else.
+    private func results(of events: [AuditedEvent]) async -> [EventCheck.Result] {
+        let width = max(1, ProcessInfo.processInfo.activeProcessorCount)
+        let check = check
+        return await withTaskGroup(of: [(Int, EventCheck.Result)].self) { group in
+            for worker in 0..<width {
+                group.addTask {
+                    var results: [(Int, EventCheck.Result)] = []
+                    for index in stride(from: worker, to: events.count, by: width) {
+                        results.append((index, await check.check(events[index])))
+                    }
+                    return results
+                }
+            }
+            var all = [EventCheck.Result](repeating: EventCheck.Result(), count: events.count)
+            for await results in group {
+                for (index, result) in results { all[index] = result }
+            }
+            return all
+        }
+    }
+}
+
+/// Something that is not as it should be, in one line.
+struct Finding: Sendable, Hashable, CustomStringConvertible {
+    let description: String
+
+    init(_ stream: AuditedStream, position: Int64? = nil, _ problem: String) {
+        let place = position.map { " position \($0)" } ?? ""
+        let name = stream.key.map { " (\($0.app), \($0.environment.rawValue))" } ?? ""
+        description = "stream \(stream.id)\(name)\(place): \(problem)"
+    }
+
+    /// About a row of the projections.
+    init(_ stream: AuditedStream, row: String) {
+        let name = stream.key.map { " (\($0.app), \($0.environment.rawValue))" } ?? ""
+        description = "stream \(stream.id)\(name) \(row)"
+    }
+
+    init(stream: Int32, row: String) {
+        description = "stream \(stream) \(row)"
+    }
+}

@@ -1,0 +1,54 @@
+import AppStore
+import EventLog
+import Projector
+
+/// Checks log and projections, stream by stream, up to the first row that is bad.
+struct Verification {
+    let log: LogAudit
+    let projections: ProjectionAudit
+    let signatures: SignatureVerifier
+    let extent: ProjectionAudit.Extent
+
+    struct Outcome: Sendable {
+        var finding: Finding?
+        var streams = 0
+        var events: Int64 = 0
+        var lines: Int64 = 0
+    }
+
+    /// - Parameters:
+    ///   - onEvents: Called with events checked and to check.
+    ///   - onLines: Called with lines checked and to check, of the stream at hand.
+    func run(
+        onEvents: (Int64, Int64) -> Void = { _, _ in }, onLines: (Int64, Int64) -> Void = { _, _ in }
+    ) async throws -> Outcome {
+        var outcome = Outcome()
+        let streams = try await log.streams()
+        let total = streams.reduce(0) { $0 + $1.last }
+        for stream in streams {
+            outcome.streams += 1
+            guard let key = stream.key else {
+                outcome.finding = Finding(stream, "has a head or events, and is not registered")
+                return outcome
+            }
+            let before = outcome.events
+            let check = LogCheck(
+                audit: log, stream: stream, check: EventCheck(stream: key, signatures: signatures))
+            outcome.finding = try await check.firstProblem { position in
+                outcome.events = before + position
+                onEvents(outcome.events, total)
+            }
+            guard outcome.finding == nil else { return outcome }
+            do {
+                outcome.lines += try await projections.check(stream: stream.id, extent, onProgress: onLines)
+            } catch let problem as ProjectionAudit.Problem {
+                outcome.finding = Finding(stream, row: problem.description)
+                return outcome
+            }
+        }
+        if let stray = try await projections.strayStream() {
+            outcome.finding = Finding(stream: stray.stream, row: stray.problem.description)
+        }
+        return outcome
+    }
+}

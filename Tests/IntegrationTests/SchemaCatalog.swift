@@ -1,0 +1,50 @@
+import Postgres
+
+/// Everything of the schema that somebody could rely on, a line each.
+enum SchemaCatalog {
+    static func lines(of connection: PostgresConnection) async throws -> [String] {
+        let rows = try await connection.query(Statement("catalog", catalog), deadline: .now + .seconds(20))
+        return try (0..<rows.count).map { try rows[$0].value(at: 0) }
+    }
+
+    private static let catalog: StaticString = """
+        with relation as (
+          select pg_class.oid, relname, relacl, relowner, reloptions, relpersistence
+          from pg_class
+          where relnamespace = 'subledger'::regnamespace
+        )
+        select format('column %s.%s %s %s %s %s', relname, attnum, attname, format_type(atttypid, atttypmod),
+          concat_ws(' ', attnotnull, attcompression, attacl), col_description(attrelid, attnum))
+        from pg_attribute
+        join relation on relation.oid = attrelid
+        where attnum > 0
+        union all
+        select format('constraint %s.%s %s', relname, conname, pg_get_constraintdef(pg_constraint.oid))
+        from pg_constraint
+        join relation on relation.oid = conrelid
+        union all
+        select format('trigger %s.%s %s %s', relname, tgname, tgenabled, pg_get_triggerdef(pg_trigger.oid))
+        from pg_trigger
+        join relation on relation.oid = tgrelid
+        union all
+        select format('relation %s %s %s %s %s %s', relname, relacl, relowner::regrole, reloptions, relpersistence,
+          obj_description(oid, 'pg_class'))
+        from relation
+        union all
+        select format('view %s %s', viewname, definition)
+        from pg_views
+        where schemaname = 'subledger'
+        union all
+        select format('function %s %s %s', proname, prosrc, proowner::regrole)
+        from pg_proc
+        where pronamespace = 'subledger'::regnamespace
+        union all
+        select format('schema %s %s', nspowner::regrole, nspacl)
+        from pg_namespace
+        where nspname = 'subledger'
+        union all
+        select format('version %s', version)
+        from subledger.schema_version
+        order by 1
+        """
+}

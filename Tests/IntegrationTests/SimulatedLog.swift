@@ -1,0 +1,201 @@
+import AppStore
+import EventLog
+import Foundation
+import Logging
+import Postgres
+import Projector
+import StoreSimulator
+import Subscriptions
+import TestSupport
+
+/// A database whose log is filled from a simulation, one notification after the other, and projected on demand.
+struct SimulatedLog {
+    let database: ConnectionConfiguration
+    let projection: PostgresPool
+    let projector: Projector
+    private let receiver: PostgresPool
+    private let logger: Logger
+
+    /// A verified notification with its time of receipt.
+    struct Delivery: Sendable {
+        let notification: VerifiedNotification
+        let receivedAt: Instant
+    }
+
+    static var roots: RootCertificates {
+        guard let roots = RootCertificates(file: Array(TestCertificates.standard.rootPEM.utf8)) else {
+            preconditionFailure("the make-believe root cannot be read")
+        }
+        return roots
+    }
+
+    /// The deliveries of a run: every story, both versions, shuffled, some twice.
+    static func deliveries(
+        subscriptions: Int = 28, environment: Subscriptions.Environment = .sandbox, seed: UInt64 = TestSeed.value
+    ) async throws -> [Delivery] {
+        let app = SimulatedApp(
+            bundleId: V1Body.app, appAppleId: environment == .production ? 1_234_567_890 : nil,
+            environment: environment, sharedSecret: V1Body.secret)
+        var settings = Simulation.Settings(app: app)
+        settings.seed = seed
+        settings.subscriptions = subscriptions
+        settings.format = .both
+        settings.order = .shuffled
+        settings.duplicate = 0.1
+        guard let simulation = Simulation(settings) else { preconditionFailure("there is no story to tell") }
+        let verifier = NotificationVerifier(
+            apps: Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])]),
+            signatures: SignatureVerifier(roots: roots))
+        var deliveries: [Delivery] = []
+        for delivery in simulation.deliveries {
+            deliveries.append(
+                Delivery(
+                    notification: try await verifier.verify(delivery.body(), receivedAt: delivery.receivedAt),
+                    receivedAt: delivery.receivedAt))
+        }
+        return deliveries
+    }
+
+    static func with(
+        database: ConnectionConfiguration? = nil, _ test: (SimulatedLog) async throws -> Void
+    ) async throws {
+        let database = if let database { database } else { try await TestCluster.freshDatabase() }
+        let logger = LogRecorder().logger
+        let role = database.with(role: "subledger_projector")
+        let projection = PostgresPool(role, limit: 2, logger: logger)
+        let log = SimulatedLog(
+            database: database, projection: projection,
+            projector: Projector(pool: projection, listener: role, products: [V1Body.app: .empty], logger: logger),
+            receiver: PostgresPool(database.with(role: "subledger_receiver"), limit: 1, logger: logger),
+            logger: logger)
+        let outcome: Result<Void, any Error>
+        do {
+            try await test(log)
+            outcome = .success(())
+        } catch {
+            outcome = .failure(error)
+        }
+        await log.projection.close()
+        await log.receiver.close()
+        try outcome.get()
+    }
+
+    /// Runs the test with a copy of a log that holds every story and is projected to its end. It is made once.
+    static func withEveryStory(_ test: (SimulatedLog) async throws -> Void) async throws {
+        try await with(database: try await TestCluster.freshDatabase(from: try await everyStory.value), test)
+    }
+
+    private static let everyStory = Task { () async throws -> String in
+        let name = "template_every_story"
+        try await with(database: try await TestCluster.makeTemplate(name)) { log in
+            try await log.append(try await deliveries())
+            await log.projector.foldAllStreams()
+        }
+        return name
+    }
+
+    /// Appends in this order exactly.
+    func append(_ deliveries: some Collection<Delivery>) async throws {
+        let appender = Appender(pool: receiver, logger: logger)
+        let running = Task { await appender.run() }
+        for delivery in deliveries {
+            _ = try await appender.append(delivery.notification, receivedAt: delivery.receivedAt)
+        }
+        await appender.stop()
+        await running.value
+    }
+
+    /// Runs SQL as the owner of the database.
+    func script(_ sql: String) async throws {
+        let connection = try await TestCluster.connect(database)
+        try await connection.script(sql, deadline: .now + .seconds(20))
+        await connection.close()
+    }
+
+    /// Every row of all projection tables, with all columns.
+    func projections() async throws -> [String] {
+        try await lines(
+            """
+            select format('checkpoint %s', checkpoint) from subledger.checkpoint
+            union all
+            select format('subscription %s', subscription) from subledger.subscription
+            union all
+            select format('transaction %s', transaction) from subledger.transaction
+            union all
+            select format('access_period %s', access_period) from subledger.access_period
+            order by 1
+            """)
+    }
+
+    /// The first column of a query, as text.
+    func lines(_ sql: StaticString) async throws -> [String] {
+        let connection = try await TestCluster.connect(database)
+        let rows = try await connection.query(Statement("lines", sql), deadline: .now + .seconds(20))
+        let lines: [String] = try (0..<rows.count).map { try rows[$0].value(at: 0) }
+        await connection.close()
+        return lines
+    }
+
+    func catalog() async throws -> [String] {
+        let connection = try await TestCluster.connect(database)
+        let lines = try await SchemaCatalog.lines(of: connection)
+        await connection.close()
+        return lines
+    }
+
+    /// Puts an event behind the last one whose facts no release can read.
+    func appendUnfoldable() async throws {
+        try await script(
+            """
+            insert into subledger.event (
+              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256
+            )
+            select 1, position + 1, now(), 'apple-v1', 'other', sha256(position::text::bytea), '{"transactions":1}',
+              '{}', sha256('{}')
+            from subledger.stream_head
+            where stream_id = 1;
+            update subledger.stream_head
+            set position = position + 1
+            where stream_id = 1
+            """)
+    }
+
+    func rebuild(
+        app: String? = nil, environment: Subscriptions.Environment? = nil,
+        onProgress: (ProjectionRebuild.Progress) async throws -> Void = { _ in }
+    ) async throws -> ProjectionRebuild.Outcome {
+        let pool = PostgresPool(database.with(role: "subledger_projector"), limit: 1, logger: logger)
+        let rebuild = ProjectionRebuild(owner: database, pool: pool, app: app, environment: environment)
+        do {
+            let outcome = try await rebuild.run(onProgress: onProgress)
+            await pool.close()
+            return outcome
+        } catch {
+            await pool.close()
+            throw error
+        }
+    }
+
+    func status() async throws -> [String] {
+        let connection = try await TestCluster.connect(database.with(role: "subledger_reader"))
+        let lines = try await StreamStatus.all(on: connection).map(\.description)
+        await connection.close()
+        return lines
+    }
+
+    func skip(
+        _ position: Int64, app: String = V1Body.app, environment: Subscriptions.Environment = .sandbox
+    ) async throws {
+        let connection = try await TestCluster.connect(database.with(role: "subledger_projector"))
+        let decision = SkipDecision(
+            stream: StreamKey(app: app, environment: environment), position: position, reason: "damaged by hand",
+            decidedBy: "an operator")
+        do {
+            try await decision.record(on: connection)
+            await connection.close()
+        } catch {
+            await connection.close()
+            throw error
+        }
+    }
+}

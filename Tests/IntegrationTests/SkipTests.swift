@@ -1,0 +1,73 @@
+import Postgres
+import Projector
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("The projector stops at what it cannot fold, until an operator decides")
+struct SkipTests {
+    @Test("it stops loudly, goes on behind the skipped event and no other, and a rebuild passes over it too")
+    func skip() async throws {
+        let deliveries = try await SimulatedLog.deliveries(subscriptions: 4)
+        try await SimulatedLog.with { log in
+            try await log.append(deliveries[..<10])
+            let bad = try #require(Int64(try await log.lines("select max(position)::text from subledger.event")[0])) + 1
+            try await log.appendUnfoldable()
+            try await log.append(deliveries[10...])
+            let head = try #require(Int64(try await log.lines("select max(position)::text from subledger.event")[0]))
+
+            #expect(await log.projector.foldAllStreams() == false)
+            #expect(
+                try await log.status() == [
+                    "\(V1Body.app), sandbox: head \(head), folded \(bad - 1), lag \(head - bad + 1), skips 0"
+                ])
+            try await log.skip(bad)
+            #expect(await log.projector.foldAllStreams() == true)
+
+            #expect(
+                try await log.status() == ["\(V1Body.app), sandbox: head \(head), folded \(head), lag 0, skips 1"])
+            let recorded = try await log.lines(
+                "select concat_ws(' ', position, reason, skipped_by) from subledger.projector_skip")
+            #expect(recorded == ["\(bad) damaged by hand an operator"])
+            let outcome = try await log.rebuild()
+            #expect(outcome.rowsReplaced == 0)
+            #expect(outcome.eventsFolded == head)
+        }
+    }
+
+    @Test("the last event of the log can be skipped: nothing lags behind")
+    func last() async throws {
+        try await SimulatedLog.with { log in
+            try await log.append(try await SimulatedLog.deliveries(subscriptions: 1))
+            try await log.appendUnfoldable()
+            await log.projector.foldAllStreams()
+            let bad = try #require(Int64(try await log.lines("select max(position)::text from subledger.event")[0]))
+
+            try await log.skip(bad)
+            await log.projector.foldAllStreams()
+
+            #expect(
+                try await log.status() == ["\(V1Body.app), sandbox: head \(bad), folded \(bad), lag 0, skips 1"])
+        }
+    }
+
+    @Test("what is not there, folded or skipped already is refused, and nothing is recorded")
+    func refusals() async throws {
+        try await SimulatedLog.with { log in
+            try await log.append(try await SimulatedLog.deliveries(subscriptions: 2))
+            await log.projector.foldAllStreams()
+            try await log.appendUnfoldable()
+            let bad = try #require(Int64(try await log.lines("select max(position)::text from subledger.event")[0]))
+            try await log.skip(bad)
+
+            await #expect(throws: SkipRefusal.skippedAlready(bad)) { try await log.skip(bad) }
+            await #expect(throws: SkipRefusal.noEvent(bad + 1)) { try await log.skip(bad + 1) }
+            await #expect(throws: SkipRefusal.noEvent(0)) { try await log.skip(0) }
+            await #expect(throws: SkipRefusal.folded(1, upTo: bad - 1)) { try await log.skip(1) }
+            await #expect(throws: SkipRefusal.noStream(StreamKey(app: "none", environment: .sandbox))) {
+                try await log.skip(bad, app: "none")
+            }
+            #expect(try await log.lines("select count(*)::text from subledger.projector_skip") == ["1"])
+        }
+    }
+}

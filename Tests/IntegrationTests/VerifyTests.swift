@@ -1,0 +1,288 @@
+import AppStore
+import EventLog
+import Postgres
+import Projector
+import Subscriptions
+import TestSupport
+import Testing
+
+@testable import subledger
+
+@Suite("Verify names the first row that is not as it should be")
+struct VerifyTests {
+    struct Damage: Sendable, CustomTestStringConvertible {
+        let name: String
+        let sql: String
+        /// Behind the stream's name.
+        let finding: String
+        var stream = "stream 1 (com.example.magazine, sandbox) "
+
+        init(_ name: String, _ sql: String, _ finding: String) {
+            self.name = name
+            self.sql = sql
+            self.finding = finding
+        }
+
+        /// Changes the event at position 17.
+        static func event(_ change: String, _ finding: String) -> Damage {
+            Damage(change, "update subledger.event set \(change) where position = 17", "position 17: \(finding)")
+        }
+
+        /// Changes the first row of some table that has the line of the first row of all.
+        static func row(_ relation: String, _ change: String, _ finding: String) -> Damage {
+            let key = relation == "subscription" ? "original_transaction_id" : "transaction_id"
+            return Damage(
+                change,
+                """
+                update subledger.\(relation)
+                set \(change)
+                where \(key) = (
+                  select \(key) from subledger.\(relation) order by original_transaction_id, \(key) limit 1
+                )
+                """, finding)
+        }
+
+        var testDescription: String { name }
+    }
+
+    static let events: [Damage] = [
+        .event("body = set_byte(body, 10, get_byte(body, 10) # 1)", "body does not match its digest"),
+        .event("body_sha256 = sha256('x')", "body does not match its digest"),
+        .event("body = '{', body_sha256 = sha256('{')", "body cannot be decoded: the body is not JSON: "),
+        .event("facts = facts || '{\"transactions\":[]}'", "facts are not what the body says"),
+        .event("facts = facts || '{\"more\":1}'", "facts are not what the body says"),
+        .event("type = 'OTHER'", "type is not what the body says"),
+        .event("subtype = 'OTHER'", "subtype is not what the body says"),
+        .event("kind = 'other'", "kind is not what the body says"),
+        .event("occurred_at = occurred_at + interval '1 second'", "occurred_at is not what the body says"),
+        .event("dedupe_key = sha256('x')", "dedupe_key is not what the body says"),
+        Damage("remove an event", "delete from subledger.event where position = 17", "position 17: event is missing"),
+        Damage(
+            "remove the first event", "delete from subledger.event where position = 1", "position 1: event is missing"),
+        Damage(
+            "two of them", "update subledger.event set type = 'OTHER' where position in (17, 40)",
+            "position 17: type is not what the body says"),
+        Damage(
+            "a gap before something else",
+            """
+            delete from subledger.event where position = 12;
+            update subledger.event set type = 'OTHER' where position = 17
+            """,
+            "position 12: event is missing"),
+        Damage(
+            "facts before something else",
+            """
+            update subledger.event set facts = '{}' where position = 11;
+            delete from subledger.event where position = 12
+            """,
+            "position 11: facts are not what the body says"),
+    ]
+
+    static let projections: [Damage] = [
+        .row("subscription", "auto_renew = not coalesce(auto_renew, false)", "subscription LINE: differs"),
+        .row("subscription", "facts = facts || '{\"renewals\":[]}'", "subscription LINE: differs"),
+        .row("subscription", "position = position + 1", "subscription LINE: differs"),
+        .row("subscription", "original_transaction_id = '0'", "access_period"),
+        .row("transaction", "price = coalesce(price, 0) + 1", "transaction ROW of line LINE: differs"),
+        .row("transaction", "positions = positions || 1::bigint", "transaction ROW of line LINE: differs"),
+        .row(
+            "access_period", "ends_at = ends_at + interval '1 microsecond'", "access_period ROW of line LINE: differs"),
+        Damage(
+            "remove a line with all its rows",
+            """
+            create temporary table first as
+            select original_transaction_id from subledger.subscription order by 1 limit 1;
+            delete from subledger.subscription where original_transaction_id in (table first);
+            delete from subledger.transaction where original_transaction_id in (table first);
+            delete from subledger.access_period where original_transaction_id in (table first)
+            """, "subscription LINE: is missing"),
+        Damage(
+            "remove transactions", "delete from subledger.transaction",
+            "transaction ROW of line LINE: is missing"),
+        Damage(
+            "a line that nobody spoke of",
+            """
+            insert into subledger.subscription (stream_id, original_transaction_id, position, facts)
+            values (1, '0', 1, '{"transactions":[],"renewals":[]}')
+            """, "subscription 0: differs"),
+        Damage(
+            "a period without a line",
+            """
+            insert into subledger.access_period (
+              stream_id, original_transaction_id, starts_at, ends_at, cause, transaction_id, position
+            )
+            values (1, '0', '2020-01-01', '2021-01-01', 'paid', '00', 1)
+            """, "access_period 00 of line 0: has no line"),
+        Damage(
+            "checkpoint", "update subledger.checkpoint set position = 100000", "checkpoint: position 100000 is beyond"),
+    ]
+
+    /// A log and its projections, damaged as the superuser can, and what verify says of it.
+    private static func verify(
+        _ damage: String = "select", roots: RootCertificates = SimulatedLog.roots,
+        extent: ProjectionAudit.Extent = .all, linesAtOnceMax: Int = ProjectionAudit.linesAtOnceMax
+    ) async throws -> (outcome: Verification.Outcome, firstLine: String, firstTransaction: String) {
+        var result: (Verification.Outcome, String, String)?
+        try await SimulatedLog.withEveryStory { log in
+            let line = try await log.lines("select min(original_transaction_id) from subledger.subscription")[0]
+            let transaction = try await log.lines(
+                """
+                select transaction_id
+                from subledger.transaction
+                order by original_transaction_id, transaction_id
+                limit 1
+                """)[0]
+            try await log.script(
+                """
+                alter table subledger.event disable trigger event_append_only;
+                \(damage);
+                alter table subledger.event enable always trigger event_append_only
+                """)
+            result = (
+                try await run(log, roots: roots, extent: extent, linesAtOnceMax: linesAtOnceMax), line, transaction
+            )
+        }
+        return try #require(result)
+    }
+
+    private static func run(
+        _ log: SimulatedLog, roots: RootCertificates = SimulatedLog.roots, extent: ProjectionAudit.Extent = .all,
+        linesAtOnceMax: Int = ProjectionAudit.linesAtOnceMax
+    ) async throws -> Verification.Outcome {
+        let role = log.database.with(role: "subledger_projector")
+        let events = try await TestCluster.connect(role)
+        let rows = try await TestCluster.connect(role)
+        let verification = Verification(
+            log: LogAudit(connection: events),
+            projections: try await ProjectionAudit(
+                connection: rows, seed: TestSeed.value, linesAtOnceMax: linesAtOnceMax),
+            signatures: SignatureVerifier(roots: roots), extent: extent)
+        let outcome = try await verification.run()
+        await events.close()
+        await rows.close()
+        return outcome
+    }
+
+    @Test("nothing, where all is well: every event, every line, in one go or in several")
+    func clean() async throws {
+        let whole = try await Self.verify()
+        let inParts = try await Self.verify(linesAtOnceMax: 3)
+
+        for (outcome, _, _) in [whole, inParts] {
+            #expect(outcome.finding == nil)
+            #expect(outcome.streams == 1)
+            #expect(outcome.events > 100)
+            #expect(outcome.lines >= 28)
+        }
+        #expect(whole.outcome.lines == inParts.outcome.lines)
+    }
+
+    @Test("an event", arguments: events)
+    func event(_ damage: Damage) async throws {
+        let (outcome, _, _) = try await Self.verify(damage.sql)
+
+        let finding = try #require(outcome.finding?.description)
+        #expect(finding.hasPrefix(damage.stream + damage.finding), "\(finding)")
+    }
+
+    @Test("a row of the projections", arguments: projections)
+    func projection(_ damage: Damage) async throws {
+        let (outcome, line, transaction) = try await Self.verify(damage.sql)
+
+        let expected = damage.finding.replacing("LINE", with: line).replacing("ROW", with: transaction)
+        let finding = try #require(outcome.finding?.description)
+        #expect(finding.hasPrefix(damage.stream + expected), "\(finding)")
+    }
+
+    @Test("a damaged line among many is found, in whatever part it is")
+    func parts() async throws {
+        let damage = """
+            update subledger.subscription
+            set auto_renew = not coalesce(auto_renew, false)
+            where original_transaction_id = (select max(original_transaction_id) from subledger.subscription)
+            """
+        let (outcome, _, _) = try await Self.verify(damage, linesAtOnceMax: 3)
+
+        #expect(outcome.finding?.description.contains(" subscription ") == true)
+        #expect(outcome.finding?.description.hasSuffix(": differs from a fresh fold") == true)
+    }
+
+    @Test("a sample is a part of the lines, and finds what is wrong with all")
+    func sample() async throws {
+        let (clean, _, _) = try await Self.verify(extent: .sample(8))
+        let (damaged, _, _) = try await Self.verify(
+            "update subledger.subscription set position = position + 1", extent: .sample(8))
+
+        #expect(clean.finding == nil)
+        #expect((1...20).contains(clean.lines), "\(clean.lines)")
+        #expect(damaged.finding?.description.hasSuffix("differs from a fresh fold") == true)
+    }
+
+    @Test("a head that was moved, either way, and a last event that is gone")
+    func head() async throws {
+        let (up, _, _) = try await Self.verify("update subledger.stream_head set position = position + 1")
+        let (down, _, _) = try await Self.verify("update subledger.stream_head set position = position - 1")
+        let (last, _, _) = try await Self.verify(
+            "delete from subledger.event where position = (select position from subledger.stream_head)")
+        let (none, _, _) = try await Self.verify("delete from subledger.stream_head")
+
+        let stream = "stream 1 (com.example.magazine, sandbox) "
+        #expect(up.finding?.description == stream + "position \(up.events + 1): event is missing")
+        #expect(
+            down.finding?.description == stream + "position \(down.events): event lies beyond the head of its stream")
+        #expect(last.finding?.description == stream + "position \(last.events + 1): event is missing")
+        #expect(none.finding?.description.hasSuffix("has events and no head") == true)
+    }
+
+    @Test("a signature under a root that is not trusted, and one that was cut")
+    func signatures() async throws {
+        let (untrusted, _, _) = try await Self.verify(roots: .apple)
+        let (cut, _, _) = try await Self.verify(
+            """
+            update subledger.event
+            set body = overlay(body placing 'AAAAAAAA' from octet_length(body) - 9),
+              body_sha256 = sha256(overlay(body placing 'AAAAAAAA' from octet_length(body) - 9))
+            where position = (select min(position) from subledger.event where source = 'apple-v2' and position > 5)
+            """)
+
+        #expect(untrusted.finding?.description.contains("certificates that do not lead to a trusted root") == true)
+        #expect(cut.finding?.description.contains("body does not verify: signedPayload") == true)
+    }
+
+    @Test("events and projections of streams that are not there")
+    func strays() async throws {
+        let (event, _, _) = try await Self.verify(
+            """
+            insert into subledger.event (
+              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256
+            )
+            values (7, 1, now(), 'apple-v1', 'other', sha256('x'), '{}', '{}', sha256('{}'))
+            """)
+        let (row, _, _) = try await Self.verify(
+            "insert into subledger.checkpoint (stream_id, position, products) values (7, 0, '')")
+
+        #expect(event.finding?.description == "stream 7: has a head or events, and is not registered")
+        #expect(row.finding?.description == "stream 7 checkpoint: has rows of a stream that is not there")
+    }
+
+    @Test("nothing, while events arrive and are projected")
+    func live() async throws {
+        try await SimulatedLog.with { log in
+            let deliveries = try await SimulatedLog.deliveries(subscriptions: 40)
+            try await log.append(deliveries[..<60])
+            let live = Task { await log.projector.run() }
+            let load = Task { try await log.append(deliveries[60...]) }
+            var outcomes: [Verification.Outcome] = []
+
+            repeat { outcomes.append(try await Self.run(log)) } while outcomes.count < 5
+
+            try await load.value
+            live.cancel()
+            await live.value
+            await log.projector.foldAllStreams()
+            outcomes.append(try await Self.run(log))
+            #expect(outcomes.allSatisfy { $0.finding == nil }, "\(outcomes.compactMap(\.finding))")
+            #expect(outcomes.last.map { $0.lines >= 40 } == true)
+        }
+    }
+}
