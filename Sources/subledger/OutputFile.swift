@@ -14,10 +14,11 @@ struct OutputFile {
             handle = .standardOutput
             return
         }
-        guard FileManager.default.createFile(atPath: name, contents: nil),
-            let handle = FileHandle(forWritingAtPath: name)
-        else { throw SettingError(description: "\(name) cannot be written") }
-        self.handle = handle
+        // Opened as it is. Foundation's createFile puts a new file in its place, which in the place of a device such as
+        // /dev/null breaks the machine when we are root.
+        let descriptor = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+        guard descriptor >= 0 else { throw SettingError(description: "\(name) cannot be written") }
+        handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
     }
 
     mutating func write(line: [UInt8]) throws {
