@@ -73,13 +73,19 @@ let package = Package(
             ]),
         .target(
             name: "EventLog",
-            dependencies: ["Postgres", "Subscriptions", .product(name: "Logging", package: "swift-log")],
+            dependencies: [
+                "Postgres", "Subscriptions",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+            ],
             // Links to the files at the top of the repository and in deploy/migrations.
             resources: [.embedInCode("schema.sql"), .embedInCode("Migrations/migration_2.sql")]),
         .target(
             name: "Projector",
             dependencies: [
-                "EventLog", "Postgres", "Subscriptions", .product(name: "Logging", package: "swift-log"),
+                "EventLog", "Postgres", "Subscriptions",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
             ]),
         .target(
             name: "Postgres",
