@@ -99,6 +99,16 @@ let package = Package(
             path: "Tests/TestSupport"),
         .executableTarget(
             name: "DecodeBenchmark", dependencies: ["AppStore", "Subscriptions"], path: "Tests/DecodeBenchmark"),
+        .executableTarget(
+            name: "Storm",
+            dependencies: [
+                "AppStore", "EventLog", "Postgres", "Projector", "StoreSimulator", "Subscriptions", "TestSupport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Tests/Storm"),
         .testTarget(name: "SubscriptionsTests", dependencies: ["Subscriptions", "TestSupport"]),
         .testTarget(
             name: "AppStoreTests",
@@ -129,7 +139,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             exclude: ["Fixtures"]),
-        .testTarget(name: "FaultTests", dependencies: ["TestSupport", "subledger"]),
+        .testTarget(name: "FaultTests", dependencies: ["Postgres", "TestSupport", "subledger"]),
     ],
     swiftLanguageModes: [.v6]
 )
