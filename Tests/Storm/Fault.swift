@@ -13,7 +13,8 @@ enum Fault: Sendable {
     /// A transaction that wrote something and then does nothing.
     case idleTransaction(milliseconds: Int)
     case fillDisk(milliseconds: Int)
-    case proxy(FaultyProxy.Fault, milliseconds: Int, server: Int)
+    /// - Parameter breaks: In the end what is connected is reset, with all that was held back.
+    case proxy(FaultyProxy.Fault, milliseconds: Int, server: Int, breaks: Bool = false)
 
     enum Kind: CaseIterable {
         case killServer, terminateServer, pauseServer, killBackend, killPostmaster, lockHead, idleTransaction, fillDisk
@@ -43,6 +44,12 @@ struct FaultPlan: Sequence, IteratorProtocol {
         if bag.isEmpty {
             bag = Fault.Kind.allCases.filter { canFillDisk || $0 != .fillDisk }.map { make($0) }
             bag += FaultyProxy.Moment.allCases.map { proxy(.cut($0), 300...700) }
+            // What Apple's 200 and the readers' answers hang on.
+            for moment in [FaultyProxy.Moment.beforeCommitSent, .afterCommitSent, .beforeCommitAnswer] {
+                bag += ["receiver", "projector"].map { role in
+                    proxy(.cut(moment, application: "subledger \(role)"), 300...700)
+                }
+            }
             bag.shuffle(using: &random)
         }
         return bag.popLast()
@@ -69,7 +76,12 @@ struct FaultPlan: Sequence, IteratorProtocol {
     }
 
     private mutating func proxy(_ fault: FaultyProxy.Fault, _ milliseconds: ClosedRange<Int>) -> Fault {
-        .proxy(fault, milliseconds: number(milliseconds), server: number(0...servers - 1))
+        let breaks =
+            switch fault {
+            case .delay, .trickle, .blackHole: random.chance(50)
+            default: false
+            }
+        return .proxy(fault, milliseconds: number(milliseconds), server: number(0...servers - 1), breaks: breaks)
     }
 
     private mutating func number(_ range: ClosedRange<Int>) -> Int {

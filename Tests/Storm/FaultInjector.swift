@@ -17,7 +17,7 @@ struct FaultInjector: Sendable {
         for fault in plan {
             guard ContinuousClock.now < deadline else { break }
             await inject(fault)
-            try? await Task.sleep(for: .milliseconds(Int.random(in: 100...600, using: &random)))
+            try? await Task.sleep(for: .milliseconds(Int.random(in: 50...250, using: &random)))
         }
         heal()
     }
@@ -49,7 +49,8 @@ struct FaultInjector: Sendable {
             case .idleTransaction(let milliseconds):
                 try await hold("create table storm_idle (number integer)", milliseconds)
             case .fillDisk(let milliseconds): try await fillDisk(milliseconds)
-            case .proxy(let fault, let milliseconds, let server): await disturb(fault, milliseconds, servers[server])
+            case .proxy(let fault, let milliseconds, let server, let breaks):
+                await disturb(fault, milliseconds, servers[server], breaks)
             }
         } catch {
             // As when the database is still recovering from the fault before.
@@ -95,9 +96,9 @@ struct FaultInjector: Sendable {
         unlink(path)
     }
 
-    private func disturb(_ fault: FaultyProxy.Fault, _ milliseconds: Int, _ server: StormServer) async {
+    private func disturb(_ fault: FaultyProxy.Fault, _ milliseconds: Int, _ server: StormServer, _ breaks: Bool) async {
         let cuts = server.proxy.cuts
-        if case .cut(let moment) = fault, [.beforeParse, .afterParse].contains(moment) {
+        if case .cut(let moment, _) = fault, [.beforeParse, .afterParse].contains(moment) {
             // Only a new connection prepares its statements.
             server.proxy.inject(.reset)
             await wait(50)
@@ -111,6 +112,10 @@ struct FaultInjector: Sendable {
             if server.proxy.cuts == cuts { report.say("  no connection came to it") }
         default: await wait(milliseconds)
         }
+        if breaks {
+            server.proxy.inject(.reset)
+            await wait(50)
+        }
         server.proxy.heal()
     }
 
@@ -119,7 +124,8 @@ struct FaultInjector: Sendable {
     }
 
     private func name(_ fault: FaultyProxy.Fault) -> String {
-        if case .cut(let moment) = fault { "cut \(moment.rawValue)" } else { "\(fault)" }
+        guard case .cut(let moment, let application) = fault else { return "\(fault)" }
+        return "cut \(moment.rawValue)\(application.map { " of \($0)" } ?? "")"
     }
 
     private func describe(_ fault: Fault) -> String {
@@ -132,8 +138,8 @@ struct FaultInjector: Sendable {
         case .lockHead(let milliseconds): "the heads of the streams are locked for \(milliseconds) ms"
         case .idleTransaction(let milliseconds): "a transaction idles for \(milliseconds) ms"
         case .fillDisk(let milliseconds): "the disk is full for \(milliseconds) ms"
-        case .proxy(let fault, let milliseconds, let server):
-            "proxy of \(servers[server].name): \(name(fault)), \(milliseconds) ms"
+        case .proxy(let fault, let milliseconds, let server, let breaks):
+            "proxy of \(servers[server].name): \(name(fault)), \(milliseconds) ms\(breaks ? ", then reset" : "")"
         }
     }
 }

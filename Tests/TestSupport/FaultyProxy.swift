@@ -20,12 +20,16 @@ package final class FaultyProxy: Sendable {
         /// The connection that has sent so many bytes from now on is reset in the middle of whatever it sends.
         case cutAfter(bytes: Int)
         /// The connection that gets there first is reset.
-        case cut(Moment)
+        ///
+        /// - Parameter application: Only a connection that named itself so when it began; nil for any.
+        case cut(Moment, application: String? = nil)
     }
 
     /// A place in the conversation of client and server.
     package enum Moment: String, Sendable, Hashable, CaseIterable {
         case beforeParse, afterParse, beforeBind, afterBind, beforeExecute, afterExecute, beforeSync, afterSync
+        /// All that is to be committed was passed on, and the commit is not.
+        case beforeCommitSent
         /// The commit was passed on, and whether it happens is open.
         case afterCommitSent
         /// The server has committed, and says so to nobody.
@@ -80,6 +84,11 @@ package final class FaultyProxy: Sendable {
     }
 
     var fault: Fault? { state.withLock { $0.fault } }
+
+    /// True for the one link that has come to a moment that is waited for.
+    func takes(_ moment: Moment, application: String) -> Bool {
+        takes(.cut(moment)) || takes(.cut(moment, application: application))
+    }
 
     /// True for the one link that has come to what the fault is about; the fault is over with that.
     func takes(_ fault: Fault) -> Bool {

@@ -10,7 +10,6 @@ struct ProtocolMessages {
         static let bind = UInt8(ascii: "B")
         static let execute = UInt8(ascii: "E")
         static let sync = UInt8(ascii: "S")
-        static let query = UInt8(ascii: "Q")
         /// Of the server.
         static let commandComplete = UInt8(ascii: "C")
     }
@@ -25,6 +24,14 @@ struct ProtocolMessages {
             let body = bytes.dropFirst(kind == Kind.startup ? 4 : 5)
             return body.split(separator: 0, maxSplits: count, omittingEmptySubsequences: false).prefix(count)
                 .map { String(decoding: $0, as: UTF8.self) }
+        }
+
+        /// As what a client introduces itself in its startup message: names and values in turn behind the version.
+        var applicationName: String? {
+            guard kind == Kind.startup, bytes.count > 8 else { return nil }
+            let texts = bytes.dropFirst(8).split(separator: 0, omittingEmptySubsequences: false)
+                .map { String(decoding: $0, as: UTF8.self) }
+            return texts.firstIndex(of: "application_name").flatMap { $0 + 1 < texts.count ? texts[$0 + 1] : nil }
         }
 
         /// A client asks whether it may encrypt before it says anything else.
@@ -69,8 +76,15 @@ struct CommitWatch {
     private var isBound = false
     private var isExecuted = false
 
-    /// True for the message with which a commit is on its way for good.
-    mutating func sends(_ message: ProtocolMessages.Message) -> Bool {
+    enum Step {
+        /// This message begins the commit.
+        case isNext
+        /// With this message it is on its way for good.
+        case isSent
+    }
+
+    /// What a message is for a commit, if anything.
+    mutating func step(of message: ProtocolMessages.Message) -> Step? {
         switch message.kind {
         case ProtocolMessages.Kind.parse:
             let texts = message.texts(2)
@@ -78,15 +92,14 @@ struct CommitWatch {
         case ProtocolMessages.Kind.bind:
             // The name of the portal, then that of the statement.
             isBound = message.texts(2).last.map(commits.contains) ?? false
+            return isBound ? .isNext : nil
         case ProtocolMessages.Kind.execute:
             isExecuted = isExecuted || isBound
         case ProtocolMessages.Kind.sync:
             defer { isExecuted = false }
-            return isExecuted
-        case ProtocolMessages.Kind.query:
-            return message.texts(1).first?.lowercased() == "commit"
+            return isExecuted ? .isSent : nil
         default: break
         }
-        return false
+        return nil
     }
 }

@@ -8,6 +8,7 @@ final class ProxyLink: Sendable {
     private let server: Int32
     private let isCut = Atomic(false)
     private let directionsLeft = Atomic(2)
+    private let application = Mutex("")
 
     init(proxy: FaultyProxy, client: Int32, server: Int32) {
         self.proxy = proxy
@@ -55,17 +56,24 @@ final class ProxyLink: Sendable {
                     guard send([UInt8(ascii: "N")], to: client) else { return }
                     continue
                 }
-                guard pass(message, commits.sends(message)) else { return }
+                if let name = message.applicationName { application.withLock { $0 = name } }
+                let step = commits.step(of: message)
+                if step == .isNext, takes(.beforeCommitSent) { return }
+                guard pass(message) else { return }
+                if step == .isSent, takes(.afterCommitSent) { return }
             }
         }
     }
 
-    private func pass(_ message: ProtocolMessages.Message, _ isCommit: Bool) -> Bool {
+    private func takes(_ moment: FaultyProxy.Moment) -> Bool {
+        proxy.takes(moment, application: application.withLock { $0 })
+    }
+
+    private func pass(_ message: ProtocolMessages.Message) -> Bool {
         let moments = Self.moments[message.kind]
-        if let before = moments?.before, proxy.takes(.cut(before)) { return false }
+        if let before = moments?.before, takes(before) { return false }
         guard send(message.bytes, to: server) else { return false }
-        if isCommit, proxy.takes(.cut(.afterCommitSent)) { return false }
-        if let after = moments?.after, proxy.takes(.cut(after)) { return false }
+        if let after = moments?.after, takes(after) { return false }
         return true
     }
 
@@ -82,7 +90,7 @@ final class ProxyLink: Sendable {
             messages.append(piece)
             while let message = messages.next() {
                 if message.kind == ProtocolMessages.Kind.commandComplete, message.texts(1) == ["COMMIT"],
-                    proxy.takes(.cut(.beforeCommitAnswer))
+                    takes(.beforeCommitAnswer)
                 {
                     return
                 }
