@@ -29,8 +29,8 @@ struct AlertTests {
         #expect(asked.subtracting(told).isEmpty)
     }
 
-    private static let promtool = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
-        .map { "\($0)/promtool" }.first { access($0, X_OK) == 0 }
+    private static let promtool: String? = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
+        .map { folder in "\(folder)/promtool" }.first { path in access(path, X_OK) == 0 }
 
     @Test(
         "promtool takes the rules",

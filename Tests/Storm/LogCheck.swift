@@ -38,22 +38,16 @@ struct LogCheck {
 
     private func compare(_ content: SentLedger.Content, _ stored: [Place: Data], _ conflicts: Set<Conflict>) {
         var lost = 0
-        var sameInOtherBytes = 0
         for (digest, acknowledgement) in content.acknowledged {
             let place = acknowledgement.place
             if acknowledgement.isConflict {
                 if conflicts.contains(Conflict(place: place, digest: digest)) { continue }
             } else if stored[place] == digest {
                 continue
-            } else if !acknowledgement.isSigned, stored[place] != nil {
-                // Two unsigned bodies may say the same in other bytes, and are then one event.
-                sameInOtherBytes += 1
-                continue
             }
             lost += 1
             run.report.problem("acknowledged at \(place), and not there (conflict \(acknowledgement.isConflict))")
         }
-        if sameInOtherBytes > 0 { run.report.say("\(sameInOtherBytes) unsigned bodies say what another one says") }
         run.report.noteLost(lost)
     }
 

@@ -39,7 +39,6 @@ struct Place: Sendable, Hashable {
 final class SentLedger: Sendable {
     struct Acknowledgement: Sendable {
         let place: Place
-        let isSigned: Bool
         /// Taken, and kept beside the event that had its notificationUUID first.
         let isConflict: Bool
     }
@@ -85,7 +84,7 @@ final class SentLedger: Sendable {
             return
         }
         let place = Place(environment: parcel.environment, position: position)
-        let new = Acknowledgement(place: place, isSigned: parcel.isSigned, isConflict: answer.isConflict)
+        let new = Acknowledgement(place: place, isConflict: answer.isConflict)
         let old = state.withLock { state in
             state.acknowledged.updateValue(new, forKey: parcel.storedDigest)
         }
