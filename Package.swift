@@ -73,7 +73,11 @@ let package = Package(
             ]),
         .target(
             name: "EventLog",
-            dependencies: ["Postgres", "Subscriptions", .product(name: "Logging", package: "swift-log")],
+            dependencies: [
+                "Postgres", "Subscriptions",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+            ],
             // Links to the files at the top of the repository and in deploy/migrations.
             resources: [
                 .embedInCode("schema.sql"), .embedInCode("Migrations/migration_2.sql"),
@@ -82,7 +86,9 @@ let package = Package(
         .target(
             name: "Projector",
             dependencies: [
-                "EventLog", "Postgres", "Subscriptions", .product(name: "Logging", package: "swift-log"),
+                "EventLog", "Postgres", "Subscriptions",
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
             ]),
         .target(
             name: "Postgres",
@@ -102,6 +108,16 @@ let package = Package(
                 "AppStore", "StoreSimulator", "Subscriptions", .product(name: "Crypto", package: "swift-crypto"),
             ],
             path: "Tests/VerifyBenchmark"),
+        .executableTarget(
+            name: "Storm",
+            dependencies: [
+                "AppStore", "EventLog", "Postgres", "Projector", "StoreSimulator", "Subscriptions", "TestSupport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Tests/Storm"),
         .testTarget(name: "SubscriptionsTests", dependencies: ["Subscriptions", "TestSupport"]),
         .testTarget(
             name: "AppStoreTests",
@@ -132,7 +148,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             exclude: ["Fixtures"]),
-        .testTarget(name: "FaultTests", dependencies: ["TestSupport", "subledger"]),
+        .testTarget(name: "FaultTests", dependencies: ["Postgres", "TestSupport", "subledger"]),
     ],
     swiftLanguageModes: [.v6]
 )

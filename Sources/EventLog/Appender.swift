@@ -10,6 +10,7 @@ package actor Appender {
     private let writer: EventLogWriter
     private let queueEventsMax: Int
     private let logger: Logger
+    private let metrics = AppendMetrics()
     private var streamIds: [StreamKey: Int32] = [:]
     private var queue: [Waiting] = []
     private var queueBytes = 0
@@ -55,6 +56,7 @@ package actor Appender {
         let result = await withCheckedContinuation { continuation in
             queue.append(Waiting(entry: entry, enqueuedAt: .now, continuation: continuation))
             queueBytes += entry.body.count
+            metrics.queue.record(queue.count)
             wakeWriter?.resume()
             wakeWriter = nil
         }
@@ -92,6 +94,7 @@ package actor Appender {
         let batch = Array(queue.prefix(count))
         queue.removeFirst(count)
         queueBytes -= bytes
+        metrics.queue.record(queue.count)
         return batch
     }
 
@@ -118,7 +121,9 @@ package actor Appender {
     }
 
     private func append(_ entries: [EventLogWriter.Entry]) async throws(AppendError) -> [Appended] {
-        let deadline = ContinuousClock.now + Limits.commitWaitMax
+        let start = ContinuousClock.now
+        let deadline = start + Limits.commitWaitMax
+        defer { metrics.time.record(duration: ContinuousClock.now - start) }
         do throws(PostgresError) {
             var ids: [Int32] = []
             for entry in entries {
@@ -130,7 +135,10 @@ package actor Appender {
                     ids.append(id)
                 }
             }
-            return try await writer.append(entries, streamIds: ids, deadline: deadline)
+            let places = try await writer.append(entries, streamIds: ids, deadline: deadline)
+            metrics.batches.increment()
+            metrics.batchEvents.increment(by: entries.count)
+            return places
         } catch {
             // After a failover the streams may have other ids.
             streamIds.removeAll()

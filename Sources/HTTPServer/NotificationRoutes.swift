@@ -3,7 +3,6 @@ import EventLog
 import HTTPTypes
 import Hummingbird
 import Logging
-import Metrics
 import NIOCore
 import Subscriptions
 
@@ -14,6 +13,7 @@ struct NotificationRoutes: Sendable {
     let now: @Sendable () -> Instant
     let logger: Logger
     private let bodies = BodyReader()
+    private let metrics = NotificationMetrics()
 
     init(verifier: NotificationVerifier, appender: Appender, now: @escaping @Sendable () -> Instant, logger: Logger) {
         self.verifier = verifier
@@ -58,7 +58,7 @@ struct NotificationRoutes: Sendable {
         let event = notification.event
         do throws(AppendError) {
             let appended = try await appender.append(notification, receivedAt: receivedAt)
-            count(notification, appended)
+            metrics.note(notification, appended, receivedAt: receivedAt)
             var metadata: Logger.Metadata = [
                 "stream.app": "\(notification.stream.app)",
                 "stream.environment": "\(notification.stream.environment.rawValue)",
@@ -90,29 +90,11 @@ struct NotificationRoutes: Sendable {
     private func refuse(
         _ status: HTTPResponse.Status, _ label: String, _ problem: String, _ metadata: Logger.Metadata = [:]
     ) -> Response {
-        Counter(label: "subledger_notifications_refused_total", dimensions: [("reason", label)]).increment()
+        metrics.noteRefusal(label)
         logger.notice(
             "notification refused",
             metadata: metadata.merging(["http.status": "\(status.code)", "refusal.reason": "\(label)"]) { $1 })
         return Answer.error(status, problem)
-    }
-
-    private func count(_ notification: VerifiedNotification, _ appended: Appended) {
-        let event = notification.event
-        let outcome = appended.isNew ? "stored" : appended.isConflict ? "conflict" : "duplicate"
-        Counter(
-            label: "subledger_notifications_total",
-            dimensions: [("outcome", outcome), ("source", event.source.rawValue)]
-        ).increment()
-        guard appended.isNew else { return }
-        if notification.hasShortChain { Counter(label: "subledger_short_chains_total").increment() }
-        if event.kind == .other { Counter(label: "subledger_unknown_types_total").increment() }
-        if !event.unknownFields.isEmpty {
-            Counter(label: "subledger_unknown_fields_total").increment(by: event.unknownFields.count)
-        }
-        if !event.defects.isEmpty {
-            Counter(label: "subledger_defects_total").increment(by: event.defects.count)
-        }
     }
 }
 

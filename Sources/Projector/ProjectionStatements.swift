@@ -8,7 +8,8 @@ enum ProjectionStatements {
     static let streamsBehind = Statement(
         "projector_streams_behind",
         """
-        select stream.stream_id, stream.app, stream.environment
+        select stream.stream_id, stream.app, stream.environment,
+          stream_head.position - coalesce(checkpoint.position, 0)
         from subledger.stream
         join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)

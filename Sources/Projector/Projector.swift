@@ -11,6 +11,7 @@ package struct Projector: Sendable {
     private let listener: ConnectionConfiguration
     private let products: [String: ProductCatalog]
     private let logger: Logger
+    private let metrics = ProjectorMetrics()
 
     /// - Parameter products: The configured products, by bundle id.
     package init(
@@ -52,14 +53,24 @@ package struct Projector: Sendable {
                 [.array(apps.map(\.key)), .array(apps.map(\.value.canonicalText))],
                 deadline: .now + Limits.readWaitMax)
             var isHealthy = true
-            for index in 0..<rows.count {
-                let id: Int32 = try rows[index].value(at: 0)
-                let app: String = try rows[index].value(at: 1)
-                let environment: String = try rows[index].value(at: 2)
-                if await fold(streamId: id, app: app, environment: environment) == false { isHealthy = false }
+            var lag: Int64 = 0
+            for row in rows { lag += try row.value(Int64.self, at: 3) }
+            metrics.lag.record(lag)
+            for row in rows {
+                let id: Int32 = try row.value(at: 0)
+                let app: String = try row.value(at: 1)
+                let environment: String = try row.value(at: 2)
+                if await fold(streamId: id, app: app, environment: environment) {
+                    lag -= try row.value(Int64.self, at: 3)
+                    metrics.lag.record(lag)
+                } else {
+                    metrics.failures.increment()
+                    isHealthy = false
+                }
             }
             return isHealthy
         } catch {
+            metrics.failures.increment()
             logger.warning(
                 "projector cannot read the log",
                 metadata: ["db.error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "")"])

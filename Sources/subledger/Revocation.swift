@@ -19,6 +19,7 @@ struct RevocationService: Service {
         checker = RevocationChecker(mode: mode, transport: client, now: Clock.now) { chain, verdict, decidedAt in
             await Self.report(chain, verdict, decidedAt, verdicts, logger)
         }
+        for verdict in RevocationVerdict.allCases { Self.counter(verdict).increment(by: 0) }
         checker.restore(
             revoked: Dictionary(revoked.map { (ChainID(sha256: $0.chain), $0.decidedAt) }, uniquingKeysWith: max))
     }
@@ -35,7 +36,7 @@ struct RevocationService: Service {
     private static func report(
         _ chain: ChainID, _ verdict: RevocationVerdict, _ decidedAt: Instant, _ verdicts: VerdictLog, _ logger: Logger
     ) async {
-        Counter(label: "subledger_chain_verdicts_total", dimensions: [("verdict", verdict.rawValue)]).increment()
+        counter(verdict).increment()
         let metadata: Logger.Metadata = ["chain.id": "\(DedupeKey(bytes: chain.sha256).hexadecimal)"]
         switch verdict {
         case .good: logger.info("certificates of signed notifications are not revoked", metadata: metadata)
@@ -52,5 +53,9 @@ struct RevocationService: Service {
         } catch {
             logger.warning("the verdict on certificates was not stored", metadata: ["db.error": "\(error.label)"])
         }
+    }
+
+    private static func counter(_ verdict: RevocationVerdict) -> Counter {
+        Counter(label: "subledger_chain_verdicts_total", dimensions: [("verdict", verdict.rawValue)])
     }
 }

@@ -103,6 +103,7 @@ struct Serve: AsyncParsableCommand {
         let products = configured.products
         let metrics = MetricsRegistry()
         MetricsSystem.bootstrap(metrics)
+        Gauge(label: "subledger_build_info", dimensions: [("version", Subledger.configuration.version)]).record(1)
 
         guard let database = try await openUnlessStopped(settings, logger: logger) else { return }
         if database.durability.synchronousCommitIsOff {

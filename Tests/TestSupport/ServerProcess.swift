@@ -86,10 +86,13 @@ package final class ServerProcess: Sendable {
 
     /// The ports of both listeners, once they are up.
     package func ports() async throws -> (public: Int, private: Int) {
-        try await eventually(within: .seconds(60), "both listeners are up") {
-            guard let open = self.port("public"), let closed = self.port("private") else { return nil }
-            return (open, closed)
-        }
+        try await eventually("both listeners are up") { self.portsIfUp }
+    }
+
+    /// The ports of both listeners; nil until both are up.
+    package var portsIfUp: (public: Int, private: Int)? {
+        guard let open = port("public"), let closed = port("private") else { return nil }
+        return (open, closed)
     }
 
     private func port(_ listener: String) -> Int? {

@@ -1,0 +1,59 @@
+import AppStore
+import EventLog
+import Metrics
+import Subscriptions
+
+/// What an operator sees of the notifications that arrive.
+///
+/// What alerts are about is made at the start: the first of its kind must be seen as an increase from nought.
+struct NotificationMetrics: Sendable {
+    private let shortChains = Counter(label: "subledger_short_chains_total")
+    private let unknownTypes = Counter(label: "subledger_unknown_types_total")
+    private let unknownFields = Counter(label: "subledger_unknown_fields_total")
+    private let defects = Counter(label: "subledger_defects_total")
+
+    private enum Outcome: String, CaseIterable {
+        case stored, duplicate, conflict
+    }
+
+    init() {
+        for source in Source.allCases {
+            for outcome in Outcome.allCases { Self.taken(outcome, source).increment(by: 0) }
+        }
+        let ours: [AppendError] = [.queueFull, .unavailable, .outcomeUnknown, .refused(sqlstate: "")]
+        let theirs: [Refusal] = [.secretMissing, .secretWrong(app: nil), .appUnknown, .appAmbiguous]
+        let reasons = ours.map(\.label) + theirs.map(\.label) + VerificationFailure.allCases.map(\.rawValue)
+        for reason in reasons { Self.refused(reason).increment(by: 0) }
+    }
+
+    /// - Parameter reason: A word from a closed list.
+    func noteRefusal(_ reason: String) {
+        Self.refused(reason).increment()
+    }
+
+    func note(_ notification: VerifiedNotification, _ appended: Appended, receivedAt: Instant) {
+        let event = notification.event
+        let outcome: Outcome = appended.isNew ? .stored : appended.isConflict ? .conflict : .duplicate
+        Self.taken(outcome, event.source).increment()
+        guard appended.isNew else { return }
+        if let occurredAt = event.occurredAt {
+            // From the event to us, with all of Apple's repeats. Clocks may differ, and then it is none.
+            Timer(label: "subledger_delivery_lag_seconds", dimensions: [("kind", event.kind.rawValue)])
+                .recordMilliseconds(max(0, receivedAt.milliseconds - occurredAt.milliseconds))
+        }
+        if notification.hasShortChain { shortChains.increment() }
+        if event.kind == .other { unknownTypes.increment() }
+        unknownFields.increment(by: event.unknownFields.count)
+        defects.increment(by: event.defects.count)
+    }
+
+    private static func taken(_ outcome: Outcome, _ source: Source) -> Counter {
+        Counter(
+            label: "subledger_notifications_total",
+            dimensions: [("outcome", outcome.rawValue), ("source", source.rawValue)])
+    }
+
+    private static func refused(_ reason: String) -> Counter {
+        Counter(label: "subledger_notifications_refused_total", dimensions: [("reason", reason)])
+    }
+}

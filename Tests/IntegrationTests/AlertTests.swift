@@ -1,0 +1,51 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("deploy/alerts.yml can be loaded, and asks for what the server tells")
+struct AlertTests {
+    private static let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appendingPathComponent("deploy/alerts.yml")
+
+    @Test("every metric that a rule names is told by a server that has taken one notification")
+    func names() async throws {
+        let folder = "/tmp/subledger-alerts-\(getpid())"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let rules = try String(contentsOf: Self.file, encoding: .utf8)
+        let asked = Set(rules.matches(of: /subledger_[a-z_]+/).map { String($0.output) })
+        let server = try ServerProcess(dataFolder: folder)
+        let ports = try await server.ports()
+
+        let answer = try await HTTPClient(port: ports.public).post(try V1Body(number: 1).bytes)
+        let metrics = try await HTTPClient(port: ports.private).get("/metrics").body
+        server.signal(SIGTERM)
+        try await server.hasEnded()
+
+        #expect(answer.status == 200)
+        let told = Set(
+            metrics.split(separator: "\n").filter { !$0.hasPrefix("#") }
+                .map { String($0.prefix { $0 != "{" && $0 != " " }) })
+        #expect(asked.count >= 15)
+        #expect(asked.subtracting(told).isEmpty)
+    }
+
+    private static let promtool: String? = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
+        .map { folder in "\(folder)/promtool" }.first { path in access(path, X_OK) == 0 }
+
+    @Test(
+        "promtool takes the rules",
+        .enabled(if: promtool != nil, "promtool is not installed (Debian has it in the package prometheus)"))
+    func syntax() throws {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: try #require(Self.promtool))
+        process.arguments = ["check", "rules", Self.file.path]
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+
+        #expect(process.terminationStatus == 0, "\(text)")
+    }
+}

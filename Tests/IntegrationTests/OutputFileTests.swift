@@ -1,0 +1,21 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("A file that a command writes is written where it is")
+struct OutputFileTests {
+    @Test("the file stays the same one, as a device must: as root, another in place of /dev/null breaks the machine")
+    func staysInPlace() throws {
+        let path = "/tmp/subledger-output-\(getpid())"
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try String(repeating: "old", count: 10_000).write(toFile: path, atomically: false, encoding: .utf8)
+        let before = try FileManager.default.attributesOfItem(atPath: path)[.systemFileNumber] as? Int
+
+        let run = try ServerProcess.run(["simulate", "--subscriptions", "1", "--expected", path])
+
+        #expect(run.status == 0)
+        let after = try FileManager.default.attributesOfItem(atPath: path)[.systemFileNumber] as? Int
+        #expect(after == before)
+        #expect(try String(contentsOfFile: path, encoding: .utf8).contains("old") == false)
+    }
+}

@@ -1,0 +1,45 @@
+import StoreSimulator
+import Synchronization
+
+/// Whether the servers answer who had access when, as the storyteller knows it.
+struct AnswerCheck {
+    let run: StormRun
+
+    private static let connections = 8
+    /// Enough to see what is wrong. Of more, every so many is asked.
+    private static let answersMax = 600
+
+    func run() async throws {
+        let expected = run.sender.load.simulations.flatMap { simulation in
+            simulation.answers.map { ($0, simulation.settings.app) }
+        }
+        let step = max(1, expected.count / Self.answersMax)
+        await withTaskGroup(of: Void.self) { group in
+            for first in 0..<Self.connections {
+                group.addTask {
+                    for number in stride(from: first * step, to: expected.count, by: Self.connections * step) {
+                        let (answer, app) = expected[number]
+                        await compare(answer, app, run.servers[number / step % run.servers.count])
+                    }
+                }
+            }
+        }
+        run.report.say("every \(step). of \(expected.count) answers compared")
+    }
+
+    private func compare(_ expected: Answer, _ app: SimulatedApp, _ server: StormServer) async {
+        let path =
+            "/subscriptions/\(expected.originalTransactionId)?app=\(app.bundleId)"
+            + "&environment=\(app.environment.rawValue)&at=\(expected.at)"
+        guard let port = server.ports?.private, let answer = await run.sender.client.get(path, from: port) else {
+            return run.report.problem("no answer to \(path)")
+        }
+        // What the server never heard of is not active.
+        let active = answer.status == 404 ? false : answer.isActive
+        if active != expected.active {
+            run.report.problem(
+                "\(path): expected active \(expected.active), answered \(answer.status) \(answer.text.prefix(300))")
+        }
+        if answer.text.contains(Canary.mark) { run.report.problem("the answer to \(path) shows a canary") }
+    }
+}

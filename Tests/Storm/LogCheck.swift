@@ -1,0 +1,148 @@
+import Crypto
+import EventLog
+import Foundation
+import Postgres
+import Subscriptions
+
+/// Whether the log holds what was acknowledged, once, as it came, and nothing that was not sent.
+struct LogCheck {
+    let run: StormRun
+
+    func run() async throws {
+        let content = run.sender.ledger.content
+        var stored: [Place: Data] = [:]
+        var heads: [Subscriptions.Environment: Int64] = [:]
+        try await LogPages(run.database).forEach { event in
+            stored[event.place] = event.digest
+            heads[event.place.environment, default: 0] += 1
+            if event.place.position != heads[event.place.environment] {
+                run.report.problem("positions have a gap before \(event.place)")
+                heads[event.place.environment] = event.place.position
+            }
+            if event.digest != event.notedDigest { run.report.problem("body_sha256 is wrong at \(event.place)") }
+            if !content.authentic.contains(event.digest) {
+                run.report.problem("the log has at \(event.place) what no honest sender sent")
+            }
+        }
+        try await compareHeads(heads)
+        let repeated = Dictionary(grouping: stored, by: \.value).filter { $0.value.count > 1 }
+        for places in repeated.values { run.report.problem("one body is stored at \(places.map(\.key))") }
+        let conflicts = try await conflicts()
+        for conflict in conflicts where !content.authentic.contains(conflict.digest) {
+            run.report.problem("a conflict that no honest sender sent is kept at \(conflict.place)")
+        }
+        compare(content, stored, conflicts)
+        run.report.say(
+            "\(stored.count) events, \(conflicts.count) conflicts, \(content.acknowledged.count) acknowledged")
+    }
+
+    private func compare(_ content: SentLedger.Content, _ stored: [Place: Data], _ conflicts: Set<Conflict>) {
+        var lost = 0
+        for (digest, acknowledgement) in content.acknowledged {
+            let place = acknowledgement.place
+            if acknowledgement.isConflict {
+                if conflicts.contains(Conflict(place: place, digest: digest)) { continue }
+            } else if stored[place] == digest {
+                continue
+            }
+            lost += 1
+            run.report.problem("acknowledged at \(place), and not there (conflict \(acknowledgement.isConflict))")
+        }
+        run.report.noteLost(lost)
+    }
+
+    private func compareHeads(_ heads: [Subscriptions.Environment: Int64]) async throws {
+        let rows = try await run.database.rows(
+            Statement(
+                "storm_heads",
+                """
+                select environment, position
+                from subledger.stream
+                join subledger.stream_head using (stream_id)
+                """))
+        for row in rows {
+            let name: String = try row.value(at: 0)
+            let position: Int64 = try row.value(at: 1)
+            let counted = Environment(rawValue: name).flatMap { heads[$0] } ?? 0
+            if position != counted { run.report.problem("\(counted) events in \(name), whose head is \(position)") }
+        }
+    }
+
+    private struct Conflict: Hashable {
+        let place: Place
+        let digest: Data
+    }
+
+    private func conflicts() async throws -> Set<Conflict> {
+        let rows = try await run.database.rows(
+            Statement(
+                "storm_conflicts",
+                """
+                select environment, position, body
+                from subledger.event_conflict
+                join subledger.stream using (stream_id)
+                """))
+        var conflicts: Set<Conflict> = []
+        for row in rows {
+            guard let environment = Environment(rawValue: try row.value(at: 0)) else { continue }
+            conflicts.insert(
+                Conflict(
+                    place: Place(environment: environment, position: try row.value(at: 1)),
+                    digest: Data(SHA256.hash(data: try row.value([UInt8].self, at: 2)))))
+        }
+        return conflicts
+    }
+}
+
+/// All events in the order of their positions, stream by stream.
+struct LogPages {
+    struct StoredBody {
+        let place: Place
+        let receivedAt: Instant
+        let body: [UInt8]
+        let digest: Data
+        /// As the row has it.
+        let notedDigest: Data
+    }
+
+    private static let pageMax: Int64 = 500
+    private let database: StormDatabase
+
+    init(_ database: StormDatabase) {
+        self.database = database
+    }
+
+    func forEach(_ visit: (StoredBody) throws -> Void) async throws {
+        for environment in Environment.allCases {
+            var after: Int64 = 0
+            while true {
+                let rows = try await database.rows(
+                    Statements.page, [Parameter(environment.rawValue), Parameter(after), Parameter(Self.pageMax)])
+                if rows.isEmpty { break }
+                for row in rows {
+                    after = try row.value(at: 0)
+                    let body: [UInt8] = try row.value(at: 2)
+                    try visit(
+                        StoredBody(
+                            place: Place(environment: environment, position: after), receivedAt: try row.value(at: 1),
+                            body: body, digest: Data(SHA256.hash(data: body)),
+                            notedDigest: Data(try row.value([UInt8].self, at: 3))))
+                }
+            }
+        }
+    }
+
+    private enum Statements {
+        static let page = Statement(
+            "storm_page",
+            """
+            select event.position, event.received_at, event.body, event.body_sha256
+            from subledger.event
+            join subledger.stream using (stream_id)
+            where stream.environment = $1
+              and event.position > $2
+            order by event.position
+            limit $3
+            """)
+    }
+}

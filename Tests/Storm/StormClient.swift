@@ -1,0 +1,60 @@
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+
+/// Talks HTTP to the servers over many connections.
+struct StormClient: Sendable {
+    struct Answer: Sendable {
+        let status: Int
+        let text: String
+
+        private var json: [String: Any] {
+            (try? JSONSerialization.jsonObject(with: Data(text.utf8))) as? [String: Any] ?? [:]
+        }
+        var position: Int64? { (json["position"] as? Int).map { Int64($0) } }
+        var isConflict: Bool { json["conflict"] as? Bool ?? false }
+        var isActive: Bool? { json["active"] as? Bool }
+        /// What an error says.
+        var reason: String? { json["error"] as? String }
+    }
+
+    /// Longer than the server may take for an answer, and than a fault lasts.
+    static let answerWaitMax = TimeAmount.seconds(25)
+    private static let answerBytesMax = 1 << 24
+
+    private let http: AsyncHTTPClient.HTTPClient
+
+    init(connections: Int) {
+        var configuration = AsyncHTTPClient.HTTPClient.Configuration(redirectConfiguration: .disallow)
+        configuration.httpVersion = .http1Only
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connections
+        http = AsyncHTTPClient.HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }
+
+    /// Nil when there was no answer.
+    func post(_ body: [UInt8], to port: Int) async -> Answer? {
+        var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)/apple/notifications")
+        request.method = .POST
+        request.headers.add(name: "content-type", value: "application/json")
+        request.body = .bytes(ByteBuffer(bytes: body))
+        return await send(request)
+    }
+
+    func get(_ path: String, from port: Int) async -> Answer? {
+        await send(HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)"))
+    }
+
+    private func send(_ request: HTTPClientRequest) async -> Answer? {
+        do {
+            let response = try await http.execute(request, timeout: Self.answerWaitMax)
+            let body = try await response.body.collect(upTo: Self.answerBytesMax)
+            return Answer(status: Int(response.status.code), text: String(buffer: body))
+        } catch {
+            return nil
+        }
+    }
+
+    func close() async {
+        try? await http.shutdown()
+    }
+}

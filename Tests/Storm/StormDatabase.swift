@@ -1,0 +1,114 @@
+import Foundation
+import Logging
+import Postgres
+import TestSupport
+
+/// The PostgreSQL of a storm: private, and reached by the servers through proxies and with a password.
+struct StormDatabase: Sendable {
+    static let name = "storm"
+    let server: EmbeddedServer
+    let folder: String
+
+    static func start(folder: String) async throws -> StormDatabase {
+        let server = try await EmbeddedServer.start(
+            folder: folder,
+            settings: [
+                // Small, so that a disk of some hundred megabytes can be filled and is enough otherwise.
+                "max_wal_size": "64MB", "min_wal_size": "32MB", "max_connections": "60",
+            ],
+            logger: Logger(label: "storm", factory: { _ in SwiftLogNoOpLogHandler() }))
+        try await server.createDatabase(name)
+        let database = StormDatabase(server: server, folder: folder)
+        try await database.requirePassword()
+        return database
+    }
+
+    /// Makes the owner that servers connect as, no superuser, and has it asked for its password.
+    private func requirePassword() async throws {
+        let access = folder + "/postgres/pg_hba.conf"
+        let rules = try String(contentsOfFile: access, encoding: .utf8)
+        // Written in place: the file belongs to the server's account.
+        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: access))
+        try file.truncate(atOffset: 0)
+        try file.write(contentsOf: Data(("local all storm scram-sha-256\n" + rules).utf8))
+        try file.close()
+        try await script(
+            """
+            create role storm login createrole password '\(Canary.password)';
+            alter database \(Self.name) owner to storm;
+            select pg_reload_conf();
+            """)
+    }
+
+    var socket: String { server.socketFolder + "/.s.PGSQL.5432" }
+
+    /// The log that PostgreSQL itself writes.
+    var log: String { (try? String(contentsOfFile: folder + "/postgres.log", encoding: .utf8)) ?? "" }
+
+    /// Keeps in mind which process is the server, however often it is started anew.
+    func noteProcess() async {
+        var noted: Int32?
+        while !Task.isCancelled {
+            let current = await server.postmasterPID
+            if current != noted {
+                if let noted { Started.remove(noted) }
+                if let current { Started.add(current) }
+                noted = current
+            }
+            try? await Task.sleep(for: .milliseconds(50))
+        }
+    }
+
+    /// A connection as superuser that no fault of a proxy reaches.
+    func connect(_ name: String = Self.name) async throws -> PostgresConnection {
+        try await PostgresConnection.connect(server.configuration(database: name), deadline: .now + .seconds(10))
+    }
+
+    func script(_ sql: String) async throws {
+        let connection = try await connect()
+        do {
+            try await connection.script(sql, deadline: .now + .seconds(30))
+        } catch {
+            await connection.close()
+            throw error
+        }
+        await connection.close()
+    }
+
+    func rows(
+        _ statement: Statement, _ parameters: [Parameter] = [], in name: String = Self.name
+    ) async throws -> RowSet {
+        let connection = try await connect(name)
+        do {
+            let rows = try await connection.query(statement, parameters, deadline: .now + .seconds(60))
+            await connection.close()
+            return rows
+        } catch {
+            await connection.close()
+            throw error
+        }
+    }
+
+    /// The processes that serve the servers' connections.
+    func backends() async throws -> [Int32] {
+        let rows = try await self.rows(
+            Statement(
+                "storm_backends",
+                """
+                select pid
+                from pg_stat_activity
+                where usename = 'storm'
+                order by pid
+                """))
+        return try rows.map { try $0.value(at: 0) }
+    }
+}
+
+/// Texts that must stay out of logs, metrics and answers.
+enum Canary {
+    /// Stands in all of them but the tokens, which the store makes up.
+    static let mark = "canary-"
+    static let secret = mark + "shared-secret-7f3a9c51"
+    static let password = mark + "database-password-51d2e8"
+    static let garbage = mark + "body"
+}

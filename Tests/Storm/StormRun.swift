@@ -1,0 +1,126 @@
+import Foundation
+import StoreSimulator
+import TestSupport
+
+/// A storm from its start to its end: a database, two servers, a sender, and what disturbs them.
+struct StormRun: Sendable {
+    let seed: UInt64
+    let report: StormReport
+    let database: StormDatabase
+    let servers: [StormServer]
+    let sender: Sender
+    let supervisors: [Task<Void, Never>]
+    /// Of the server that nobody kills, before the storm.
+    let baseline: Resources
+
+    static func start(folder: String, load: StormLoad, seed: UInt64, report: StormReport) async throws -> StormRun {
+        let database = try await StormDatabase.start(folder: folder + "/db")
+        let root = folder + "/root.pem"
+        try TestCertificates.standard.rootPEM.write(toFile: root, atomically: false, encoding: .utf8)
+        let servers = try [("server 1", "info"), ("server 2", "trace")].map { name, level in
+            try StormServer(name: name, database: database, folder: folder, rootFile: root, logLevel: level)
+        }
+        var supervisors = servers.map { server in Task { await server.supervise(report) } }
+        supervisors.append(Task { await database.server.supervise() })
+        supervisors.append(Task { await database.noteProcess() })
+        for server in servers {
+            _ = try await eventually(within: .seconds(60), "\(server.name) is up") { server.ports }
+        }
+        let client = StormClient(connections: Sender.Limits.connections)
+        let sender = Sender(
+            load: load, servers: servers, client: client, ledger: SentLedger(report), report: report, seed: seed)
+        await sender.warmUp()
+        let baseline = try Resources(of: servers[1])
+        report.say("baseline of \(servers[1].name): \(baseline)")
+        return StormRun(
+            seed: seed, report: report, database: database, servers: servers, sender: sender,
+            supervisors: supervisors, baseline: baseline)
+    }
+
+    /// Posts and breaks things for so long; then heals, and posts the rest.
+    func storm(for duration: Duration, canFillDisk: Bool) async {
+        let mischief = Task { await Mischief(sender: sender, report: report, seed: seed).run() }
+        let sending = Task { await sender.sendAll(over: duration) }
+        let injector = FaultInjector(database: database, servers: servers, report: report)
+        await injector.run(
+            FaultPlan(seed: seed, servers: servers.count, canFillDisk: canFillDisk), until: .now + duration, seed: seed)
+        report.say("healed")
+        mischief.cancel()
+        await mischief.value
+        for server in servers {
+            let isUp = try? await eventually(within: .seconds(60), "\(server.name) is up") { server.ports }
+            if isUp == nil { report.problem("\(server.name) is not up a minute after everything was healed") }
+        }
+        await sending.value
+        await sender.sendDoubted()
+    }
+
+    /// Compares what is there with what must be.
+    func check() async {
+        await checked("the log") { try await LogCheck(run: self).run() }
+        await checked("catching up") { try await ProjectionCheck(run: self).waitUntilCaughtUp() }
+        await checked("the answers") { try await AnswerCheck(run: self).run() }
+        await sender.client.close()
+        await checked("resources") { try await checkResources() }
+        await checked("canaries in metrics") { try await CanaryCheck(run: self).metrics() }
+        for server in servers {
+            await checked("the end of \(server.name)") {
+                let status = try await server.stop()
+                if status != 0 { report.problem("\(server.name) was told to end, and its status is \(status ?? -1)") }
+            }
+        }
+        await checked("the rebuild") { try await ProjectionCheck(run: self).rebuild() }
+        await checked("canaries in logs") { try await CanaryCheck(run: self).logs() }
+    }
+
+    private func checked(_ what: String, _ check: () async throws -> Void) async {
+        do {
+            try await check()
+            report.say("checked \(what)")
+        } catch {
+            report.problem("\(what) could not be checked: \(error)")
+        }
+    }
+
+    private func checkResources() async throws {
+        let server = servers[1]
+        let limit = baseline.descriptors + Resources.descriptorsSpare
+        // Idle connections of HTTP are closed after half a minute.
+        _ = try? await eventually(within: .seconds(45), "descriptors are given back") {
+            try Resources(of: server).descriptors <= limit ? true : nil
+        }
+        let now = try Resources(of: server)
+        report.say("\(server.name) after all: \(now)")
+        if now.descriptors > limit { report.problem("\(server.name) keeps descriptors: \(baseline), then \(now)") }
+        if now.megabytes > baseline.megabytes + Resources.megabytesSpare {
+            report.problem("\(server.name) keeps memory: \(baseline), then \(now)")
+        }
+    }
+
+    func end() async {
+        for server in servers { server.proxy.stop() }
+        await database.server.stop()
+        for supervisor in supervisors { supervisor.cancel() }
+    }
+}
+
+/// What a process holds.
+struct Resources: CustomStringConvertible {
+    /// Connections that a pool may have open or not.
+    static let descriptorsSpare = 12
+    /// What the allocator may keep of a peak: the bodies of a full queue.
+    static let megabytesSpare = 96
+
+    let megabytes: Int
+    let descriptors: Int
+
+    init(of server: StormServer) throws {
+        let folder = "/proc/\(server.process?.pid ?? 0)"
+        let status = try String(contentsOfFile: folder + "/status", encoding: .utf8)
+        let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
+        megabytes = (line?.split(separator: " ").compactMap { Int($0) }.first ?? 0) / 1024
+        descriptors = try FileManager.default.contentsOfDirectory(atPath: folder + "/fd").count
+    }
+
+    var description: String { "\(megabytes) MB, \(descriptors) descriptors" }
+}
