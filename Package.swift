@@ -96,6 +96,12 @@ let package = Package(
             path: "Tests/TestSupport"),
         .executableTarget(
             name: "DecodeBenchmark", dependencies: ["AppStore", "Subscriptions"], path: "Tests/DecodeBenchmark"),
+        .executableTarget(
+            name: "VerifyBenchmark",
+            dependencies: [
+                "AppStore", "StoreSimulator", "Subscriptions", .product(name: "Crypto", package: "swift-crypto"),
+            ],
+            path: "Tests/VerifyBenchmark"),
         .testTarget(name: "SubscriptionsTests", dependencies: ["Subscriptions", "TestSupport"]),
         .testTarget(
             name: "AppStoreTests",

@@ -6,7 +6,6 @@ package struct VerifiedNotification: ProvenEvent {
     package let stream: StreamKey
     package let event: Event
     package let body: [UInt8]
-    package let bodyDigest: [UInt8]
     package let chain: SigningChain?
     /// Signed with two certificates instead of three.
     package let hasShortChain: Bool
@@ -15,10 +14,11 @@ package struct VerifiedNotification: ProvenEvent {
         self.stream = StreamKey(app: app, environment: event.environment)
         self.event = event
         self.body = body
-        self.bodyDigest = Array(SHA256.hash(data: body))
         self.chain = chain
         self.hasShortChain = hasShortChain
     }
+
+    package var bodyDigest: [UInt8] { Array(SHA256.hash(data: body)) }
 }
 
 /// Decides whether a body is a notification of a configured app, and came from Apple.
@@ -38,7 +38,7 @@ package struct NotificationVerifier: Sendable {
     package func verify(_ body: [UInt8], receivedAt: Instant) async throws(Refusal) -> VerifiedNotification {
         switch try decode(body) {
         case .v1(let notification): try apps.verify(notification, receivedAt: receivedAt)
-        case .v2(let notification): try await verify(notification, body, receivedAt: receivedAt)
+        case .v2(let notification): try await verify(notification, receivedAt: receivedAt)
         }
     }
 
@@ -51,7 +51,7 @@ package struct NotificationVerifier: Sendable {
     }
 
     private func verify(
-        _ notification: V2Notification, _ body: [UInt8], receivedAt: Instant
+        _ notification: V2Notification, receivedAt: Instant
     ) async throws(Refusal) -> VerifiedNotification {
         // Local data is not signed by Apple, so the operator's word for this app has to do.
         let isLocal = notification.claim.environment?.isLocal == true
@@ -65,7 +65,7 @@ package struct NotificationVerifier: Sendable {
             evidence = evidence ?? SigningChain(id: chain.certificates.id.sha256, revocation: revocation)
         }
         return VerifiedNotification(
-            app: bundleId, event: notification.event(), body: body, chain: evidence,
+            app: bundleId, event: notification.event(), body: notification.body, chain: evidence,
             hasShortChain: chains.contains(where: \.isShort))
     }
 

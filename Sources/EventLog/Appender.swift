@@ -37,14 +37,21 @@ package actor Appender {
     /// first row and writes nothing. Not cancellable, because a commit on its way cannot be called back.
     ///
     /// - Parameter receivedAt: Our clock.
-    package func append(_ proven: some ProvenEvent, receivedAt: Instant) async throws(AppendError) -> Appended {
-        guard !isStopping else { throw .unavailable }
-        guard queue.count < queueEventsMax, queueBytes + proven.body.count <= Limits.queueBytesMax else {
-            throw .queueFull
-        }
+    package nonisolated func append(
+        _ proven: some ProvenEvent, receivedAt: Instant
+    ) async throws(AppendError) -> Appended {
+        // Here, where the request waits, and not where the others wait in line.
         let entry = EventLogWriter.Entry(
             stream: proven.stream, event: proven.event, body: proven.body, bodyDigest: proven.bodyDigest,
             chain: proven.chain, receivedAt: receivedAt)
+        return try await append(entry)
+    }
+
+    private func append(_ entry: EventLogWriter.Entry) async throws(AppendError) -> Appended {
+        guard !isStopping else { throw .unavailable }
+        guard queue.count < queueEventsMax, queueBytes + entry.body.count <= Limits.queueBytesMax else {
+            throw .queueFull
+        }
         let result = await withCheckedContinuation { continuation in
             queue.append(Waiting(entry: entry, enqueuedAt: .now, continuation: continuation))
             queueBytes += entry.body.count

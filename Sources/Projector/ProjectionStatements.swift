@@ -102,12 +102,22 @@ enum ProjectionStatements {
           price_increase_status = excluded.price_increase_status
         """)
 
-    static let deleteTransactions = Statement(
-        "projector_delete_transactions",
+    static let deleteAllTransactions = Statement(
+        "projector_delete_all_transactions",
         """
         delete from transaction
         where stream_id = $1
           and original_transaction_id = any ($2::text[])
+        """)
+
+    static let deleteTransactions = Statement(
+        "projector_delete_transactions",
+        """
+        delete from transaction
+        using unnest($2::text[], $3::text[]) as old (original_transaction_id, transaction_id)
+        where transaction.stream_id = $1
+          and transaction.original_transaction_id = old.original_transaction_id
+          and transaction.transaction_id = old.transaction_id
         """)
 
     static let writeTransactions = Statement(
@@ -146,12 +156,23 @@ enum ProjectionStatements {
         )
         """)
 
-    static let deletePeriods = Statement(
-        "projector_delete_periods",
+    static let deleteAllPeriods = Statement(
+        "projector_delete_all_periods",
         """
         delete from access_period
         where stream_id = $1
           and original_transaction_id = any ($2::text[])
+        """)
+
+    static let deletePeriods = Statement(
+        "projector_delete_periods",
+        """
+        delete from access_period
+        using unnest($2::text[], $3::text[], $4::text[]) as old (original_transaction_id, transaction_id, cause)
+        where access_period.stream_id = $1
+          and access_period.original_transaction_id = old.original_transaction_id
+          and access_period.transaction_id = old.transaction_id
+          and access_period.cause = old.cause
         """)
 
     static let writePeriods = Statement(

@@ -7,6 +7,8 @@ struct ProjectedLine: Sendable {
     var facts: SubscriptionFacts
     /// The last event that said something about the line.
     var position: Int64
+    /// What its rows say now, so that only those are written that change; nil where that is not known.
+    var written: Subscription?
 }
 
 /// Turns folded lines into the rows of the projection tables.
@@ -14,17 +16,47 @@ struct ProjectionWriter: Sendable {
     let streamId: Int32
     let products: ProductCatalog
 
-    /// Steps that replace all rows of the given lines.
+    /// Steps that bring all rows of the given lines to what their facts amount to.
     func steps(_ lines: [ProjectedLine]) -> [Step] {
-        let ids = Parameter.array(lines.map(\.facts.originalTransactionId))
         let subscriptions = lines.map { Subscription($0.facts, products: products) }
-        return [
-            Step(ProjectionStatements.writeSubscriptions, heads(lines, subscriptions)),
-            Step(ProjectionStatements.deleteTransactions, [Parameter(streamId), ids]),
-            Step(ProjectionStatements.writeTransactions, transactions(subscriptions)),
-            Step(ProjectionStatements.deletePeriods, [Parameter(streamId), ids]),
-            Step(ProjectionStatements.writePeriods, periods(subscriptions)),
-        ]
+        let changes = zip(lines, subscriptions).map { RowChanges(from: $0.written, to: $1) }
+        let unknown = lines.filter { $0.written == nil }.map(\.facts.originalTransactionId)
+        let oldTransactions = changes.flatMap(\.oldTransactions)
+        let oldPeriods = changes.flatMap(\.oldPeriods)
+        let newTransactions = changes.flatMap(\.newTransactions)
+        let newPeriods = changes.flatMap(\.newPeriods)
+
+        var steps = [Step(ProjectionStatements.writeSubscriptions, heads(lines, subscriptions))]
+        if !unknown.isEmpty {
+            steps.append(Step(ProjectionStatements.deleteAllTransactions, [Parameter(streamId), .array(unknown)]))
+            steps.append(Step(ProjectionStatements.deleteAllPeriods, [Parameter(streamId), .array(unknown)]))
+        }
+        if !oldTransactions.isEmpty {
+            steps.append(
+                Step(
+                    ProjectionStatements.deleteTransactions,
+                    [
+                        Parameter(streamId), .array(oldTransactions.map(\.originalTransactionId)),
+                        .array(oldTransactions.map(\.transactionId)),
+                    ]))
+        }
+        if !newTransactions.isEmpty {
+            steps.append(Step(ProjectionStatements.writeTransactions, transactions(newTransactions)))
+        }
+        if !oldPeriods.isEmpty {
+            steps.append(
+                Step(
+                    ProjectionStatements.deletePeriods,
+                    [
+                        Parameter(streamId), .array(oldPeriods.map(\.line)),
+                        .array(oldPeriods.map(\.period.transactionId)),
+                        .array(oldPeriods.map(\.period.cause.rawValue)),
+                    ]))
+        }
+        if !newPeriods.isEmpty {
+            steps.append(Step(ProjectionStatements.writePeriods, periods(newPeriods)))
+        }
+        return steps
     }
 
     private func heads(_ lines: [ProjectedLine], _ subscriptions: [Subscription]) -> [Parameter] {
@@ -52,8 +84,7 @@ struct ProjectionWriter: Sendable {
         ]
     }
 
-    private func transactions(_ subscriptions: [Subscription]) -> [Parameter] {
-        let rows = subscriptions.flatMap(\.transactions)
+    private func transactions(_ rows: [Subscription.ResolvedTransaction]) -> [Parameter] {
         let all = rows.map(\.transaction)
         return [
             Parameter(streamId),
@@ -96,11 +127,8 @@ struct ProjectionWriter: Sendable {
         ]
     }
 
-    private func periods(_ subscriptions: [Subscription]) -> [Parameter] {
-        let rows = subscriptions.flatMap { subscription in
-            subscription.access.map { (line: subscription.originalTransactionId, period: $0) }
-        }
-        return [
+    private func periods(_ rows: [RowChanges.LinePeriod]) -> [Parameter] {
+        [
             Parameter(streamId),
             .array(rows.map(\.line)),
             .array(rows.map(\.period.start)),

@@ -81,6 +81,11 @@ private struct BatchFold {
         switch try Self.lines(known) {
         case .success(let loaded):
             lines = Dictionary(uniqueKeysWithValues: loaded.map { ($0.facts.originalTransactionId, $0) })
+            for id in touched {
+                let facts = lines[id]?.facts ?? SubscriptionFacts(originalTransactionId: id)
+                lines[id, default: ProjectedLine(facts: facts, position: 0)].written = Subscription(
+                    facts, products: products)
+            }
         case .failure(let failure): return .failure(failure)
         }
         for event in events { event.fold(into: &lines) }

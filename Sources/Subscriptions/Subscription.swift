@@ -47,16 +47,16 @@ package struct Subscription: Sendable, Hashable {
     /// else was bought once.
     private static func kind(
         of transaction: Transaction, in facts: SubscriptionFacts, _ products: ProductCatalog
-    ) -> ProductCatalog.Kind {
+    ) -> ProductCatalog.Kind? {
         let configured = products.kind(of: transaction.productId)
         switch transaction.type {
         case "Auto-Renewable Subscription": return .autoRenewable
         case "Consumable": return .consumable
         case "Non-Consumable": return .nonConsumable
-        // How long it lasts is in no transaction.
+        // How long it lasts is in no transaction. It ends some day, so it must not be taken for owned.
         case "Non-Renewing Subscription":
-            if case .nonRenewing = configured { return configured ?? .nonConsumable }
-            return .nonConsumable
+            if case .nonRenewing = configured { return configured }
+            return nil
         default: break
         }
         if let configured { return configured }
@@ -108,12 +108,13 @@ package struct Subscription: Sendable, Hashable {
     /// of the line, and was bought while this one ran.
     private static func replacement(of transaction: Transaction, in all: [ResolvedTransaction]) -> Instant? {
         guard let own = transaction.purchaseDate else { return nil }
-        return all.filter { other in
-            transaction.isUpgraded
-                || (other.isSigned && other.transaction.transactionReason != "RENEWAL"
-                    && other.transaction.expiresDate != nil && transaction.expiresDate != nil
-                    && other.transaction.productId != transaction.productId)
-        }.compactMap(\.transaction.purchaseDate).filter { $0 > own }.min()
+        let followers = all.filter { ($0.transaction.purchaseDate ?? .earliest) > own }
+        if transaction.isUpgraded { return followers.compactMap(\.transaction.purchaseDate).min() }
+        guard let end = transaction.expiresDate else { return nil }
+        return followers.filter { other in
+            other.isSigned && other.transaction.transactionReason != "RENEWAL"
+                && other.transaction.expiresDate != nil && other.transaction.productId != transaction.productId
+        }.compactMap(\.transaction.purchaseDate).filter { $0 < end }.min()
     }
 
     /// Grace runs from the expiry of the period whose renewal failed: of those that had begun when grace was stated
@@ -130,7 +131,8 @@ package struct Subscription: Sendable, Hashable {
         for statement in renewals {
             guard let end = statement.renewal.gracePeriodExpiresDate else { continue }
             let candidates = transactions.filter { row in
-                !row.transaction.isUpgraded && (row.transaction.expiresDate ?? .latest) < end
+                !row.transaction.isUpgraded && replacement(of: row.transaction, in: transactions) == nil
+                    && (row.transaction.expiresDate ?? .latest) < end
                     && (row.transaction.purchaseDate ?? .latest) <= statement.statedAt
             }
             guard

@@ -65,6 +65,7 @@ struct AnswerComparison {
         var configuration = HTTPClient.Configuration()
         configuration.httpVersion = .http1Only
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connections
+        configuration.connectionPool.retryConnectionEstablishment = false
         return configuration
     }
 

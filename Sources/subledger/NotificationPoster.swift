@@ -28,7 +28,7 @@ struct NotificationPoster {
         let progress = Task {
             while !Task.isCancelled {
                 try await Task.sleep(for: Limits.progressInterval)
-                printError("\(state.tally.done) of \(deliveries.count), \(state.tally.description)")
+                printError(state.tally.description(of: deliveries.count))
             }
         }
         let start = ContinuousClock.now
@@ -53,6 +53,8 @@ struct NotificationPoster {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.httpVersion = .http1Only
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connections
+        // Retries are ours, and are counted.
+        configuration.connectionPool.retryConnectionEstablishment = false
         return configuration
     }
 
@@ -92,7 +94,7 @@ struct NotificationPoster {
 }
 
 /// How posting went.
-struct Tally: Sendable, CustomStringConvertible {
+struct Tally: Sendable {
     /// Answers that were final, by status.
     var statuses: [Int: Int] = [:]
     /// Given up after the last retry, with an answer of 5xx or without any.
@@ -101,15 +103,19 @@ struct Tally: Sendable, CustomStringConvertible {
     var unanswered = 0
     var retries = 0
 
-    var answered: Int { statuses.values.reduce(0, +) + failed - unanswered }
-    var refused: Int { statuses.filter { $0.key != 200 }.values.reduce(0, +) }
     var done: Int { statuses.values.reduce(0, +) + failed }
+    var answered: Int { done - unanswered }
+    /// Answers that are neither 200 to 206, which Apple takes for success, nor worth a retry.
+    var refused: Int { statuses.filter { !(200...206).contains($0.key) }.values.reduce(0, +) }
 
-    var description: String {
-        let others = statuses.filter { $0.key != 200 }.sorted { $0.key < $1.key }
-            .map { ", \($0.key): \($0.value)" }.joined()
-        return "posted \(done), answered 200: \(statuses[200] ?? 0)\(others), refused: \(refused), failed: \(failed)"
-            + (retries > 0 ? ", tried again: \(retries)" : "")
+    /// One line about them.
+    ///
+    /// - Parameter total: How many there are to post, if they are not posted yet.
+    func description(of total: Int? = nil) -> String {
+        let byStatus = statuses.merging([200: 0]) { known, _ in known }.sorted { $0.key < $1.key }
+            .map { "answered \($0.key): \($0.value)" }.joined(separator: ", ")
+        return "posted \(done)" + (total.map { " of \($0)" } ?? "") + ", \(byStatus), refused: \(refused), "
+            + "failed: \(failed)" + (retries > 0 ? ", tried again: \(retries)" : "")
     }
 }
 

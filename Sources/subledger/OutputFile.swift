@@ -8,16 +8,16 @@ struct OutputFile {
     /// Written at once when there is so much of it.
     private static let waitingBytesMax = 1 << 20
 
-    /// - Parameter name: A path, which is overwritten, or - for standard output.
+    /// - Parameter name: A path, whose content is replaced, or - for standard output.
     init(_ name: String) throws(SettingError) {
         if name == "-" {
             handle = .standardOutput
             return
         }
-        guard FileManager.default.createFile(atPath: name, contents: nil),
-            let handle = FileHandle(forWritingAtPath: name)
-        else { throw SettingError(description: "\(name) cannot be written") }
-        self.handle = handle
+        // Opened where it is. Foundation would put a new file in its place, whatever it was: a link, a pipe, a device.
+        let descriptor = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+        guard descriptor >= 0 else { throw SettingError(description: "\(name) cannot be written") }
+        handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
     }
 
     mutating func write(line: [UInt8]) throws {

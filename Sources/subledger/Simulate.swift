@@ -95,7 +95,7 @@ struct Simulate: AsyncParsableCommand {
                 printError("subledger: nobody answers at \(url)")
                 throw ExitCode.unavailable
             }
-            printError(tally.description)
+            printError(tally.description())
             hasRefused = tally.refused > 0
             hasFailed = tally.failed > 0
         }

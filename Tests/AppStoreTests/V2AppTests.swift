@@ -45,7 +45,8 @@ struct V2AppTests {
     }
 
     @Test(
-        "in production another App Store id, or none, is refused", arguments: [JSON.raw("987654321"), .text("x"), nil])
+        "in production another App Store id, or none, is refused",
+        arguments: [JSON.raw("987654321"), .text("x"), nil] as [JSON?])
     func otherAppleId(id: JSON?) async {
         #expect(
             await V2Receiver().refusal(body("Production", appAppleId: id).signed()) == .appleIdWrong(app: testBundle))

@@ -3,6 +3,7 @@ import Crypto
 import Foundation
 import StoreSimulator
 import Subscriptions
+import Testing
 
 let testAppleId = 1_234_567_890
 
@@ -109,6 +110,10 @@ extension JSON {
     }
 }
 
+extension JSON: CustomTestStringConvertible {
+    var testDescription: String { written }
+}
+
 // MARK: - Parts
 
 /// Epoch milliseconds as a number.
@@ -116,17 +121,20 @@ func ms(_ text: String) -> JSON {
     .raw(String(day(text).milliseconds))
 }
 
-/// The payload of `signedTransactionInfo`: a period of a subscription. Another product than the usual one is one that
-/// the customer chose.
+/// The payload of `signedTransactionInfo`: a period of a subscription.
+///
+/// - Parameter reason: `PURCHASE` for what the customer did, an upgrade or a new subscription among them; `RENEWAL` for
+///   what the App Store did by itself. When nil, it follows from the id whether this is the first of its line.
 func v2Row(
-    _ id: String, _ start: String, _ end: String, product: String = monthly, line: String = testLine
+    _ id: String, _ start: String, _ end: String, product: String = monthly, line: String = testLine,
+    reason: String? = nil
 ) -> JSON {
     [
         "transactionId": .text(id), "originalTransactionId": .text(line), "webOrderLineItemId": .text("9\(id)"),
         "bundleId": .text(testBundle), "productId": .text(product), "subscriptionGroupIdentifier": "20000001",
         "purchaseDate": ms(start), "originalPurchaseDate": ms("2018-02-20"), "expiresDate": ms(end), "quantity": 1,
         "type": "Auto-Renewable Subscription", "inAppOwnershipType": "PURCHASED", "storefront": "JPN",
-        "storefrontId": "143462", "transactionReason": .text(id == line || product != monthly ? "PURCHASE" : "RENEWAL"),
+        "storefrontId": "143462", "transactionReason": .text(reason ?? (id == line ? "PURCHASE" : "RENEWAL")),
         "price": 480_000,
         "currency": "JPY", "appTransactionId": "704000000000000001",
     ]

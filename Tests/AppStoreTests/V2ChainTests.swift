@@ -169,6 +169,19 @@ struct V2ChainTests {
         #expect(refusal == failure.map { .unverified($0, .notification) })
     }
 
+    @Test(
+        "what says no readable time of signing is judged by our clock", arguments: ["null", "\"soon\"", "1e400", "-1"])
+    func noTime(value: String) async {
+        let receiver = V2Receiver()
+        let sent = body.changing { $0.payload["signedDate"] = .raw(value) }
+            .signed(by: JWSSigner(.shaped { $0.leafValidity = .days("2024-01-01", "2024-12-31") }))
+
+        await #expect(throws: Never.self) { try await receiver.take(sent, receivedAt: day("2024-12-31")) }
+        await #expect(throws: Refusal.unverified(.expired, .notification)) {
+            try await receiver.take(sent, receivedAt: day("2025-01-01"))
+        }
+    }
+
     @Test("each part is judged at its own time of signing")
     func ownTimes() async {
         let old = JWSSigner(.shaped { $0.leafValidity = .days("2024-01-01", "2024-05-31") })

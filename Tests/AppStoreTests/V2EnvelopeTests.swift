@@ -174,14 +174,14 @@ struct WrongText: Sendable, CustomTestStringConvertible {
         },
         WrongText(
             "header that must be understood", .criticalHeader, header(V2Text.header(more: #","crit":["a"],"a":1"#))),
-        WrongText("payload that is no JSON", .payloadNotJSON) { JSONText("notificationType=TEST") },
-        WrongText("payload that breaks off", .payloadNotJSON) { JSONText(#"{"notificationType":"TEST""#) },
-        WrongText("payload that is a list", .payloadNotAnObject) { JSONText(#"[{"notificationType":"TEST"}]"#) },
-        WrongText("payload that is null", .payloadNotAnObject) { JSONText("null") },
-        WrongText("payload that is a text", .payloadNotAnObject) { JSONText("\"TEST\"") },
+        WrongText("payload that is no JSON", .payloadNotJSON) { signed("notificationType=TEST") },
+        WrongText("payload that breaks off", .payloadNotJSON) { signed(#"{"notificationType":"TEST""#) },
+        WrongText("payload that is a list", .payloadNotAnObject) { signed(#"[{"notificationType":"TEST"}]"#) },
+        WrongText("payload that is null", .payloadNotAnObject) { signed("null") },
+        WrongText("payload that is a text", .payloadNotAnObject) { signed("\"TEST\"") },
     ]
 
-    private static func JSONText(_ payload: String) -> [UInt8] {
+    private static func signed(_ payload: String) -> [UInt8] {
         envelope(JWSSigner.standard.sign(Array(payload.utf8)))
     }
 

@@ -8,7 +8,7 @@ enum V2MagazineVariant: CaseIterable, Sendable {
 
     private static let rowA = v2Row("1000000000000001", "2018-02-20", "2018-03-20")
     private static let rowB = v2Row("1000000000000002", "2018-03-20", "2018-04-20")
-    private static let rowC = v2Row("1000000000000003", "2018-06-17", "2018-07-17")
+    private static let rowC = v2Row("1000000000000003", "2018-06-17", "2018-07-17", reason: "PURCHASE")
 
     private static let story: [V2Body] = [
         V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2018-02-20", rowA, v2Renewal(), data: ["status": 1]),

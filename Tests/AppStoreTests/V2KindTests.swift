@@ -150,7 +150,7 @@ struct V2KindTests {
         #expect(event.renewals.isEmpty)
     }
 
-    @Test("an empty subtype, or null, is none", arguments: [JSON.text(""), nil])
+    @Test("an empty subtype, or null, is none", arguments: [JSON.text(""), nil] as [JSON?])
     func emptySubtype(value: JSON?) throws {
         let body = V2Body("DID_RENEW", at: "2024-06-01").changing { $0.payload["subtype"] = value ?? .raw("null") }
 

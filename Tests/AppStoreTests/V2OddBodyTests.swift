@@ -133,7 +133,8 @@ struct V2OddBodyTests {
     }
 
     @Test(
-        "a transaction without its id is a defect, and the notification is kept", arguments: [nil, JSON.raw("{}"), ""])
+        "a transaction without its id is a defect, and the notification is kept",
+        arguments: [nil, JSON.raw("{}"), ""] as [JSON?])
     func noTransactionId(value: JSON?) throws {
         let event = try body.changing { $0.transaction?["transactionId"] = value }.event()
 
@@ -152,7 +153,8 @@ struct V2OddBodyTests {
     }
 
     @Test(
-        "a type that is missing or no text is no reason to lose the rest", arguments: [nil, JSON.raw("[]"), .raw("{}")])
+        "a type that is missing or no text is no reason to lose the rest",
+        arguments: [nil, JSON.raw("[]"), .raw("{}")] as [JSON?])
     func noType(value: JSON?) throws {
         let event = try body.changing { $0.payload["notificationType"] = value }.event()
 

@@ -89,7 +89,15 @@ struct V2OneTimeTests {
 
         #expect(
             try ledger.subscription(line: id, products: products).spans == [Span("2024-01-31", "2024-02-29")])
-        // The data has no end, as in version 1, so that until one is configured it is owned.
-        #expect(try ledger.subscription(line: id).access.map(\.end) == [.latest])
+    }
+
+    @Test("a non-renewing subscription that is not configured is not owned for ever")
+    func nonRenewingNotConfigured() throws {
+        let row = v2Purchase(id, "2024-01-31", type: "Non-Renewing Subscription")
+
+        let subscription = try folded([charge(row, at: "2024-01-31")], line: id)
+
+        #expect(!subscription.isActive(at: day("2090-01-01")))
+        #expect(subscription.status(at: day("2090-01-01")) != .owned)
     }
 }

@@ -17,7 +17,7 @@ struct V2OrderTests {
     }
 
     @Test("an older copy of a transaction that arrives later does not undo an extension")
-    func extension_() throws {
+    func olderCopy() throws {
         let bodies = [
             bought, V2Body("RENEWAL_EXTENDED", at: "2018-03-10", extended, V2Action.on),
             V2Body("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", at: "2018-03-05", row, V2Action.off),

@@ -22,7 +22,7 @@ struct TestBundle {
     /// Runs the test with a server, and ends the server behind it.
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
-        roots: RootCertificates = .apple, database: ConnectionConfiguration? = nil,
+        roots: RootCertificates = .apple, now: Instant = Self.now, database: ConnectionConfiguration? = nil,
         products: [String: ProductCatalog] = [V1Body.app: .empty],
         _ test: (TestBundle) async throws -> Void
     ) async throws {

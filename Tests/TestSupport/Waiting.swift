@@ -1,8 +1,10 @@
 /// Waits for something that happens soon, looking every few milliseconds.
 ///
+/// The limit is long because all tests share two or three threads, and what is waited for may stand in line behind them.
+///
 /// - Throws: ``NeverHappened`` at the deadline.
 package func eventually<Value>(
-    within limit: Duration = .seconds(60), _ what: String, _ look: () async throws -> Value?
+    within limit: Duration = .seconds(180), _ what: String, _ look: () async throws -> Value?
 ) async throws -> Value {
     let deadline = ContinuousClock.now + limit
     while ContinuousClock.now < deadline {

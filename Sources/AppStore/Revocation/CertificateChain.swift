@@ -11,7 +11,7 @@ package struct ChainID: Hashable, Sendable {
 }
 
 /// The certificates that a signed notification came with, its root being one of ours.
-package struct CertificateChain: Sendable {
+package final class CertificateChain: Sendable {
     package let id: ChainID
     package let leaf: Certificate
     package let intermediate: Certificate

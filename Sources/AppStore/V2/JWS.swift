@@ -1,7 +1,10 @@
+import Glibc
 import Subscriptions
 
 /// A compact JWS (RFC 7515) as its sender wrote it: taken apart, and not to be trusted.
 package struct JWS: Sendable {
+    /// All of it, as it arrived.
+    let text: ArraySlice<UInt8>
     /// The header, still in base64url.
     let header: ArraySlice<UInt8>
     /// The bytes that were signed: header and payload as they arrived, with the dot between them.
@@ -14,10 +17,10 @@ package struct JWS: Sendable {
 
     /// - Parameter text: Three base64url segments with dots between them.
     package init(_ text: ArraySlice<UInt8>) throws(MalformedJWS) {
-        let dot = UInt8(ascii: ".")
-        guard let first = text.firstIndex(of: dot), let second = text[(first + 1)...].firstIndex(of: dot),
-            !text[(second + 1)...].contains(dot)
+        guard let first = firstDot(in: text), let second = firstDot(in: text[(first + 1)...]),
+            firstDot(in: text[(second + 1)...]) == nil
         else { throw .notThreeSegments }
+        self.text = text
         header = text[..<first]
         signedText = text[..<second]
         guard header.count <= Self.headerCharactersMax else { throw .headerTooLong }
@@ -37,6 +40,15 @@ package struct JWS: Sendable {
     var signedDate: Instant? {
         var fields = Fields(payload.root)
         return fields.instant("signedDate") ?? fields.instant("receiptCreationDate")
+    }
+}
+
+private func firstDot(in text: ArraySlice<UInt8>) -> Int? {
+    text.withUnsafeBytes { bytes in
+        guard let start = bytes.baseAddress, let found = memchr(start, Int32(UInt8(ascii: ".")), bytes.count) else {
+            return nil
+        }
+        return text.startIndex + (UnsafeRawPointer(found) - start)
     }
 }
 

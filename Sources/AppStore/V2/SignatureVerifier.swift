@@ -1,4 +1,5 @@
 import Crypto
+import Glibc
 import Subscriptions
 import Synchronization
 
@@ -6,8 +7,8 @@ import Synchronization
 /// the same chain costs one signature.
 package final class SignatureVerifier: Sendable {
     private let roots: RootCertificates
-    /// By digest of the header, in the order of their arrival.
-    private let known = Mutex<[(header: SHA256.Digest, chain: VerifiedChain)]>([])
+    /// By the header's text, in the order of their arrival.
+    private let known = Mutex<[(header: [UInt8], chain: VerifiedChain)]>([])
 
     /// Apple has one chain in use at a time, and another while it changes over.
     private static let knownChainsMax = 64
@@ -56,18 +57,27 @@ package final class SignatureVerifier: Sendable {
     private func chain(
         _ header: ArraySlice<UInt8>, at instant: Instant
     ) async throws(VerificationFailure) -> VerifiedChain {
-        let digest = SHA256.hash(data: header)
-        if let chain = known.withLock({ known in known.first { $0.header == digest }?.chain }) {
+        if let chain = known.withLock({ known in known.last { isEqual($0.header, header) }?.chain }) {
             if instant < chain.validity.lowerBound { throw .notYetValid }
             if instant > chain.validity.upperBound { throw .expired }
             return chain
         }
         let chain = try await VerifiedChain(JWSHeader(header), roots: roots, at: instant)
         known.withLock { known in
-            guard !known.contains(where: { $0.header == digest }) else { return }
+            guard !known.contains(where: { isEqual($0.header, header) }) else { return }
             if known.count == Self.knownChainsMax { known.removeFirst() }
-            known.append((digest, chain))
+            known.append((Array(header), chain))
         }
         return chain
+    }
+}
+
+private func isEqual(_ left: [UInt8], _ right: ArraySlice<UInt8>) -> Bool {
+    guard left.count == right.count else { return false }
+    return left.withUnsafeBytes { left in
+        right.withUnsafeBytes { right in
+            guard let start = left.baseAddress, let other = right.baseAddress else { return true }
+            return memcmp(start, other, left.count) == 0
+        }
     }
 }

@@ -49,6 +49,11 @@ package struct V2Notification: Sendable {
         }
     }
 
+    /// As Apple posts it, and nothing besides: what may stand around the signed text was signed by nobody.
+    var body: [UInt8] {
+        Array("{\"signedPayload\":\"".utf8) + notification.text + Array("\"}".utf8)
+    }
+
     /// The notification and what is signed inside it.
     var parts: [(part: Part, jws: JWS)] {
         [(Part.notification, notification)]

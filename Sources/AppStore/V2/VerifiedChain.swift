@@ -5,7 +5,9 @@ import SwiftASN1
 @_spi(FixedExpiryValidationTime) import X509
 
 /// Certificates that were found to lead from a signing key to a trusted root. Only ``init(_:roots:at:)`` makes one.
-package struct VerifiedChain: Sendable {
+///
+/// A class, because every notification hands it on and a copy of three certificates is not cheap.
+package final class VerifiedChain: Sendable {
     package let certificates: CertificateChain
     /// The leaf's key.
     let key: P256.Signing.PublicKey

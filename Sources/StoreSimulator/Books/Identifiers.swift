@@ -42,13 +42,10 @@ package struct Identifiers: Sendable {
         var random = SplitMix64(seed: seed, line, notifications)
         let high = (random.next() & ~0xF000) | 0x4000
         let low = (random.next() & ~(3 << 62)) | (2 << 62)
-        let digits = Self.hexadecimal(high) + Self.hexadecimal(low)
-        var text = ""
-        for (index, digit) in digits.enumerated() {
-            if [8, 12, 16, 20].contains(index) { text.append("-") }
-            text.append(digit)
-        }
-        return text
+        let first = Self.hexadecimal(high)
+        let second = Self.hexadecimal(low)
+        return "\(first.prefix(8))-\(first.dropFirst(8).prefix(4))-\(first.suffix(4))-\(second.prefix(4))-"
+            + second.suffix(12)
     }
 
     private static func digits(_ number: UInt64, _ count: Int) -> String {

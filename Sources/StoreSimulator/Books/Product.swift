@@ -66,9 +66,21 @@ package enum Period: String, Sendable, Hashable, CaseIterable {
     }
 
     package var duration: CalendarDuration {
-        guard let duration = CalendarDuration(iso8601: durationText) else {
-            preconditionFailure("a period is no duration")
+        switch self {
+        case .weekly: Self.week
+        case .monthly: Self.month
+        case .yearly: Self.year
         }
-        return duration
     }
+
+    // Parsed once: every story needs them, and a run may have a million.
+    private static let week = fixedDuration("P1W")
+    private static let month = fixedDuration("P1M")
+    static let year = fixedDuration("P1Y")
+}
+
+/// A duration that stands in this source.
+func fixedDuration(_ text: String) -> CalendarDuration {
+    guard let duration = CalendarDuration(iso8601: text) else { preconditionFailure("\(text) is no duration") }
+    return duration
 }

@@ -44,13 +44,10 @@ package struct Offer: Sendable, Hashable {
 
     /// - Parameter period: An ISO 8601 duration such as `P1W`.
     package init(_ kind: Kind, _ discountType: String, period: String, identifier: String? = nil) {
-        guard let duration = CalendarDuration(iso8601: period) else {
-            preconditionFailure("an offer's period is no duration")
-        }
         self.kind = kind
         self.identifier = identifier
         self.discountType = discountType
-        self.period = duration
+        self.period = fixedDuration(period)
         periodText = period
     }
 

@@ -90,9 +90,7 @@ extension SubscriptionLife {
         let isInTime = intended.graceEnd.map { instant < $0 } ?? false
         let start = isInTime && date == .endOfFailedPeriod ? due : instant
         if !isInTime { intend { $0.streakStart = instant } }
-        charge(
-            product, from: start, to: Self.end(of: product, from: isInTime ? due : instant), .renewal,
-            accessFrom: start)
+        charge(product, from: start, to: Self.end(of: product, from: isInTime ? due : instant), .renewal)
         tell(Telling.Name("DID_RENEW", "BILLING_RECOVERY"), version1: "DID_RECOVER", at: instant, .active)
     }
 

@@ -14,8 +14,8 @@ package struct SubscriptionLife: Sendable {
     package internal(set) var access = AccessBook()
     /// In the order of their signing, at least a second apart.
     package private(set) var tellings: [Telling] = []
-    /// For plans of a year that are paid by the month: how many months the customer promised.
-    package var committedMonths: Int?
+    /// The customer promised a year, which is paid by the month.
+    package var isCommitted = false
     var identifiers: Identifiers
     /// How long after an event the store signs what it tells of it. Switching renewal is told without delay: its
     /// time is in no other field.
@@ -66,11 +66,11 @@ extension SubscriptionLife {
         change(&purchases[index])
     }
 
-    /// Enters a charge, its access from `start` (the purchase date when nil), and what is to follow it.
+    /// Enters a charge, the access that it pays for, and what is to follow it.
     @discardableResult
     mutating func charge(
         _ product: Product, from purchaseDate: Instant, to expiresDate: Instant, _ reason: Purchase.Reason,
-        offer: Offer? = nil, accessFrom start: Instant? = nil
+        offer: Offer? = nil
     ) -> Purchase {
         let id = identifiers.transactionId()
         let agreed = reason == .renewal ? intention?.price : nil
@@ -81,7 +81,7 @@ extension SubscriptionLife {
             price: offer.map { $0.isFree ? 0 : price / 2 } ?? price, quantity: 1)
         purchase.commitment = commitment(from: purchaseDate, price)
         purchases.append(purchase)
-        access.pay(id, from: start ?? purchaseDate, to: expiresDate)
+        access.pay(id, from: purchaseDate, to: expiresDate)
         if intention == nil {
             intention = Intention(
                 product: product, nextProduct: product, renewalDate: expiresDate, price: price,
@@ -102,12 +102,11 @@ extension SubscriptionLife {
     }
 
     private func commitment(from purchaseDate: Instant, _ price: Int64) -> Commitment? {
-        guard let months = committedMonths else { return nil }
+        guard isCommitted else { return nil }
         let first = purchases.first?.purchaseDate ?? purchaseDate
-        guard let whole = CalendarDuration(iso8601: "P\(months)M") else { preconditionFailure("no such promise") }
         return Commitment(
-            billingPeriodNumber: purchases.count % months + 1, totalBillingPeriods: months,
-            expiresDate: first.advanced(by: whole), price: price * Int64(months))
+            billingPeriodNumber: purchases.count % 12 + 1, totalBillingPeriods: 12,
+            expiresDate: first.advanced(by: Period.year), price: price * 12)
     }
 
     static func end(of product: Product, from start: Instant, _ offer: Offer? = nil) -> Instant {

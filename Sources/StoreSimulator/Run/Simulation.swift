@@ -3,7 +3,8 @@ import Subscriptions
 /// A run of the make-believe store: what it delivers and in which order, and the right answers.
 ///
 /// A run is made from its settings alone and is the same each time, but for the bytes of signatures. It holds sixteen
-/// bytes and some for each delivery; stories are told anew and bodies signed when they are asked for.
+/// bytes for each delivery, and some 200 for each that is repeated; stories are told anew and bodies signed when they
+/// are asked for.
 package struct Simulation: Sendable {
     package enum Format: String, Sendable, CaseIterable {
         case v1, v2

@@ -24,7 +24,7 @@ extension Story {
             life.subscribe(
                 to: draw.product(.plus, period), at: start, offer: Offer(.introductory, "FREE_TRIAL", period: trial))
         case .monthlyCommitment:
-            life.committedMonths = 12
+            life.isCommitted = true
             life.subscribe(to: draw.product(.premium, draw.isHasty ? .weekly : .monthly), at: start)
         case .upgrade, .upgradeThenRefund, .offerRedeemed:
             life.subscribe(to: draw.product(draw.one(of: [.basic, .plus]), period), at: start)

@@ -132,14 +132,23 @@ package struct JSONValue: Sendable {
     /// Calls for every value that stands under the key, more than one where the key is repeated, with the number of
     /// its entry in the object.
     package func forEachEntry(named key: StaticString, _ body: (_ value: JSONValue, _ ordinal: Int) -> Void) {
-        guard isObject else { return }
-        let end = Int(node.next)
-        var index = index + 1
-        var ordinal = 0
-        while index < end {
-            if matches(document.nodes[index], key) { body(JSONValue(document: document, index: index + 1), ordinal) }
-            index = Int(document.nodes[index + 1].next)
-            ordinal += 1
+        let document = document
+        let own = index
+        // Fields are looked up by the dozen, so the arrays are opened once for all entries.
+        document.nodes.withUnsafeBufferPointer { nodes in
+            guard nodes[own].kind == .object else { return }
+            document.bytes.withUnsafeBufferPointer { bytes in
+                let end = Int(nodes[own].next)
+                var index = own + 1
+                var ordinal = 0
+                while index < end {
+                    if Self.matches(nodes[index], key, bytes) {
+                        body(JSONValue(document: document, index: index + 1), ordinal)
+                    }
+                    index = Int(nodes[index + 1].next)
+                    ordinal += 1
+                }
+            }
         }
     }
 
@@ -157,18 +166,18 @@ package struct JSONValue: Sendable {
         return result
     }
 
-    private func matches(_ keyNode: JSONDocument.Node, _ key: StaticString) -> Bool {
+    private static func matches(
+        _ keyNode: JSONDocument.Node, _ key: StaticString, _ bytes: UnsafeBufferPointer<UInt8>
+    ) -> Bool {
         let range = Int(keyNode.start)..<Int(keyNode.end)
         if keyNode.isEscaped {
-            return unescapedJSONString(document.bytes[range]).bytes == Array(key.description.utf8)
+            return unescapedJSONString(ArraySlice(bytes[range])).bytes == Array(key.description.utf8)
         }
         guard range.count == key.utf8CodeUnitCount else { return false }
-        return document.bytes.withUnsafeBufferPointer { bytes in
-            for offset in 0..<range.count where bytes[range.lowerBound + offset] != key.utf8Start[offset] {
-                return false
-            }
-            return true
+        for offset in 0..<range.count where bytes[range.lowerBound + offset] != key.utf8Start[offset] {
+            return false
         }
+        return true
     }
 
     /// The elements of an array; none of anything else.

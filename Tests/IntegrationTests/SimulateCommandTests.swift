@@ -1,0 +1,169 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("simulate plays the App Store")
+struct SimulateCommandTests {
+    private static let app = ["--bundle-id", V1Body.app, "--secret", V1Body.secret]
+
+    private static func lines(_ text: String) throws -> [[String: Any]] {
+        try text.split(separator: "\n").map { line in
+            try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+        }
+    }
+
+    @Test("a server that was posted everything, in any order and partly twice, gives every right answer")
+    func againstServer() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let server = try ServerProcess(dataFolder: folder)
+        let ports = try await server.ports()
+        let posting = ["--url", "http://127.0.0.1:\(ports.public)/apple/notifications"]
+        let comparing = ["--compare", "http://127.0.0.1:\(ports.private)"]
+        let told = ["simulate", "--format", "v1", "--subscriptions", "48"] + Self.app
+
+        let full = try ServerProcess.run(
+            told + posting + comparing + ["--order", "shuffled", "--duplicate", "0.2"])
+        let lossy = try ServerProcess.run(
+            told + posting + comparing + ["--seed", "2", "--order", "reversed", "--lose", "0.3"])
+        let unknown = try ServerProcess.run(
+            ["simulate", "--stories", "renewals", "--subscriptions", "2", "--seed", "3"] + Self.app + comparing)
+        let refused = try ServerProcess.run(
+            ["simulate", "--format", "v1", "--subscriptions", "1", "--bundle-id", V1Body.app, "--secret", "wrong"]
+                + posting)
+        server.signal(SIGTERM)
+        try await server.hasEnded()
+
+        #expect(full.status == 0, "\(full.output)\(full.error)")
+        #expect(full.output.hasSuffix(", differences: 0\n"))
+        #expect(full.error.contains("refused: 0, failed: 0"))
+        #expect(lossy.status == 0)
+        #expect(lossy.output.contains("differences: 0, and "))
+        #expect(lossy.output.contains("but not all was delivered\n"))
+        #expect(unknown.status == 1)
+        #expect(unknown.output.contains("(renewals) at "))
+        #expect(unknown.output.contains(": expected active, answered not active\n"))
+        #expect(refused.status == 65)
+        #expect(refused.error.contains("answered 403: "))
+    }
+
+    @Test("what it writes is folded to the answers that it expects")
+    func files() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let bodies = folder.appendingPathComponent("bodies").path
+        let answers = folder.appendingPathComponent("answers").path
+        let root = folder.appendingPathComponent("root.pem").path
+
+        let written = try ServerProcess.run(
+            [
+                "simulate", "--format", "v1", "--stories", "upgrade-then-refund", "--subscriptions", "1", "--output",
+                bodies, "--expected", answers, "--write-root", root,
+            ] + Self.app)
+
+        #expect(written.status == 0 && written.output.isEmpty && written.error.isEmpty, "\(written.error)")
+        #expect(try String(contentsOfFile: root, encoding: .utf8).hasPrefix("-----BEGIN CERTIFICATE-----\n"))
+        for answer in try Self.lines(String(contentsOfFile: answers, encoding: .utf8)) {
+            let at = try #require(answer["at"] as? String)
+            let folded = try ServerProcess.run(["fold", bodies, "--at", at])
+            let line = try #require(try Self.lines(folded.output).first)
+            #expect(line["active"] as? Bool == answer["active"] as? Bool, "\(at)")
+            #expect(line["originalTransactionId"] as? String == answer["originalTransactionId"] as? String)
+            #expect(line["environment"] as? String == answer["environment"] as? String)
+            #expect(line["app"] as? String == answer["app"] as? String)
+        }
+    }
+
+    @Test("what is written to stays what it is: a link leads on to its file, a pipe is a pipe")
+    func inPlace() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let target = folder.appendingPathComponent("target").path
+        let link = folder.appendingPathComponent("link").path
+        let pipe = folder.appendingPathComponent("pipe").path
+        try Data(repeating: 0x20, count: 5000).write(to: URL(fileURLWithPath: target))
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: target)
+        try #require(mkfifo(pipe, 0o600) == 0)
+        // Held open, so that writing need not wait for a reader; a certificate fits into the pipe.
+        let reader = open(pipe, O_RDWR | O_NONBLOCK)
+        defer { close(reader) }
+
+        let throughLink = try ServerProcess.run(["simulate", "--write-root", link])
+        let throughPipe = try ServerProcess.run(["simulate", "--write-root", pipe])
+
+        #expect(throughLink.status == 0 && throughPipe.status == 0)
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == target)
+        let written = try String(contentsOfFile: target, encoding: .utf8)
+        #expect(written.hasPrefix("-----BEGIN CERTIFICATE-----\n") && written.hasSuffix("-----END CERTIFICATE-----\n"))
+        var status = stat()
+        #expect(lstat(pipe, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
+    }
+
+    @Test("a file that cannot be written is named")
+    func unwritable() throws {
+        let result = try ServerProcess.run(["simulate", "--expected", "/nowhere/answers"])
+
+        #expect(result.status == 78)
+        #expect(result.error == "subledger: /nowhere/answers cannot be written\n")
+    }
+
+    @Test("the same arguments write the same bodies; - is standard output")
+    func repeatable() throws {
+        let arguments = ["simulate", "--format", "v1", "--order", "shuffled", "--output", "-"] + Self.app
+
+        let first = try ServerProcess.run(arguments)
+
+        #expect(first.output.split(separator: "\n").count > 20)
+        #expect(try ServerProcess.run(arguments).output == first.output)
+        #expect(try ServerProcess.run(arguments + ["--seed", "2"]).output != first.output)
+    }
+
+    @Test("nobody to post to, or to ask")
+    func nobody() throws {
+        let arguments = ["simulate", "--subscriptions", "1"]
+
+        let posted = try ServerProcess.run(arguments + ["--url", "http://127.0.0.1:9/"])
+        let asked = try ServerProcess.run(arguments + ["--compare", "http://127.0.0.1:9"])
+
+        #expect(posted.status == 69)
+        #expect(posted.error.hasSuffix("subledger: nobody answers at http://127.0.0.1:9/\n"))
+        #expect(asked.status == 69)
+    }
+
+    @Test(
+        "wrong usage is told",
+        arguments: [
+            (
+                ["--output", "-", "--stories", "renewals,nope"],
+                "There is no story \"nope\". There are: trial-conversion, "
+            ),
+            (["--output", "-", "--url", "http://127.0.0.1/"], "Give either --url or --output."),
+            ([], "Give --url, --output, --write-root, --expected, --compare or --list-stories."),
+            (["--output", "-", "--lose", "1.5"], "--lose must be a part, from 0 to 1."),
+            (["--output", "-", "--subscriptions", "0"], "--subscriptions must be a number from 1 to "),
+            (["--url", "nowhere"], "nowhere is not an address"),
+            (["--output", "-", "--environment", "production"], "Production in version 2 needs --apple-id"),
+            (["--output", "-", "--format", "v1", "--stories", "extension"], "Version 1 does not tell"),
+        ])
+    func misuse(_ arguments: [String], _ says: String) throws {
+        let result = try ServerProcess.run(["simulate"] + arguments)
+
+        #expect(result.status == 64)
+        #expect(result.error.contains(says), "\(result.error)")
+        #expect(result.output.isEmpty)
+    }
+
+    @Test("stories are listed with what they tell")
+    func list() throws {
+        let result = try ServerProcess.run(["simulate", "--list-stories"])
+
+        #expect(result.status == 0)
+        let lines = result.output.split(separator: "\n")
+        #expect(lines.count == 28)
+        #expect(
+            lines.contains(
+                "extension                     days given for free: the same period ends later [version 2 only]"))
+    }
+}

@@ -1,0 +1,129 @@
+// How long it takes to verify and decode a signed notification with two signed texts inside, once its chain is known,
+// beside what cannot be saved: three bare signature checks and the parsing of the four JSON texts.
+//
+//     swift build -c release --product VerifyBenchmark && .build/release/VerifyBenchmark
+//
+// Instructions vary less than time; see DecodeBenchmark for how to count them.
+
+import AppStore
+import Crypto
+import Foundation
+import StoreSimulator
+import Subscriptions
+
+private let roundCount = 5
+private let iterations = 500
+
+@main
+enum VerifyBenchmark {
+    static func main() async throws {
+        let body = try firstBody()
+        let certificates = TestCertificates.standard
+        guard let roots = RootCertificates(file: certificates.rootDER) else { throw Unusable() }
+        let verifier = NotificationVerifier(
+            apps: Apps([App(bundleId: bundleId)]), signatures: SignatureVerifier(roots: roots))
+        let receivedAt = Instant(milliseconds: 1_790_000_000_000) ?? .latest
+        let parts = try SignedParts(body)
+        let key = certificates.leafKey.publicKey
+
+        var ours = Rounds()
+        var signatures = Rounds()
+        var parsing = Rounds()
+        _ = try await verifier.verify(body, receivedAt: receivedAt)
+        // In turn, so that a busy machine is busy for all.
+        for _ in 0..<roundCount {
+            try await ours.add {
+                guard try await verifier.verify(body, receivedAt: receivedAt).event.transactions.count == 1 else {
+                    throw Unusable()
+                }
+            }
+            await signatures.add {
+                for part in parts.all { precondition(key.isValidSignature(part.signature, for: part.signedText)) }
+            }
+            await parsing.add {
+                for text in parts.texts { precondition((try? JSONDocument(text)) != nil) }
+            }
+        }
+        print("signed notification (\(body.count) bytes, \(iterations) iterations, \(roundCount) rounds)")
+        print("  verify and decode     \(ours)")
+        print("  3 bare verifications  \(signatures)")
+        print("  JSON of 4 texts       \(parsing)")
+        print(
+            "  ratio to the floors: \(String(format: "%.3f", ours.median / (signatures.median + parsing.median)))")
+    }
+
+    private static let bundleId = "com.example.app"
+
+    /// The first of a simulation that has both a transaction and renewal info inside.
+    private static func firstBody() throws -> [UInt8] {
+        var settings = Simulation.Settings(
+            app: SimulatedApp(bundleId: bundleId, appAppleId: nil, environment: .sandbox, sharedSecret: nil))
+        settings.subscriptions = 20
+        guard let simulation = Simulation(settings) else { throw Unusable() }
+        for delivery in simulation.deliveries {
+            let body = delivery.body()
+            if (try? SignedParts(body))?.all.count == 3 { return body }
+        }
+        throw Unusable()
+    }
+}
+
+struct Unusable: Error {}
+
+/// The signed texts of a notification, taken apart without the code that is measured.
+struct SignedParts: Sendable {
+    private(set) var all: [(signedText: [UInt8], signature: P256.Signing.ECDSASignature)] = []
+    /// The body and the payloads.
+    private(set) var texts: [[UInt8]]
+
+    init(_ body: [UInt8]) throws {
+        texts = [body]
+        guard let outer = try JSONSerialization.jsonObject(with: Data(body)) as? [String: Any],
+            let text = outer["signedPayload"] as? String
+        else { throw Unusable() }
+        let payload = try add(text)
+        let data = payload["data"] as? [String: Any] ?? [:]
+        for key in ["signedTransactionInfo", "signedRenewalInfo"] {
+            if let inner = data[key] as? String { _ = try add(inner) }
+        }
+    }
+
+    private mutating func add(_ text: String) throws -> [String: Any] {
+        let segments = text.split(separator: ".").map(String.init)
+        guard segments.count == 3, let payload = Self.decoded(segments[1]), let signature = Self.decoded(segments[2])
+        else { throw Unusable() }
+        all.append(
+            (
+                Array("\(segments[0]).\(segments[1])".utf8),
+                try P256.Signing.ECDSASignature(rawRepresentation: signature)
+            ))
+        texts.append(Array(payload))
+        return try JSONSerialization.jsonObject(with: payload) as? [String: Any] ?? [:]
+    }
+
+    private static func decoded(_ segment: String) -> Data? {
+        var text = segment.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
+        while !text.count.isMultiple(of: 4) { text += "=" }
+        return Data(base64Encoded: text)
+    }
+}
+
+/// Microseconds for one body, of each round.
+struct Rounds: CustomStringConvertible {
+    private var microseconds: [Double] = []
+
+    mutating func add(_ work: @Sendable () async throws -> Void) async rethrows {
+        let start = ContinuousClock.now
+        for _ in 0..<iterations { try await work() }
+        let (seconds, attoseconds) = (ContinuousClock.now - start).components
+        microseconds.append((Double(seconds) * 1e6 + Double(attoseconds) / 1e12) / Double(iterations))
+        microseconds.sort()
+    }
+
+    var median: Double { microseconds[microseconds.count / 2] }
+
+    var description: String {
+        String(
+            format: "median %.1f us, %.1f to %.1f", median, microseconds[0], microseconds[microseconds.count - 1])
+    }
+}
