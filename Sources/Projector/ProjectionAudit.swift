@@ -72,6 +72,7 @@ package struct ProjectionAudit: Sendable {
             }
         let parts = max(1, (UInt64(lines) + UInt64(perPart) - 1) / UInt64(perPart))
         var checked: Int64 = 0
+        onProgress(0, lines)
         for part in 0..<(extent == .all ? parts : 1) {
             var index = LineIndex(part: part, of: parts, seed: seed)
             try await check(stream, &index) { more in
@@ -99,7 +100,7 @@ package struct ProjectionAudit: Sendable {
             }
             try await check(lines, stream, &index, count)
         }
-        try await readOn(stream, &index)
+        try await readOn(stream, &index, count)
         var unchecked = index.uncheckedEvents[...]
         while !unchecked.isEmpty {
             let events = try await events(Array(unchecked.prefix(Limits.auditLinesMax)), stream)
@@ -116,14 +117,14 @@ package struct ProjectionAudit: Sendable {
         while !rest.isEmpty {
             let page = Array(rest.prefix(Limits.auditLinesMax))
             rest = rest.dropFirst(Limits.auditLinesMax)
-            while try await compare(page, stream, index) == false { try await readOn(stream, &index) }
+            while try await compare(page, stream, index) == false { try await readOn(stream, &index, count) }
             index.markChecked(page)
             count(Int64(page.count))
         }
     }
 
     /// Brings the index up to the end of the log.
-    private func readOn(_ stream: Int32, _ index: inout LineIndex) async throws {
+    private func readOn(_ stream: Int32, _ index: inout LineIndex, _ count: (Int64) -> Void) async throws {
         while true {
             try Task.checkCancellation()
             let rows = try await query(
@@ -132,6 +133,7 @@ package struct ProjectionAudit: Sendable {
                     [Parameter(stream), Parameter(index.upTo), Parameter(Limits.batchEventsMax)]),
                 Limits.statementWaitMax)
             for row in rows { index.add(try FoldableEvent.readOrEmpty(row)) }
+            count(0)
             if rows.count < Limits.batchEventsMax { return }
         }
     }

@@ -109,16 +109,22 @@ package struct ProjectionRebuild: Sendable {
     private func foldBatch(_ stream: inout Stream, products: ProductCatalog?) async throws -> Bool {
         let projector = StreamProjector(pool: pool, streamId: stream.id, products: products, tables: .rebuild)
         do throws(ProjectionError) {
-            guard case .folded(let position) = try await projector.foldBatch() else { return false }
-            stream.folded = position
-            stream.head = max(stream.head, position)
-            return true
+            switch try await projector.foldBatch() {
+            case .folded(let position):
+                stream.folded = position
+                stream.head = max(stream.head, position)
+                return true
+            case .caughtUp: return false
+            case .ledElsewhere: break
+            }
         } catch {
             switch error {
             case .database(let cause): throw cause
             case .unfoldable: throw RebuildError.unfoldable(stream: stream.key, error)
             }
         }
+        // One that has lost its claim, and has not noticed yet.
+        throw RebuildError.runsAlready
     }
 
     /// Leads all streams, folds the rest, and replaces the live rows, in one transaction: readers see the old rows until

@@ -26,10 +26,10 @@ final class ProgressReport: Sendable {
         state = Mutex(State(started: started, lastTold: started))
     }
 
-    /// Less than at the last call means that something new begins.
+    /// Nothing done, or less than at the last call, means that something new begins.
     func tell(_ done: Int64, of total: Int64, now: ContinuousClock.Instant = .now) {
         let elapsed = state.withLock { state -> Duration? in
-            if done < state.done { state.started = now }
+            if done == 0 || done < state.done { state.started = now }
             state.done = done
             guard now - state.lastTold >= interval else { return nil }
             state.lastTold = now

@@ -90,6 +90,22 @@ struct RebuildTests {
         }
     }
 
+    @Test("one that ends in the middle changes nothing, and the next one is not in its way")
+    func interrupted() async throws {
+        struct Killed: Error {}
+        try await SimulatedLog.withEveryStory { log in
+            let before = try await log.projections()
+            try await log.script("update subledger.subscription set position = position + 1")
+            let damaged = try await log.projections()
+
+            await #expect(throws: Killed.self) { try await log.rebuild { _ in throw Killed() } }
+
+            #expect(try await log.projections() == damaged)
+            _ = try await log.rebuild()
+            #expect(try await log.projections() == before)
+        }
+    }
+
     @Test("from nothing: all rows are made, by a rebuild alone")
     func fromNothing() async throws {
         try await SimulatedLog.withEveryStory { log in
