@@ -22,7 +22,8 @@ struct ProjectionCheck {
         } catch is NeverHappened {
             let behind = try await eventsBehind()
             run.report.noteSkipped(Int(behind))
-            run.report.problem("\(behind) events lie between log and checkpoints after \(Self.catchUpMax.components.seconds) s")
+            run.report.problem(
+                "\(behind) events lie between log and checkpoints after \(Self.catchUpMax.components.seconds) s")
         }
     }
 
