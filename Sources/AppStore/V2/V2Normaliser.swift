@@ -73,7 +73,7 @@ private struct V2Normaliser {
             "appData", of: &body, reading: ["bundleId", "environment"], signed: ["signedAppTransactionInfo"])
         for key: StaticString in ["summary", "externalPurchaseToken"] { part(key, of: &body, reading: []) }
         if let appTransaction = notification.appTransaction {
-            let members = appTransaction.payload.root.members.filter { !Self.deviceFields.contains(Self.name($0.key)) }
+            let members = appTransaction.payload.root.members.filter { !Self.deviceFields.contains($0.key.repairedString) }
             details.append(("appTransaction", CanonicalJSON(members: keep(members, base: "appTransaction."))))
         }
         details += keep(body.rest, base: "")
@@ -109,14 +109,10 @@ private struct V2Normaliser {
         _ rest: [(key: JSONValue, value: JSONValue)], base: String
     ) -> [(key: String, value: CanonicalJSON)] {
         rest.map { key, value in
-            let name = Self.name(key)
+            let name = key.repairedString
             if !Self.knownDetails.contains(base + name) { unknownFields.append(base + name) }
             return (name, CanonicalJSON(value))
         }
-    }
-
-    private static func name(_ key: JSONValue) -> String {
-        String(decoding: key.unescapedBytes, as: UTF8.self)
     }
 
     private mutating func transaction(line: String?) -> Transaction? {

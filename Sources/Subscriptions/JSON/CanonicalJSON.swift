@@ -84,7 +84,7 @@ package struct CanonicalJSON: Sendable, Hashable {
 
 extension JSONValue {
     /// The text with what is no Unicode, and NUL, replaced.
-    fileprivate var repairedString: String {
+    package var repairedString: String {
         let text = String(decoding: unescapedBytes, as: UTF8.self)
         return text.utf8.contains(0) ? String(text.map { $0 == "\0" ? "\u{FFFD}" : $0 }) : text
     }
