@@ -6,6 +6,7 @@ struct AnswerCheck {
     let run: StormRun
 
     private static let connections = 8
+    private static let triesMax = 20
     /// Enough to see what is wrong. Of more, every so many is asked.
     private static let answersMax = 600
 
@@ -27,11 +28,24 @@ struct AnswerCheck {
         run.report.say("every \(step). of \(expected.count) answers compared")
     }
 
+    /// A reader asks again when it is told that the database is away: connections that broke while they were idle are
+    /// found one by one.
+    private func answer(to path: String, _ server: StormServer) async -> StormClient.Answer? {
+        for _ in 0..<Self.triesMax {
+            guard let port = server.ports?.private, let answer = await run.sender.client.get(path, from: port) else {
+                return nil
+            }
+            if answer.status != 503 { return answer }
+            try? await Task.sleep(for: .milliseconds(100))
+        }
+        return nil
+    }
+
     private func compare(_ expected: Answer, _ app: SimulatedApp, _ server: StormServer) async {
         let path =
             "/subscriptions/\(expected.originalTransactionId)?app=\(app.bundleId)"
             + "&environment=\(app.environment.rawValue)&at=\(expected.at)"
-        guard let port = server.ports?.private, let answer = await run.sender.client.get(path, from: port) else {
+        guard let answer = await answer(to: path, server) else {
             return run.report.problem("no answer to \(path)")
         }
         // What the server never heard of is not active.

@@ -22,8 +22,8 @@ struct ProjectionCheck {
         } catch is NeverHappened {
             let behind = try await eventsBehind()
             run.report.noteSkipped(Int(behind))
-            run.report.problem(
-                "\(behind) events lie between log and checkpoints after \(Self.catchUpMax.components.seconds) s")
+            let seconds = Self.catchUpMax.components.seconds
+            run.report.problem("\(behind) events lie between log and checkpoints after \(seconds) s")
         }
     }
 
@@ -72,17 +72,19 @@ struct ProjectionCheck {
         Set(try rows.map { Line(line: try $0.value(at: 0), content: try $0.value(at: 1)) })
     }
 
-    /// Compares periods of access with those that the bodies give without any database.
+    /// Compares periods of access, evidence and last events with those that the bodies give without any database.
     private func linesThatMemoryFoldsOtherwise() async throws -> Set<String> {
         var ledger = MemoryLedger()
+        var last: [String: Int64] = [:]
         try await LogPages(run.database).forEach { stored in
             let event = try AppleNotification(decoding: stored.body).event(receivedAt: stored.receivedAt)
             let position = ledger.append(event, receivedAt: stored.receivedAt)
             if position != stored.place.position {
                 run.report.problem("\(stored.place) repeats what stands at \(position)")
             }
+            for id in event.facts.byLine.keys { last["\(event.environment.rawValue) \(id)"] = position }
         }
-        var expected: Set<Line> = []
+        var expected = Set(last.map { Line(line: $0.key, content: "last \($0.value)") })
         for (stream, subscription) in ledger.subscriptions(products: [:]) {
             let line = "\(stream.environment.rawValue) \(subscription.originalTransactionId)"
             for period in subscription.access {
@@ -93,8 +95,13 @@ struct ProjectionCheck {
                         content: "\(period.start.milliseconds) \(end) \(period.cause.rawValue) "
                             + "\(period.transactionId) \(period.position)"))
             }
+            for row in subscription.transactions {
+                let positions = row.positions.map { String($0) }.joined(separator: ",")
+                expected.insert(
+                    Line(line: line, content: "evidence \(row.transaction.transactionId) {\(positions)}"))
+            }
         }
-        let live = try Self.lines(try await run.database.rows(Statements.periods))
+        let live = try Self.lines(try await run.database.rows(Statements.content))
         return Set(live.symmetricDifference(expected).map(\.line))
     }
 
@@ -125,8 +132,8 @@ struct ProjectionCheck {
             join subledger.stream using (stream_id)
             """)
 
-        static let periods = Statement(
-            "storm_periods",
+        static let content = Statement(
+            "storm_content",
             """
             select environment || ' ' || original_transaction_id,
               concat_ws(
@@ -137,6 +144,14 @@ struct ProjectionCheck {
                 end,
                 cause, transaction_id, position)
             from subledger.access_period
+            join subledger.stream using (stream_id)
+            union all
+            select environment || ' ' || original_transaction_id, concat_ws(' ', 'evidence', transaction_id, positions)
+            from subledger.transaction
+            join subledger.stream using (stream_id)
+            union all
+            select environment || ' ' || original_transaction_id, concat_ws(' ', 'last', position)
+            from subledger.subscription
             join subledger.stream using (stream_id)
             """)
     }

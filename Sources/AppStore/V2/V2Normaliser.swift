@@ -73,7 +73,9 @@ private struct V2Normaliser {
             "appData", of: &body, reading: ["bundleId", "environment"], signed: ["signedAppTransactionInfo"])
         for key: StaticString in ["summary", "externalPurchaseToken"] { part(key, of: &body, reading: []) }
         if let appTransaction = notification.appTransaction {
-            let members = appTransaction.payload.root.members.filter { !Self.deviceFields.contains($0.key.repairedString) }
+            let members = appTransaction.payload.root.members.filter {
+                !Self.deviceFields.contains($0.key.repairedString)
+            }
             details.append(("appTransaction", CanonicalJSON(members: keep(members, base: "appTransaction."))))
         }
         details += keep(body.rest, base: "")
