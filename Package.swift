@@ -81,7 +81,7 @@ let package = Package(
             // Links to the files at the top of the repository and in deploy/migrations.
             resources: [
                 .embedInCode("schema.sql"), .embedInCode("Migrations/migration_2.sql"),
-                .embedInCode("Migrations/migration_3.sql"),
+                .embedInCode("Migrations/migration_3.sql"), .embedInCode("Migrations/migration_4.sql"),
             ]),
         .target(
             name: "Projector",

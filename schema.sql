@@ -19,7 +19,7 @@ create table subledger.schema_version (
 comment on table subledger.schema_version is
   'The versions of this file that were applied; the greatest is the one in force';
 
-insert into subledger.schema_version (version) values (1), (2), (3);
+insert into subledger.schema_version (version) values (1), (2), (3), (4);
 
 -- Roles -------------------------------------------------------------------------------------------------------------
 -- Roles belong to the cluster, so another database may have made them already, or be making them just now.
@@ -411,6 +411,16 @@ grant select, insert, update, delete on subledger.checkpoint, subledger.subscrip
   subledger.access_period to subledger_projector;
 grant select on subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
   subledger.subscription_now to subledger_analyst;
+
+-- Products ----------------------------------------------------------------------------------------------------------
+
+-- Customers ---------------------------------------------------------------------------------------------------------
+
+-- Changes -----------------------------------------------------------------------------------------------------------
+
+-- Tokens ------------------------------------------------------------------------------------------------------------
+
+-- Analysts ----------------------------------------------------------------------------------------------------------
 
 -- Ownership ---------------------------------------------------------------------------------------------------------
 -- Everything belongs to the role of owners, so that each of its members can bring the schema up to date. Where the

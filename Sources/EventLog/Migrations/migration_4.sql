@@ -1,0 +1,1 @@
+../../../deploy/migrations/0004-readers.sql
