@@ -101,7 +101,15 @@ let package = Package(
             ],
             path: "Tests/TestSupport"),
         .executableTarget(
-            name: "DecodeBenchmark", dependencies: ["AppStore", "Subscriptions"], path: "Tests/DecodeBenchmark"),
+            name: "DecodeBenchmark", dependencies: ["AppStore", "Subscriptions", "TestSupport"],
+            path: "Tests/DecodeBenchmark"),
+        .executableTarget(
+            name: "ProjectorBenchmark",
+            dependencies: [
+                "AppStore", "EventLog", "Postgres", "Projector", "StoreSimulator", "Subscriptions", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Tests/ProjectorBenchmark"),
         .executableTarget(
             name: "VerifyBenchmark",
             dependencies: [

@@ -277,7 +277,7 @@ create table subledger.subscription (
   expiration_intent        integer,
   access_ends_at           timestamptz,
   position                 bigint  not null,
-  facts                    jsonb compression lz4 not null,
+  facts                    text compression lz4 not null,
   renewal_date             timestamptz,
   renewal_price            bigint,
   renewal_currency         text,
@@ -304,7 +304,7 @@ comment on column subledger.subscription.access_ends_at is
 comment on column subledger.subscription.position is 'The last event that said something about the line';
 comment on column subledger.subscription.facts is
   'Everything that was ever stated about the line, each with its time and the position of its evidence: what the '
-  'projector folds the next event into';
+  'projector folds the next event into. JSON, kept byte for byte: cast it to jsonb to look into it';
 
 create table subledger.transaction (
   stream_id                     integer not null,

@@ -26,3 +26,27 @@ extension JSONB: PostgresEncodable, PostgresDecodable {
         return JSONB(utf8: [UInt8](bytes.dropFirst()))
     }
 }
+
+/// A JSON text for or from a `text` column, as UTF-8: kept byte for byte, and not checked.
+package struct JSONText: Sendable, Hashable {
+    package var utf8: [UInt8]
+
+    package init(utf8: [UInt8]) {
+        self.utf8 = utf8
+    }
+}
+
+extension JSONText: PostgresEncodable, PostgresDecodable {
+    package static var postgresType: PostgresType { .text }
+
+    package func encode(into buffer: inout [UInt8]) {
+        buffer.append(contentsOf: utf8)
+    }
+
+    package static func decode(
+        postgres bytes: UnsafeRawBufferPointer, oid: UInt32
+    ) throws(PostgresDecodingError) -> JSONText {
+        guard oid == PostgresType.text.oid else { throw .unexpectedType(oid, for: "text") }
+        return JSONText(utf8: [UInt8](bytes))
+    }
+}

@@ -20,7 +20,9 @@ struct FoldableEvent: Sendable {
                 position: position, receivedAt: receivedAt, occurredAt: occurredAt, factsByLine: factsByLine)
         }
         if try row.value(Bool.self, at: 4) { return .success(event([:])) }
-        return try row.json(at: 3, position: position) { try Facts(json: $0) }.map { event($0.byLine) }
+        return try readJSON(try row.value(JSONB.self, at: 3).utf8, position: position) { try Facts(json: $0) }.map {
+            event($0.byLine)
+        }
     }
 
     /// As ``read(_:)``, with no facts for an event that cannot be folded.
@@ -48,16 +50,13 @@ struct FoldableEvent: Sendable {
     }
 }
 
-extension Row {
-    /// What the JSON of a column stands for.
-    func json<Value>(
-        at column: Int, position: Int64, _ read: (JSONValue) throws -> Value
-    ) throws(PostgresError) -> Result<Value, ProjectionError> {
-        let text = try value(JSONB.self, at: column).utf8
-        do {
-            return .success(try read(try JSONDocument(text).root))
-        } catch {
-            return .failure(.unfoldable(position: position, problem: String(describing: error)))
-        }
+/// What a JSON text of the row with some position stands for.
+func readJSON<Value>(
+    _ text: [UInt8], position: Int64, _ read: (JSONValue) throws -> Value
+) -> Result<Value, ProjectionError> {
+    do {
+        return .success(try read(try JSONDocument(text).root))
+    } catch {
+        return .failure(.unfoldable(position: position, problem: String(describing: error)))
     }
 }

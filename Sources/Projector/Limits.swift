@@ -2,6 +2,9 @@
 enum Limits {
     /// Most events folded in one transaction: enough to spread its cost, few enough to lose little by a crash.
     static let batchEventsMax: Int64 = 500
+    /// Most batches until a stream's leader looks whether there is something else to do: enough that reading ahead pays,
+    /// few enough that a server that ends waits for a second at most.
+    static let batchesAtOnceMax = 20
     /// Longest time between two looks at the log. Notifications by the database wake the projector at once; this is
     /// the net below them.
     static let pollInterval = Duration.seconds(2)

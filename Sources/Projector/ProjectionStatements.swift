@@ -2,8 +2,8 @@ import Postgres
 
 /// The SQL of one step of the projector. Every statement stays inside one stream.
 ///
-/// Those behind ``lead`` name projection tables without a schema: it chooses the set that they mean, until the end of
-/// the transaction.
+/// Those behind ``lead`` or ``choose`` name projection tables without a schema: these choose the set that they mean, until
+/// the end of the transaction.
 enum ProjectionStatements {
     static let streamsBehind = Statement(
         "projector_streams_behind",
@@ -27,12 +27,25 @@ enum ProjectionStatements {
         select pg_try_advisory_xact_lock(hashtext($2 || '.projector'), $1), set_config('search_path', $2, true)
         """)
 
+    /// Chooses the set of tables, as ``lead`` does, for who only reads.
+    static let choose = Statement(
+        "projector_choose",
+        """
+        select set_config('search_path', $1, true)
+        """)
+
+    /// One row, with nulls for what is not there.
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
-        select position, products
-        from checkpoint
-        where stream_id = $1
+        select checkpoint.position, checkpoint.products, checkpoint.xmin::text,
+          (
+            select count(*)
+            from subledger.projector_skip
+            where projector_skip.stream_id = $1
+          )
+        from (select) as always
+        left join checkpoint on checkpoint.stream_id = $1
         """)
 
     static let nextEvents = Statement(
@@ -82,7 +95,7 @@ enum ProjectionStatements {
           price_increase_status
         from unnest(
           $2::text[], $3::text[], $4::boolean[], $5::text[], $6::boolean[], $7::integer[], $8::timestamptz[],
-          $9::bigint[], $10::jsonb[], $11::timestamptz[], $12::bigint[], $13::text[], $14::integer[]
+          $9::bigint[], $10::text[], $11::timestamptz[], $12::bigint[], $13::text[], $14::integer[]
         ) as input (
           original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
@@ -111,14 +124,23 @@ enum ProjectionStatements {
           and original_transaction_id = any ($2::text[])
         """)
 
+    /// Each row is looked up by its key: the limit keeps that from becoming a join over the whole table.
     static let deleteTransactions = Statement(
         "projector_delete_transactions",
         """
         delete from transaction
-        using unnest($2::text[], $3::text[]) as old (original_transaction_id, transaction_id)
-        where transaction.stream_id = $1
-          and transaction.original_transaction_id = old.original_transaction_id
-          and transaction.transaction_id = old.transaction_id
+        where ctid = any (array(
+          select found.ctid
+          from unnest($2::text[], $3::text[]) as old (original_transaction_id, transaction_id)
+          cross join lateral (
+            select transaction.ctid
+            from transaction
+            where transaction.stream_id = $1
+              and transaction.original_transaction_id = old.original_transaction_id
+              and transaction.transaction_id = old.transaction_id
+            limit 1
+          ) as found
+        ))
         """)
 
     static let writeTransactions = Statement(
@@ -165,15 +187,24 @@ enum ProjectionStatements {
           and original_transaction_id = any ($2::text[])
         """)
 
+    /// As ``deleteTransactions``.
     static let deletePeriods = Statement(
         "projector_delete_periods",
         """
         delete from access_period
-        using unnest($2::text[], $3::text[], $4::text[]) as old (original_transaction_id, transaction_id, cause)
-        where access_period.stream_id = $1
-          and access_period.original_transaction_id = old.original_transaction_id
-          and access_period.transaction_id = old.transaction_id
-          and access_period.cause = old.cause
+        where ctid = any (array(
+          select found.ctid
+          from unnest($2::text[], $3::text[], $4::text[]) as old (original_transaction_id, transaction_id, cause)
+          cross join lateral (
+            select access_period.ctid
+            from access_period
+            where access_period.stream_id = $1
+              and access_period.original_transaction_id = old.original_transaction_id
+              and access_period.transaction_id = old.transaction_id
+              and access_period.cause = old.cause
+            limit 1
+          ) as found
+        ))
         """)
 
     static let writePeriods = Statement(
@@ -199,6 +230,7 @@ enum ProjectionStatements {
         on conflict (stream_id) do update
         set position = excluded.position,
           products = excluded.products
+        returning xmin::text
         """)
 
     static let findSubscriptions = Statement(

@@ -75,7 +75,7 @@ struct ProjectionWriter: Sendable {
                 lines.map { line in
                     var writer = JSONWriter()
                     line.facts.write(to: &writer)
-                    return JSONB(utf8: writer.bytes)
+                    return JSONText(utf8: writer.bytes)
                 }),
             .array(renewals.map(\.renewalDate)),
             .array(renewals.map(\.renewalPrice)),

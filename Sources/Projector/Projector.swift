@@ -6,6 +6,9 @@ import Subscriptions
 ///
 /// Any number of projectors may run: each stream is led by whoever takes its lock first, batch by batch.
 package struct Projector: Sendable {
+    /// What a pool must lend for batches to be written, folded and read at the same time.
+    package static let connectionsMax = StreamProjector.connectionsMax
+
     private let pool: PostgresPool
     /// A connection of its own, since listening ties it up.
     private let listener: ConnectionConfiguration
@@ -81,7 +84,7 @@ package struct Projector: Sendable {
     private func fold(streamId: Int32, app: String, environment: String) async -> Bool {
         let projector = StreamProjector(pool: pool, streamId: streamId, products: products[app])
         do throws(ProjectionError) {
-            while case .folded = try await projector.foldBatch() {
+            while case .folded = try await projector.fold(batchesMax: Limits.batchesAtOnceMax) {
                 if Task.isCancelled { return true }
             }
             return true

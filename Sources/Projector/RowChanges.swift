@@ -19,11 +19,12 @@ struct RowChanges {
             newPeriods = new.access.map { (line, $0) }
             return
         }
-        let (oldRows, newRows) = (Set(old.transactions), Set(new.transactions))
-        oldTransactions = old.transactions.filter { !newRows.contains($0) }.map(\.transaction)
-        newTransactions = new.transactions.filter { !oldRows.contains($0) }
-        let (before, after) = (Set(old.access), Set(new.access))
-        oldPeriods = old.access.filter { !after.contains($0) }.map { (line, $0) }
-        newPeriods = new.access.filter { !before.contains($0) }.map { (line, $0) }
+        let before = Dictionary(uniqueKeysWithValues: old.transactions.map { ($0.transaction.transactionId, $0) })
+        newTransactions = new.transactions.filter { before[$0.transaction.transactionId] != $0 }
+        // Transactions never go away, so what is old has a successor.
+        oldTransactions = newTransactions.compactMap { before[$0.transaction.transactionId]?.transaction }
+        let (periods, newer) = (Set(old.access), Set(new.access))
+        oldPeriods = old.access.filter { !newer.contains($0) }.map { (line, $0) }
+        newPeriods = new.access.filter { !periods.contains($0) }.map { (line, $0) }
     }
 }

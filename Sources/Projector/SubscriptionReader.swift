@@ -33,7 +33,7 @@ package struct SubscriptionReader: Sendable {
                 deadline: .now + Limits.readWaitMax)
             var found: [Found] = []
             for index in 0..<rows.count {
-                let document = try JSONDocument(try rows[index].value(JSONB.self, at: 2).utf8)
+                let document = try JSONDocument(try rows[index].value(JSONText.self, at: 2).utf8)
                 let facts = try SubscriptionFacts(
                     originalTransactionId: originalTransactionId, json: document.root)
                 let app: String = try rows[index].value(at: 0)

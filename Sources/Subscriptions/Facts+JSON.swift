@@ -176,6 +176,13 @@ package struct Facts: Sendable, Hashable {
 
     /// The facts of each line that these are about, by `originalTransactionId`.
     package var byLine: [String: Facts] {
+        // Nearly always they are about one.
+        if let line = transactions.first?.originalTransactionId ?? renewals.first?.originalTransactionId,
+            transactions.allSatisfy({ $0.originalTransactionId == line }),
+            renewals.allSatisfy({ $0.originalTransactionId == line })
+        {
+            return [line: self]
+        }
         var lines: [String: Facts] = [:]
         for transaction in transactions {
             lines[transaction.originalTransactionId, default: Facts(transactions: [], renewals: [])]

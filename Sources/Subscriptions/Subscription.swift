@@ -11,11 +11,15 @@ package struct Subscription: Sendable, Hashable {
 
     /// A transaction with all that was stated about it laid over each other, the latest on top.
     package struct ResolvedTransaction: Sendable, Hashable {
-        package var transaction: Transaction
+        let shared: Shared<Transaction>
         /// The first event behind each statement that counted, ascending.
         package var positions: [Int64]
         /// Some statement about it was signed.
         package var isSigned: Bool
+
+        package var transaction: Transaction {
+            _read { yield shared.value }
+        }
     }
 
     /// - Parameter products: The app's products, as far as they are configured; decides about rows that have no
@@ -86,13 +90,14 @@ package struct Subscription: Sendable, Hashable {
     private static func resolve(_ facts: SubscriptionFacts) -> [ResolvedTransaction] {
         var resolved: [String: ResolvedTransaction] = [:]
         for (transaction, statement) in facts.orderedTransactions {
-            guard let earlier = resolved[transaction.transactionId] else {
-                resolved[transaction.transactionId] = ResolvedTransaction(
-                    transaction: transaction, positions: [statement.position], isSigned: statement.isSigned)
+            let id = transaction.value.transactionId
+            guard let earlier = resolved[id] else {
+                resolved[id] = ResolvedTransaction(
+                    shared: transaction, positions: [statement.position], isSigned: statement.isSigned)
                 continue
             }
-            resolved[transaction.transactionId] = ResolvedTransaction(
-                transaction: transaction.completed(by: earlier.transaction),
+            resolved[id] = ResolvedTransaction(
+                shared: Shared(transaction.value.completed(by: earlier.transaction)),
                 positions: (earlier.positions + [statement.position]).sorted(),
                 isSigned: earlier.isSigned || statement.isSigned)
         }

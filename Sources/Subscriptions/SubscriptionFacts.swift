@@ -28,23 +28,39 @@ package struct SubscriptionFacts: Sendable, Hashable {
     /// A fact that equals another one if their texts are the same bytes. Swift's strings are equal in several
     /// spellings, and which of them was kept would then depend on the order of their arrival.
     package struct Canonical<Fact: Sendable>: Sendable, Hashable {
-        package let fact: Fact
+        package let shared: Shared<Fact>
         package let text: [UInt8]
+        /// Of the text. Facts are looked up and moved about more often than they are made.
+        private let textHash: Int
+
+        package var fact: Fact {
+            _read { yield shared.value }
+        }
 
         init(_ fact: Fact, _ write: (inout JSONWriter) -> Void) {
-            self.fact = fact
             var writer = JSONWriter()
             write(&writer)
-            text = writer.bytes
+            self.init(fact, text: writer.bytes)
+        }
+
+        /// - Parameter text: What writing the fact gives.
+        init(_ fact: Fact, text: [UInt8]) {
+            shared = Shared(fact)
+            self.text = text
+            // An array would be hashed byte by byte.
+            textHash = text.withUnsafeBytes { bytes in
+                var hasher = Hasher()
+                hasher.combine(bytes: bytes)
+                return hasher.finalize()
+            }
         }
 
         package static func == (left: Canonical, right: Canonical) -> Bool {
-            left.text == right.text
+            left.textHash == right.textHash && left.text == right.text
         }
 
         package func hash(into hasher: inout Hasher) {
-            // An array would be hashed byte by byte.
-            text.withUnsafeBytes { hasher.combine(bytes: $0) }
+            hasher.combine(textHash)
         }
     }
 
@@ -56,9 +72,13 @@ package struct SubscriptionFacts: Sendable, Hashable {
     }
 
     package struct RenewalStatement: Sendable, Hashable {
-        package let renewal: RenewalInfo
+        let shared: Shared<RenewalInfo>
         package let statedAt: Instant
         package let position: Int64
+
+        package var renewal: RenewalInfo {
+            _read { yield shared.value }
+        }
     }
 
     package init(originalTransactionId: String) {
@@ -136,17 +156,18 @@ extension SubscriptionFacts {
         }
     }
 
+    /// - Parameter json: What ``write(to:)`` wrote, byte for byte.
     package init(originalTransactionId: String, json: JSONValue) throws(FactsError) {
         self.init(originalTransactionId: originalTransactionId)
         for element in try json.requiredElements("transactions") {
-            let transaction = try Transaction(json: try element.requiredFact())
-            transactions[Canonical(transaction, transaction.write)] = try Statement(json: element)
+            let fact = try element.requiredFact()
+            transactions[Canonical(try Transaction(json: fact), text: fact.bytes)] = try Statement(json: element)
         }
         for element in try json.requiredElements("renewals") {
             let statement = try Statement(json: element)
-            let renewal = try RenewalInfo(json: try element.requiredFact())
+            let fact = try element.requiredFact()
             let stated = StatedRenewal(
-                renewal: Canonical(renewal, renewal.write), statedAt: statement.statedAt,
+                renewal: Canonical(try RenewalInfo(json: fact), text: fact.bytes), statedAt: statement.statedAt,
                 isSigned: statement.isSigned)
             renewals[stated] = Evidence(receivedAt: statement.receivedAt, position: statement.position)
         }

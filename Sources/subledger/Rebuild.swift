@@ -23,7 +23,7 @@ struct Rebuild: AsyncParsableCommand {
             let settings = Settings(flags: database.values)
             let logger = try settings.logger()
             let outcome = try await Database.withExisting(settings, logger: logger) { database in
-                let pool = database.pool(.projector, limit: 1, logger: logger)
+                let pool = database.pool(.projector, limit: Projector.connectionsMax, logger: logger)
                 let rebuild = ProjectionRebuild(
                     owner: database.owner, pool: pool, app: app, environment: environment?.value)
                 let report = ProgressReport("rebuild", unit: "events")

@@ -110,7 +110,7 @@ struct Serve: AsyncParsableCommand {
             logger.warning("the database's synchronous_commit is off; it is switched on for our own sessions")
         }
         let receiverPool = database.pool(.receiver, limit: 2, logger: logger)
-        let projectorPool = database.pool(.projector, limit: 2, logger: logger)
+        let projectorPool = database.pool(.projector, limit: Projector.connectionsMax, logger: logger)
         let readerPool = database.pool(.reader, limit: 8, logger: logger)
         // Anybody may ask for the public health check, and must not take a connection from the appender.
         let healthPool = database.pool(.receiver, limit: 1, logger: logger)

@@ -1,3 +1,5 @@
+import TestSupport
+
 /// What is to be measured, and how often.
 struct BenchmarkArguments {
     enum Subject: String, CaseIterable {

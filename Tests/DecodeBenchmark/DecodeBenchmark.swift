@@ -21,6 +21,7 @@
 import AppStore
 import Foundation
 import Subscriptions
+import TestSupport
 
 private let roundCount = 5
 

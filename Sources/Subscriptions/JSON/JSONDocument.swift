@@ -99,6 +99,9 @@ package struct JSONValue: Sendable {
     /// Where the value stands in the document's bytes; a string without its quotes, escapes not resolved.
     package var contentRange: Range<Int> { Int(node.start)..<Int(node.end) }
 
+    /// The bytes at ``contentRange``.
+    package var bytes: [UInt8] { Array(document.bytes[contentRange]) }
+
     /// Nil if it is no string, or no Unicode text (invalid UTF-8, a lone surrogate).
     package var string: String? {
         guard isString else { return nil }

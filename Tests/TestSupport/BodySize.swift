@@ -1,5 +1,5 @@
 /// Version 1 bodies in three sizes, made the same on every machine.
-enum BodySize: Int, CaseIterable {
+package enum BodySize: Int, CaseIterable, Sendable {
     /// One transaction, receipts of next to nothing.
     case small = 2
     /// What a subscriber of half a year causes: six transactions and a receipt of 8 KB, sent twice.
@@ -15,11 +15,15 @@ enum BodySize: Int, CaseIterable {
         }
     }
 
-    var body: [UInt8] {
+    package var body: [UInt8] { body(account: 0) }
+
+    /// The body about an account of its own: other ids, another receipt.
+    package func body(account: Int) -> [UInt8] {
         let (transactions, receiptBytes) = shape
-        let receipt = Self.base64(count: receiptBytes)
+        let receipt = Self.base64(count: receiptBytes, seed: account)
+        let firstId = 1_000_000_000_000_001 + account * 100
         // The newest row is the first, as Apple sends them.
-        let rows = (1...transactions).reversed().map(Self.row).joined(separator: ",\n")
+        let rows = (1...transactions).reversed().map { Self.row($0, firstId) }.joined(separator: ",\n")
         let text = """
             {
               "notification_type": "DID_RENEW",
@@ -40,7 +44,7 @@ enum BodySize: Int, CaseIterable {
                 "pending_renewal_info": [
                   {
                     "auto_renew_product_id": "com.example.magazine.monthly",
-                    "original_transaction_id": "1000000000000001",
+                    "original_transaction_id": "\(firstId)",
                     "product_id": "com.example.magazine.monthly",
                     "auto_renew_status": "1"
                   }
@@ -53,8 +57,8 @@ enum BodySize: Int, CaseIterable {
 
     /// Months that follow on each other from September 2018 on. A date's texts only need to look like it: the digits
     /// are what is read.
-    private static func row(_ number: Int) -> String {
-        let id = 1_000_000_000_000_000 + number
+    private static func row(_ number: Int, _ firstId: Int) -> String {
+        let id = firstId + number - 1
         let year = 2018 + (number + 7) / 12
         let month = (number + 7) % 12 + 1
         let purchase = dates("purchase_date", year, month, milliseconds: 1_535_760_000_000 + number * 2_592_000_000)
@@ -66,11 +70,11 @@ enum BodySize: Int, CaseIterable {
                     "quantity": "1",
                     "product_id": "com.example.magazine.monthly",
                     "transaction_id": "\(id)",
-                    "original_transaction_id": "1000000000000001",
+                    "original_transaction_id": "\(firstId)",
             \(purchase)
             \(original)
             \(expires)
-                    "web_order_line_item_id": "\(90_000_000_000_000_000 + number)",
+                    "web_order_line_item_id": "\(90_000_000_000_000_000 + id)",
                     "is_trial_period": "false",
                     "is_in_intro_offer_period": "false",
                     "subscription_group_identifier": "20000001",
@@ -88,9 +92,9 @@ enum BodySize: Int, CaseIterable {
             """
     }
 
-    private static func base64(count: Int) -> String {
+    private static func base64(count: Int, seed: Int) -> String {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-        var state: UInt64 = 20_180_220
+        var state = 20_180_220 &+ UInt64(seed)
         return String(unsafeUninitializedCapacity: count) { buffer in
             for index in 0..<count {
                 state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407

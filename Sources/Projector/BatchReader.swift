@@ -1,0 +1,128 @@
+import Postgres
+import Subscriptions
+
+/// Events that follow on each other, as far as they can be folded.
+struct EventPage: Sendable {
+    let events: [FoldableEvent]
+    /// Why the event behind them cannot be folded.
+    let failure: ProjectionError?
+    /// No event was behind these when they were read.
+    let isLast: Bool
+}
+
+/// A batch in memory, ready to be written.
+struct FoldedBatch: Sendable {
+    /// The last event in it.
+    let position: Int64
+    let products: ProductCatalog
+    let lines: [String: ProjectedLine]
+    let steps: [Step]
+}
+
+/// Reads events and lines, and folds the ones into the others. Changes nothing.
+struct BatchReader: Sendable {
+    let pool: PostgresPool
+    let streamId: Int32
+    let products: ProductCatalog
+    let tables: ProjectionTables
+
+    /// The events behind a page; nil if there can be none.
+    func page(behind page: EventPage?) async -> ProjectionOutcome<EventPage?> {
+        guard let page, let last = page.events.last, page.failure == nil, !page.isLast else { return .success(nil) }
+        return await self.page(after: last.position).map(Optional.some)
+    }
+
+    func page(after position: Int64) async -> ProjectionOutcome<EventPage> {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                ProjectionStatements.nextEvents,
+                [Parameter(streamId), Parameter(position), Parameter(Limits.batchEventsMax)],
+                deadline: .now + Limits.statementWaitMax)
+            let (events, failure) = try Self.decode(rows)
+            return .success(
+                EventPage(events: events, failure: failure, isLast: Int64(rows.count) < Limits.batchEventsMax))
+        } catch {
+            return .failure(.database(error))
+        }
+    }
+
+    /// Folds a page; nil if there is none, or nothing in it.
+    ///
+    /// - Parameter previous: The batch before it, whose lines are perhaps not written yet.
+    func foldIfAny(_ page: EventPage?, behind previous: FoldedBatch) async -> ProjectionOutcome<FoldedBatch?> {
+        guard let page, !page.events.isEmpty else { return .success(nil) }
+        return await fold(page, behind: previous).map(Optional.some)
+    }
+
+    func fold(_ page: EventPage, behind previous: FoldedBatch?) async -> ProjectionOutcome<FoldedBatch> {
+        let touched = Set(page.events.flatMap(\.factsByLine.keys)).sorted()
+        var lines: [String: ProjectedLine] = [:]
+        lines.reserveCapacity(touched.count)
+        switch await load(touched.filter { previous?.lines[$0] == nil }) {
+        case .success(let loaded):
+            for line in loaded { lines[line.facts.originalTransactionId] = line }
+        case .failure(let failure): return .failure(failure)
+        }
+        for id in touched {
+            if let known = previous?.lines[id] { lines[id] = known }
+            let facts = lines[id]?.facts ?? SubscriptionFacts(originalTransactionId: id)
+            lines[id, default: ProjectedLine(facts: facts, position: 0)].written = Subscription(
+                facts, products: products)
+        }
+        for event in page.events { event.fold(into: &lines) }
+        let steps = ProjectionWriter(streamId: streamId, products: products).steps(touched.compactMap { lines[$0] })
+        return .success(
+            FoldedBatch(
+                position: page.events.last?.position ?? 0, products: products, lines: lines, steps: steps))
+    }
+
+    private func load(_ ids: [String]) async -> ProjectionOutcome<[ProjectedLine]> {
+        guard !ids.isEmpty else { return .success([]) }
+        let steps = [
+            Step(ProjectionStatements.choose, [Parameter(tables.rawValue)]),
+            Step(ProjectionStatements.loadSubscriptions, [Parameter(streamId), .array(ids)]),
+        ]
+        do throws(PostgresError) {
+            let rows = try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
+                (connection) async throws(PostgresError) -> RowSet in
+                try await connection.transaction(steps, deadline: .now + Limits.statementWaitMax)[1]
+            }
+            return try ProjectedLine.read(rows)
+        } catch {
+            return .failure(.database(error))
+        }
+    }
+
+    /// The events before the first that cannot be read, and why that one cannot.
+    private static func decode(_ rows: RowSet) throws(PostgresError) -> ([FoldableEvent], ProjectionError?) {
+        var events: [FoldableEvent] = []
+        events.reserveCapacity(rows.count)
+        for row in rows {
+            switch try FoldableEvent.read(row) {
+            case .success(let event): events.append(event)
+            case .failure(let failure): return (events, failure)
+            }
+        }
+        return (events, nil)
+    }
+}
+
+extension ProjectedLine {
+    /// Reads rows with the columns of ``ProjectionStatements/loadSubscriptions``.
+    static func read(_ rows: RowSet) throws(PostgresError) -> ProjectionOutcome<[ProjectedLine]> {
+        var lines: [ProjectedLine] = []
+        lines.reserveCapacity(rows.count)
+        for row in rows {
+            let id: String = try row.value(at: 0)
+            let position: Int64 = try row.value(at: 1)
+            let facts = readJSON(try row.value(JSONText.self, at: 2).utf8, position: position) {
+                try SubscriptionFacts(originalTransactionId: id, json: $0)
+            }
+            switch facts {
+            case .success(let facts): lines.append(ProjectedLine(facts: facts, position: position))
+            case .failure(let failure): return .failure(failure)
+            }
+        }
+        return .success(lines)
+    }
+}

@@ -1,0 +1,122 @@
+import Postgres
+import Subscriptions
+
+/// Writes folded batches of one stream, each in a transaction of its own under the lock of the stream's leader.
+struct BatchWriter: Sendable {
+    let pool: PostgresPool
+    let streamId: Int32
+    let tables: ProjectionTables
+
+    /// How far the stream is folded at this moment.
+    func checkpoint() async -> ProjectionOutcome<Checkpoint> {
+        let steps = [
+            Step(ProjectionStatements.choose, [Parameter(tables.rawValue)]),
+            Step(ProjectionStatements.checkpoint, [Parameter(streamId)]),
+        ]
+        do throws(PostgresError) {
+            return .success(
+                try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
+                    (connection) async throws(PostgresError) -> Checkpoint in
+                    try Self.checkpoint(
+                        try await connection.transaction(steps, deadline: .now + Limits.statementWaitMax)[1])
+                })
+        } catch {
+            return .failure(.database(error))
+        }
+    }
+
+    /// Writes the batch and moves the checkpoint to its end.
+    ///
+    /// - Parameter expected: What the batch was folded behind.
+    /// - Returns: The checkpoint as it is now; nil if somebody else leads the stream, or the checkpoint is no longer the
+    ///   expected one. Nothing was written then.
+    func write(_ batch: FoldedBatch, behind expected: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
+        await leading(behind: expected) { (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
+            for step in batch.steps {
+                // Each statement has its own deadline: how much there is to do depends on what is in the log.
+                _ = try await connection.query(step, deadline: .now + Limits.statementWaitMax)
+            }
+            return .success(try await move(expected, to: batch.position, batch.products.canonicalText, connection))
+        }
+    }
+
+    /// Writes the rows of all lines anew, from the facts that they have. Their products were configured otherwise.
+    func refoldAll(
+        _ products: ProductCatalog, behind expected: Checkpoint
+    ) async -> ProjectionOutcome<StreamProjector.Progress> {
+        let written = await leading(behind: expected) {
+            (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
+            var after = ""
+            while true {
+                // There may be many pages, and a server that ends must not wait for them.
+                if Task.isCancelled { throw PostgresError(.closed) }
+                let rows = try await connection.query(
+                    ProjectionStatements.pageSubscriptions,
+                    [Parameter(streamId), Parameter(after), Parameter(Limits.batchEventsMax)],
+                    deadline: .now + Limits.statementWaitMax)
+                let lines: [ProjectedLine]
+                switch try ProjectedLine.read(rows) {
+                case .success(let read): lines = read
+                case .failure(let failure): return .failure(failure)
+                }
+                guard let last = lines.last else { break }
+                for step in ProjectionWriter(streamId: streamId, products: products).steps(lines) {
+                    _ = try await connection.query(step, deadline: .now + Limits.statementWaitMax)
+                }
+                after = last.facts.originalTransactionId
+            }
+            return .success(try await move(expected, to: expected.position, products.canonicalText, connection))
+        }
+        return written.map { $0.map { .folded($0.position) } ?? .ledElsewhere }
+    }
+
+    /// Runs the body in a transaction that leads the stream, and commits what it did unless it failed.
+    private func leading(
+        behind expected: Checkpoint,
+        _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint>
+    ) async -> ProjectionOutcome<Checkpoint?> {
+        do throws(PostgresError) {
+            return try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
+                (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint?> in
+                func query(_ statement: Statement, _ parameters: [Parameter]) async throws(PostgresError) -> RowSet {
+                    try await connection.query(statement, parameters, deadline: .now + Limits.statementWaitMax)
+                }
+                try await connection.begin(deadline: .now + Limits.statementWaitMax)
+                let lead = try await query(
+                    ProjectionStatements.lead, [Parameter(streamId), Parameter(tables.rawValue)])
+                // Behind the lock, in a statement of its own, so that it sees what the last leader has committed.
+                let found = try Self.checkpoint(
+                    try await query(ProjectionStatements.checkpoint, [Parameter(streamId)]))
+                guard try lead[0].value(Bool.self, at: 0), found == expected else {
+                    try await connection.rollback(deadline: .now + Limits.statementWaitMax)
+                    return .success(nil)
+                }
+                let result = try await body(connection)
+                if case .success = result {
+                    try await connection.commit(deadline: .now + Limits.statementWaitMax)
+                } else {
+                    try await connection.rollback(deadline: .now + Limits.statementWaitMax)
+                }
+                return result.map(Optional.some)
+            }
+        } catch {
+            return .failure(.database(error))
+        }
+    }
+
+    private func move(
+        _ checkpoint: Checkpoint, to position: Int64, _ products: String, _ connection: PostgresConnection
+    ) async throws(PostgresError) -> Checkpoint {
+        let rows = try await connection.query(
+            ProjectionStatements.writeCheckpoint, [Parameter(streamId), Parameter(position), Parameter(products)],
+            deadline: .now + Limits.statementWaitMax)
+        return Checkpoint(
+            position: position, products: products, version: try rows[0].value(at: 0), skips: checkpoint.skips)
+    }
+
+    private static func checkpoint(_ rows: RowSet) throws(PostgresError) -> Checkpoint {
+        Checkpoint(
+            position: try rows[0].optional(at: 0) ?? 0, products: try rows[0].optional(at: 1) ?? "",
+            version: try rows[0].optional(at: 2) ?? "", skips: try rows[0].value(at: 3))
+    }
+}

@@ -1,0 +1,33 @@
+/// A value that many hold at the same time. Copying it costs one reference, where copying a fact of forty texts costs
+/// forty.
+package struct Shared<Value: Sendable>: Sendable {
+    private final class Box: Sendable {
+        let value: Value
+
+        init(_ value: Value) {
+            self.value = value
+        }
+    }
+
+    private let box: Box
+
+    package init(_ value: Value) {
+        box = Box(value)
+    }
+
+    package var value: Value {
+        _read { yield box.value }
+    }
+}
+
+extension Shared: Equatable where Value: Equatable {
+    package static func == (left: Shared, right: Shared) -> Bool {
+        left.box === right.box || left.box.value == right.box.value
+    }
+}
+
+extension Shared: Hashable where Value: Hashable {
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(box.value)
+    }
+}

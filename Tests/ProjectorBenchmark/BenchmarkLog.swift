@@ -1,0 +1,99 @@
+import AppStore
+import EventLog
+import Logging
+import Postgres
+import StoreSimulator
+import Subscriptions
+import TestSupport
+
+/// A log of any length: a few thousand events from bodies, and copies of them about other lines.
+struct BenchmarkLog {
+    private let owner: PostgresConnection
+    private let originals: Int
+
+    static func make(in database: ConnectionConfiguration) async throws -> BenchmarkLog {
+        let quiet = Logger(label: "benchmark", factory: { _ in SwiftLogNoOpLogHandler() })
+        let pool = PostgresPool(database.with(role: "subledger_receiver"), limit: 2, logger: quiet)
+        let notifications = try await notifications()
+        let appender = Appender(pool: pool, logger: quiet)
+        let running = Task { await appender.run() }
+        for notification in notifications {
+            _ = try await appender.append(notification.0, receivedAt: notification.1)
+        }
+        await appender.stop()
+        await running.value
+        await pool.close()
+        return BenchmarkLog(owner: try await TestCluster.connect(database), originals: notifications.count)
+    }
+
+    /// Two of version 2, then one of version 1, and so on.
+    private static func notifications() async throws -> [(VerifiedNotification, Instant)] {
+        let app = SimulatedApp(bundleId: V1Body.app, appAppleId: 1, environment: .production, sharedSecret: nil)
+        var settings = Simulation.Settings(app: app)
+        settings.subscriptions = 1480
+        settings.order = .shuffled
+        guard let simulation = Simulation(settings),
+            let roots = RootCertificates(file: TestCertificates.standard.rootDER)
+        else { throw Unusable() }
+        let verifier = NotificationVerifier(
+            apps: Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])]),
+            signatures: SignatureVerifier(roots: roots))
+        var notifications: [(VerifiedNotification, Instant)] = []
+        for delivery in simulation.deliveries {
+            if notifications.count % 3 == 2 {
+                let body = BodySize.middle.body(account: notifications.count)
+                notifications.append(
+                    (try await verifier.verify(body, receivedAt: delivery.receivedAt), delivery.receivedAt))
+            }
+            notifications.append(
+                (try await verifier.verify(delivery.body(), receivedAt: delivery.receivedAt), delivery.receivedAt))
+        }
+        return notifications
+    }
+
+    /// Adds copies until the log has at least so many events, and returns how many it had.
+    func grow(to size: Int) async throws -> Int {
+        let before = try await count()
+        guard before < size else { return before == originals ? 0 : before }
+        _ = try await owner.query(
+            Self.copies, [Parameter(Int64(originals)), Parameter(Int64(before)), Parameter(Int64(size))],
+            deadline: .now + .seconds(1200))
+        for work in ["vacuum analyze subledger.event", "checkpoint"] {
+            try await owner.script(work, deadline: .now + .seconds(600))
+        }
+        return before == originals ? 0 : before
+    }
+
+    private func count() async throws -> Int {
+        let rows = try await owner.query(
+            Statement("head", "select position from subledger.stream_head"), deadline: .now + .seconds(20))
+        return Int(try rows[0].value(Int64.self, at: 0))
+    }
+
+    /// A copy's ids are the original's with the number of the copy before them.
+    private static let copies = Statement(
+        "copies",
+        """
+        with copied as (
+          insert into subledger.event (
+            stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, facts, defects,
+            body, body_sha256
+          )
+          select stream_id, copy.position, received_at, occurred_at, source, type, subtype, kind,
+            sha256(dedupe_key || int8send(copy.position)),
+            regexp_replace(facts::text, '"([1789][0-9]{15,17}|2[0-9]{15})"', '"' || copy.number || '\\1"', 'g')::jsonb,
+            defects, '{}', sha256('{}')
+          from generate_series($2 + 1, $3) as copy_position (position)
+          cross join lateral (
+            select copy_position.position, (copy_position.position - 1) / $1 as number,
+              (copy_position.position - 1) % $1 + 1 as original
+          ) as copy
+          join subledger.event on event.stream_id = 1 and event.position = copy.original
+          returning event.position
+        )
+        update subledger.stream_head
+        set position = $3
+        where stream_id = 1
+          and (select count(*) from copied) > 0
+        """)
+}

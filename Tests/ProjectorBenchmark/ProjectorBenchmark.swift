@@ -1,0 +1,73 @@
+// How many events a second the projector folds, live and in a rebuild, on logs that grow.
+//
+//     swift build -c release --product ProjectorBenchmark
+//     .build/release/ProjectorBenchmark --events 10000,100000,1000000
+//
+// A third of the events are version 1 with six transactions, the rest version 2 as the make-believe store tells them.
+// The first few thousand are decoded from bodies; the others are copies of them about other lines, made in SQL, with
+// empty bodies, which the projector does not read. Each size is folded from where the last one ended, so the rate
+// is that of a log and of projections of that size.
+
+import EventLog
+import Foundation
+import Logging
+import Postgres
+import Projector
+import TestSupport
+
+@main
+enum ProjectorBenchmark {
+    static func main() async throws {
+        guard let sizes = sizes(Array(CommandLine.arguments.dropFirst())) else {
+            print("usage: ProjectorBenchmark [--events N,N,…]")
+            exit(64)
+        }
+        let database = try await TestCluster.freshDatabase()
+        let log = try await BenchmarkLog.make(in: database)
+        let quiet = Logger(label: "benchmark", factory: { _ in SwiftLogNoOpLogHandler() })
+        let pool = PostgresPool(
+            database.with(role: "subledger_projector"), limit: Projector.connectionsMax, logger: quiet)
+        let projector = Projector(pool: pool, listener: database.with(role: "subledger_projector"), logger: quiet)
+        print("live       events   events/s   projector us/event   database us/event")
+        for size in sizes {
+            let before = try await log.grow(to: size)
+            let usage = try await ProcessorTime.now()
+            let start = ContinuousClock.now
+            guard await projector.foldAllStreams() else { throw Unusable() }
+            report(size, size - before, ContinuousClock.now - start, try await ProcessorTime.now() - usage)
+        }
+        print("rebuild")
+        let usage = try await ProcessorTime.now()
+        let start = ContinuousClock.now
+        let rebuild = ProjectionRebuild(owner: database, pool: pool, app: nil, environment: nil)
+        let outcome = try await rebuild.run { @Sendable _ in }
+        guard outcome.rowsReplaced == 0 else { throw Unusable() }
+        let events = Int(outcome.eventsFolded)
+        report(events, events, ContinuousClock.now - start, try await ProcessorTime.now() - usage)
+        await pool.close()
+    }
+
+    private static func sizes(_ arguments: [String]) -> [Int]? {
+        if arguments.isEmpty { return [10_000, 100_000] }
+        guard arguments.count == 2, arguments[0] == "--events" else { return nil }
+        let sizes = arguments[1].split(separator: ",").compactMap { Int($0) }
+        return sizes.isEmpty || sizes.contains { $0 <= 0 } || sizes != sizes.sorted() ? nil : sizes
+    }
+
+    private static func report(_ size: Int, _ events: Int, _ time: Duration, _ used: ProcessorTime) {
+        func each(_ seconds: Double) -> String { String(format: "%.1f", seconds * 1e6 / Double(events)) }
+        let rate = String(format: "%.0f", Double(events) / time.seconds)
+        print("\(pad(size, 17)) \(pad(rate, 10)) \(pad(each(used.own), 20)) \(pad(each(used.database), 19))")
+    }
+
+    private static func pad(_ value: some CustomStringConvertible, _ width: Int) -> String {
+        let text = value.description
+        return String(repeating: " ", count: max(0, width - text.count)) + text
+    }
+}
+
+struct Unusable: Error {}
+
+extension Duration {
+    var seconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
+}
