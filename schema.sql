@@ -413,6 +413,94 @@ grant select on subledger.checkpoint, subledger.subscription, subledger.transact
   subledger.subscription_now to subledger_analyst;
 
 -- Products ----------------------------------------------------------------------------------------------------------
+-- What the owner says of products beyond Apple's word. `subledger product` and the private listener write as a role of
+-- its own.
+
+do $$
+begin
+  begin
+    if not exists (select from pg_roles where rolname = 'subledger_products') then
+      create role subledger_products nologin;
+    end if;
+    if not (select rolsuper from pg_roles where rolname = current_user) then
+      grant subledger_products to current_user;
+    end if;
+  exception
+    when duplicate_object or unique_violation or insufficient_privilege then null;
+  end;
+end
+$$;
+
+create table subledger.product (
+  app        text not null,
+  product_id text not null,
+  kind       text,
+  duration   text,
+  constraint product_pkey primary key (app, product_id),
+  constraint product_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
+  constraint product_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
+  constraint product_kind_check check (kind in ('auto-renewable', 'non-renewing', 'consumable', 'non-consumable')),
+  constraint product_duration_check check ((kind is not distinct from 'non-renewing') = (duration is not null)),
+  constraint product_duration_format_check check (
+    duration ~ '^P([0-9]{1,4}Y)?([0-9]{1,4}M)?([0-9]{1,4}W)?([0-9]{1,5}D)?$' and duration ~ '[1-9]'
+  )
+);
+
+comment on table subledger.product is
+  'What the owner says of products beyond what Apple says, for all environments of an app. Members of subledger_owner '
+  'and subledger_products may change it by SQL; the projector folds the lines of the app anew by itself';
+comment on column subledger.product.app is 'Bundle id';
+comment on column subledger.product.kind is
+  'auto-renewable, non-renewing, consumable or non-consumable; null to go by what the transactions say';
+comment on column subledger.product.duration is
+  'How long one purchase lasts, ISO 8601 without hours (P3M, P1Y, P10D); of non-renewing products, and of no others';
+
+create table subledger.product_entitlement (
+  app         text not null,
+  product_id  text not null,
+  entitlement text not null,
+  constraint product_entitlement_pkey primary key (app, product_id, entitlement),
+  constraint product_entitlement_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
+  constraint product_entitlement_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
+  constraint product_entitlement_entitlement_check check (entitlement <> '' and entitlement !~ '[\u0001-\u001f]')
+);
+
+comment on table subledger.product_entitlement is
+  'What a product entitles to, many to many. A product without a row here entitles to its own id. Looked up when '
+  'somebody reads, so a change restates the past too, at once';
+
+create view subledger.product_catalog as
+select
+  app,
+  string_agg(
+    kind || coalesce(' ' || duration, '') || E'\t' || product_id, E'\n' order by product_id collate "C"
+  ) as products
+from subledger.product
+where kind is not null
+group by app;
+
+comment on view subledger.product_catalog is
+  'The kinds of an app''s products in one text, one product a line: what rows are folded with. Compare '
+  'checkpoint.products';
+
+create function subledger.notify_products() returns trigger
+language plpgsql as $$
+begin
+  perform pg_notify('subledger_event', 'products');
+  return null;
+end
+$$;
+
+-- Makes the projector look at once. Where a trigger does not fire, it looks within seconds all the same.
+create trigger product_notify
+  after insert or update or delete or truncate on subledger.product
+  for each statement execute function subledger.notify_products();
+
+grant usage on schema subledger to subledger_products;
+grant select on subledger.schema_version to subledger_products;
+grant select, insert, update, delete on subledger.product, subledger.product_entitlement to subledger_products;
+grant select on subledger.product, subledger.product_entitlement, subledger.product_catalog
+  to subledger_projector, subledger_reader, subledger_analyst;
 
 -- Customers ---------------------------------------------------------------------------------------------------------
 

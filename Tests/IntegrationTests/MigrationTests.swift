@@ -23,6 +23,13 @@ struct MigrationTests {
               stream_id, position, received_at, source, kind, dedupe_key, facts, body
             )
             values (1, 1, now(), 'apple-v1', 'other', sha256('k'), '{"transactions":[],"renewals":[]}', 'abc');
+            insert into subledger.stream (stream_id, app, environment)
+            values (1, 'com.example.a', 'production'), (2, 'com.example.a', 'sandbox'), (3, 'com.example.b', 'sandbox');
+            insert into subledger.checkpoint (stream_id, position, products)
+            values
+              (1, 1, E'consumable\\tcoins\\nnon-renewing P3M\\tseason'),
+              (2, 0, E'consumable\\tcoins\\nnon-renewing P3M\\tseason'),
+              (3, 0, '');
             """, deadline: .now + .seconds(20))
 
         #expect(try await Schema.migrate(old) == .applied)
@@ -45,6 +52,12 @@ struct MigrationTests {
             deadline: .now + .seconds(20))
         #expect(try versions[0].value(Int64.self, at: 0) == 4)
         #expect(try versions[0].value(Int32.self, at: 1) == 4)
+        let products = try await old.query(
+            Statement("products", "select app, products from subledger.product_catalog"), deadline: .now + .seconds(20))
+        #expect(products.count == 1)
+        #expect(try products[0].value(String.self, at: 0) == "com.example.a")
+        // What the rows were folded with, so that nothing is folded anew.
+        #expect(try products[0].value(String.self, at: 1) == "consumable\tcoins\nnon-renewing P3M\tseason")
         await #expect(throws: PostgresError.self) {
             try await old.script("update subledger.event set kind = 'x'", deadline: .now + .seconds(20))
         }

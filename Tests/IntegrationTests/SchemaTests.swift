@@ -91,6 +91,19 @@ struct SchemaTests {
         "insert into subledger.stream (stream_id, app, environment) values (\(id), '\(app)', '\(environment)')"
     }
 
+    private static func product(
+        app: String = "a", id: String = "p", kind: String = "null", duration: String = "null"
+    ) -> String {
+        "insert into subledger.product (app, product_id, kind, duration) values ('\(app)', '\(id)', \(kind), \(duration))"
+    }
+
+    private static func entitlement(app: String = "a", product: String = "p", _ name: String = "e") -> String {
+        """
+        insert into subledger.product_entitlement (app, product_id, entitlement)
+        values ('\(app)', '\(product)', '\(name)')
+        """
+    }
+
     static let broken = [
         Broken(constraint: "event_pkey", sqlstate: "23505", statement: "\(event()); \(event(key: "sha256('x')"))"),
         Broken(constraint: "event_dedupe_key_key", sqlstate: "23505", statement: "\(event()); \(event(position: 2))"),
@@ -117,6 +130,31 @@ struct SchemaTests {
         Broken(constraint: "access_period_ends_at_check", sqlstate: "23514", statement: period(start: "2021-01-01")),
         Broken(constraint: "access_period_cause_check", sqlstate: "23514", statement: period(cause: "luck")),
         Broken(constraint: "access_period_cut_check", sqlstate: "23514", statement: period(cut: "'x'")),
+        Broken(constraint: "product_pkey", sqlstate: "23505", statement: "\(product()); \(product())"),
+        Broken(constraint: "product_app_check", sqlstate: "23514", statement: product(app: "")),
+        Broken(constraint: "product_product_id_check", sqlstate: "23514", statement: product(id: "")),
+        Broken(constraint: "product_product_id_check", sqlstate: "23514", statement: product(id: "p\nq")),
+        Broken(constraint: "product_kind_check", sqlstate: "23514", statement: product(kind: "'x'")),
+        Broken(constraint: "product_duration_check", sqlstate: "23514", statement: product(kind: "'non-renewing'")),
+        Broken(constraint: "product_duration_check", sqlstate: "23514", statement: product(duration: "'P1M'")),
+        Broken(
+            constraint: "product_duration_check", sqlstate: "23514",
+            statement: product(kind: "'consumable'", duration: "'P1M'")),
+        Broken(
+            constraint: "product_duration_format_check", sqlstate: "23514",
+            statement: product(kind: "'non-renewing'", duration: "'P1H'")),
+        Broken(
+            constraint: "product_duration_format_check", sqlstate: "23514",
+            statement: product(kind: "'non-renewing'", duration: "'P0M'")),
+        Broken(
+            constraint: "product_duration_format_check", sqlstate: "23514",
+            statement: product(kind: "'non-renewing'", duration: "'P'")),
+        Broken(
+            constraint: "product_entitlement_pkey", sqlstate: "23505", statement: "\(entitlement()); \(entitlement())"),
+        Broken(constraint: "product_entitlement_app_check", sqlstate: "23514", statement: entitlement(app: "")),
+        Broken(
+            constraint: "product_entitlement_product_id_check", sqlstate: "23514", statement: entitlement(product: "")),
+        Broken(constraint: "product_entitlement_entitlement_check", sqlstate: "23514", statement: entitlement("")),
     ]
 
     @Test("each constraint refuses what breaks it", arguments: broken)
