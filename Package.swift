@@ -75,6 +75,7 @@ let package = Package(
             name: "EventLog",
             dependencies: [
                 "Postgres", "Subscriptions",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
             ],
@@ -117,6 +118,14 @@ let package = Package(
             ],
             path: "Tests/VerifyBenchmark"),
         .executableTarget(
+            name: "StorageBenchmark",
+            dependencies: [
+                "AppStore", "EventLog", "Postgres", "StoreSimulator", "Subscriptions", "TestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Tests/StorageBenchmark"),
+        .executableTarget(
             name: "Storm",
             dependencies: [
                 "AppStore", "EventLog", "Postgres", "Projector", "StoreSimulator", "Subscriptions", "TestSupport",
@@ -147,6 +156,8 @@ let package = Package(
         .testTarget(
             name: "PostgresTests",
             dependencies: ["Postgres", .product(name: "Logging", package: "swift-log")]),
+        .testTarget(
+            name: "EventLogTests", dependencies: ["EventLog", "StoreSimulator", "Subscriptions", "TestSupport"]),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [

@@ -43,19 +43,19 @@ package actor Appender {
     ) async throws(AppendError) -> Appended {
         // Here, where the request waits, and not where the others wait in line.
         let entry = EventLogWriter.Entry(
-            stream: proven.stream, event: proven.event, body: proven.body, bodyDigest: proven.bodyDigest,
+            stream: proven.stream, event: proven.event, body: CompactBody(proven.body), bodyDigest: proven.bodyDigest,
             chain: proven.chain, receivedAt: receivedAt)
         return try await append(entry)
     }
 
     private func append(_ entry: EventLogWriter.Entry) async throws(AppendError) -> Appended {
         guard !isStopping else { throw .unavailable }
-        guard queue.count < queueEventsMax, queueBytes + entry.body.count <= Limits.queueBytesMax else {
+        guard queue.count < queueEventsMax, queueBytes + entry.bodyBytes <= Limits.queueBytesMax else {
             throw .queueFull
         }
         let result = await withCheckedContinuation { continuation in
             queue.append(Waiting(entry: entry, enqueuedAt: .now, continuation: continuation))
-            queueBytes += entry.body.count
+            queueBytes += entry.bodyBytes
             metrics.queue.record(queue.count)
             wakeWriter?.resume()
             wakeWriter = nil
@@ -86,10 +86,10 @@ package actor Appender {
         var count = 0
         var bytes = 0
         for waiting in queue {
-            guard count < Limits.batchEventsMax, count == 0 || bytes + waiting.entry.body.count <= Limits.batchBytesMax
+            guard count < Limits.batchEventsMax, count == 0 || bytes + waiting.entry.bodyBytes <= Limits.batchBytesMax
             else { break }
             count += 1
-            bytes += waiting.entry.body.count
+            bytes += waiting.entry.bodyBytes
         }
         let batch = Array(queue.prefix(count))
         queue.removeFirst(count)

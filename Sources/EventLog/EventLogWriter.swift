@@ -9,23 +9,29 @@ struct EventLogWriter: Sendable {
     struct Entry: Sendable {
         let stream: StreamKey
         let event: Event
-        let body: [UInt8]
+        let body: CompactBody
         let bodyDigest: [UInt8]
         let chain: SigningChain?
         let receivedAt: Instant
+
+        /// What it takes on its way to the database.
+        var bodyBytes: Int { body.stored.count + body.headers.reduce(0) { $0 + $1.text.count } }
     }
 
     /// Appends entries to the streams of the given ids and returns their places, in the order of the entries.
     ///
     /// The first step locks the heads of the streams, in the order of their ids so that two writers cannot wait for
-    /// each other. The second is a statement of its own because a statement sees what had been committed when it
-    /// began: it must begin behind the lock to see what the previous holder committed.
+    /// each other. The append is a statement of its own because a statement sees what had been committed when it
+    /// began: it must begin behind the lock to see what the previous holder committed. The headers of the bodies go
+    /// in between: nothing is remembered of them here, since a failover could have lost what we remember, and a body
+    /// without its header is lost.
     func append(
         _ entries: [Entry], streamIds: [Int32], deadline: ContinuousClock.Instant
     ) async throws(PostgresError) -> [Appended] {
         let distinct = Parameter.array(Set(streamIds).sorted())
         let steps = [
             Step(Statements.lockHeads, [distinct]),
+            Step(Statements.keepHeaders, Self.headerParameters(entries, streamIds)),
             Step(Statements.append, Self.parameters(entries, streamIds)),
             Step(Statements.notify, [distinct]),
         ]
@@ -33,7 +39,7 @@ struct EventLogWriter: Sendable {
             (connection) async throws(PostgresError) -> [RowSet] in
             try await connection.transaction(steps, deadline: deadline)
         }
-        let rows = results[1]
+        let rows = results[2]
         var places: [Appended] = []
         places.reserveCapacity(rows.count)
         for index in 0..<rows.count {
@@ -68,10 +74,25 @@ struct EventLogWriter: Sendable {
                     writer.array(entry.event.defects) { $1.write(to: &$0) }
                     return JSONB(utf8: writer.bytes)
                 }),
-            .array(entries.map(\.body)),
+            .array(entries.map(\.body.stored)),
             .array(entries.map(\.bodyDigest)),
             .array(entries.map { $0.chain?.id }),
             .array(entries.map { $0.chain?.revocation.rawValue }),
+        ]
+    }
+
+    /// Streams, digests and texts of the headers, each once.
+    private static func headerParameters(_ entries: [Entry], _ streamIds: [Int32]) -> [Parameter] {
+        struct Key: Hashable {
+            let stream: Int32
+            let digest: [UInt8]
+        }
+        var headers: [Key: [UInt8]] = [:]
+        for (entry, stream) in zip(entries, streamIds) {
+            for header in entry.body.headers { headers[Key(stream: stream, digest: header.digest)] = header.text }
+        }
+        return [
+            .array(headers.keys.map(\.stream)), .array(headers.keys.map(\.digest)), .array(Array(headers.values)),
         ]
     }
 
@@ -99,6 +120,21 @@ struct EventLogWriter: Sendable {
             where stream_id = any ($1::integer[])
             order by stream_id
             for update
+            """)
+
+        static let keepHeaders = Statement(
+            "log_keep_headers",
+            """
+            insert into subledger.jws_header (stream_id, digest, header)
+            select input.stream_id, input.digest, input.header
+            from unnest($1::integer[], $2::bytea[], $3::bytea[]) as input (stream_id, digest, header)
+            where not exists (
+              select
+              from subledger.jws_header
+              where jws_header.stream_id = input.stream_id
+                and jws_header.digest = input.digest
+            )
+            on conflict do nothing
             """)
 
         /// Bodies are taken out of their array by ordinal, so that they are not copied through the intermediate

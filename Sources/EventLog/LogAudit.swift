@@ -1,3 +1,4 @@
+import Crypto
 import Postgres
 import Subscriptions
 
@@ -38,18 +39,39 @@ package struct LogAudit: Sendable {
                 Parameter(stream.id), Parameter(position), Parameter(stream.last),
                 Parameter(Int64(Limits.auditPageEventsMax)), Parameter(Int64(Limits.auditPageBytesMax)),
             ], deadline: .now + Limits.auditWaitMax)
+        let bodies = try rows.map { row throws(PostgresError) in try row.value([UInt8].self, at: 8) }
+        let headers = try await headers(of: bodies, in: stream)
         var events: [AuditedEvent] = []
         events.reserveCapacity(rows.count)
-        for row in rows {
+        for (row, body) in zip(rows, bodies) {
             events.append(
                 AuditedEvent(
                     position: try row.value(at: 0), receivedAt: try row.value(at: 1),
                     occurredAt: try row.optional(at: 2), source: try row.value(at: 3), type: try row.optional(at: 4),
                     subtype: try row.optional(at: 5), kind: try row.value(at: 6),
-                    dedupeKey: DedupeKey(bytes: try row.value(at: 7)), body: try row.value(at: 8),
-                    bodyMatchesDigest: try row.value(at: 9)))
+                    dedupeKey: DedupeKey(bytes: try row.value(at: 7)), storedBody: body,
+                    bodyDigest: try row.value(at: 9), headers: headers))
         }
         return events
+    }
+
+    /// The headers that bodies refer to, as far as they are there.
+    private func headers(
+        of bodies: [[UInt8]], in stream: AuditedStream
+    ) async throws(PostgresError) -> [[UInt8]: [UInt8]] {
+        var digests: Set<[UInt8]> = []
+        for body in bodies {
+            _ = try? CompactBody.rebuild(body) { digest in
+                digests.insert(digest)
+                return []
+            }
+        }
+        guard !digests.isEmpty else { return [:] }
+        let rows = try await connection.query(
+            Statements.headers, [Parameter(stream.id), .array(Array(digests))], deadline: .now + Limits.auditWaitMax)
+        var headers: [[UInt8]: [UInt8]] = [:]
+        for row in rows { headers[try row.value(at: 0)] = try row.value([UInt8].self, at: 1) }
+        return headers
     }
 
     /// The first of some events whose stored facts are not the given ones; nil if all are. Compared as values: the
@@ -91,12 +113,21 @@ package struct LogAudit: Sendable {
             order by id.stream_id
             """)
 
+        static let headers = Statement(
+            "audit_headers",
+            """
+            select digest, header
+            from subledger.jws_header
+            where stream_id = $1
+              and digest = any ($2::bytea[])
+            """)
+
         /// The length of a body is known without reading it.
         static let page = Statement(
             "audit_page",
             """
             select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body,
-              sha256(body) = body_sha256
+              body_sha256
             from (
               select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
                 sum(octet_length(body)) over (order by position) - octet_length(body) as bytes_before
@@ -138,7 +169,7 @@ package struct AuditedStream: Sendable {
     package let last: Int64
 }
 
-/// An event with its body, as it is stored.
+/// An event with its body.
 package struct AuditedEvent: Sendable {
     package let position: Int64
     package let receivedAt: Instant
@@ -148,6 +179,31 @@ package struct AuditedEvent: Sendable {
     package let subtype: String?
     package let kind: String
     package let dedupeKey: DedupeKey
-    package let body: [UInt8]
-    package let bodyMatchesDigest: Bool
+    private let storedBody: [UInt8]
+    private let bodyDigest: [UInt8]
+    private let headers: [[UInt8]: [UInt8]]
+
+    init(
+        position: Int64, receivedAt: Instant, occurredAt: Instant?, source: String, type: String?, subtype: String?,
+        kind: String, dedupeKey: DedupeKey, storedBody: [UInt8], bodyDigest: [UInt8], headers: [[UInt8]: [UInt8]]
+    ) {
+        self.position = position
+        self.receivedAt = receivedAt
+        self.occurredAt = occurredAt
+        self.source = source
+        self.type = type
+        self.subtype = subtype
+        self.kind = kind
+        self.dedupeKey = dedupeKey
+        self.storedBody = storedBody
+        self.bodyDigest = bodyDigest
+        self.headers = headers
+    }
+
+    /// The bytes as they arrived, less the shared secret: those whose digest was noted then.
+    package func body() throws(DamagedBody) -> [UInt8] {
+        let body = try CompactBody.rebuild(storedBody) { headers[$0] }
+        guard SHA256.hash(data: body).elementsEqual(bodyDigest) else { throw .digest }
+        return body
+    }
 }

@@ -15,10 +15,15 @@ struct EventCheck: Sendable {
     }
 
     func check(_ stored: AuditedEvent) async -> Result {
-        guard stored.bodyMatchesDigest else { return Result(problem: "body does not match its digest") }
+        let body: [UInt8]
+        do throws(DamagedBody) {
+            body = try stored.body()
+        } catch {
+            return Result(problem: error.description)
+        }
         let notification: AppleNotification
         do throws(UndecodableBody) {
-            notification = try AppleNotification(decoding: stored.body)
+            notification = try AppleNotification(decoding: body)
         } catch {
             return Result(problem: "body cannot be decoded: \(error)")
         }

@@ -65,7 +65,8 @@ struct FirstLightTests {
             let sent = try TestBundle.sample("")
             _ = try await server.apple.post(sent)
 
-            let stored = try await server.sql("select convert_from(body, 'UTF8') from subledger.event")
+            let stored = try await server.sql(
+                "select convert_from(subledger.event_body(stream_id, position), 'UTF8') from subledger.event")
 
             let expected = String(decoding: sent, as: UTF8.self).replacingOccurrences(of: V1Body.secret, with: "")
             #expect(stored == [expected])

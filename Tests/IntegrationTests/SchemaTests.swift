@@ -104,7 +104,14 @@ struct SchemaTests {
         """
     }
 
+    private static let header =
+        "insert into subledger.jws_header (stream_id, digest, header) values (1, sha256('a'), 'a')"
+
     static let broken = [
+        Broken(constraint: "jws_header_pkey", sqlstate: "23505", statement: "\(header); \(header)"),
+        Broken(
+            constraint: "jws_header_digest_check", sqlstate: "23514",
+            statement: "insert into subledger.jws_header (stream_id, digest, header) values (1, sha256('a'), 'b')"),
         Broken(constraint: "event_pkey", sqlstate: "23505", statement: "\(event()); \(event(key: "sha256('x')"))"),
         Broken(constraint: "event_dedupe_key_key", sqlstate: "23505", statement: "\(event()); \(event(position: 2))"),
         Broken(constraint: "event_position_check", sqlstate: "23514", statement: event(position: 0)),

@@ -51,7 +51,7 @@ struct SignedNotificationTests {
             let row = try await server.sql(
                 """
                 select concat_ws(' ', source, kind, encode(dedupe_key, 'hex'), octet_length(chain_id), revocation,
-                  body_sha256 = sha256(body), facts -> 'notification' ->> 'version')
+                  body_sha256 = sha256(subledger.event_body(stream_id, position)), facts -> 'notification' ->> 'version')
                 from subledger.event
                 """)
             #expect(row == ["apple-v2 purchase 002e14d551f54503b5a8c3a1af68eb20 32 off t 2.0"])
@@ -78,10 +78,13 @@ struct SignedNotificationTests {
             }
 
             #expect(
-                try await server.sql("select convert_from(body, 'UTF8') from subledger.event")
+                try await server.sql(
+                    "select convert_from(subledger.event_body(stream_id, position), 'UTF8') from subledger.event")
                     == [String(decoding: first, as: UTF8.self)])
             #expect(
-                try await server.sql("select convert_from(body, 'UTF8') from subledger.event_conflict")
+                try await server.sql(
+                    "select convert_from(subledger.rebuilt_body(stream_id, body), 'UTF8') from subledger.event_conflict"
+                )
                     == [String(decoding: other, as: UTF8.self)])
             #expect(server.logs.text.contains("differs from the one stored under its notificationUUID"))
         }
@@ -99,7 +102,8 @@ struct SignedNotificationTests {
             #expect(again.json["duplicate"] as? Bool == true)
             #expect(again.json["conflict"] == nil)
             #expect(
-                try await server.sql("select convert_from(body, 'UTF8') from subledger.event")
+                try await server.sql(
+                    "select convert_from(subledger.event_body(stream_id, position), 'UTF8') from subledger.event")
                     == [String(decoding: body, as: UTF8.self)])
         }
     }

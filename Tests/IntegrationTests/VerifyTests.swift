@@ -240,13 +240,58 @@ struct VerifyTests {
         let (cut, _, _) = try await Self.verify(
             """
             update subledger.event
-            set body = overlay(body placing 'AAAAAAAA' from octet_length(body) - 9),
-              body_sha256 = sha256(overlay(body placing 'AAAAAAAA' from octet_length(body) - 9))
-            where position = (select min(position) from subledger.event where source = 'apple-v2' and position > 5)
+            set body = cut.body, body_sha256 = sha256(cut.body)
+            from (
+              select stream_id, position, overlay(body placing 'AAAAAAAA' from octet_length(body) - 9) as body
+              from (
+                select stream_id, position, subledger.event_body(stream_id, position) as body
+                from subledger.event
+              ) as arrived
+            ) as cut
+            where cut.stream_id = event.stream_id
+              and cut.position = event.position
+              and event.position = (select min(position) from subledger.event where source = 'apple-v2' and position > 5)
             """)
 
         #expect(untrusted.finding?.description.contains("certificates that do not lead to a trusted root") == true)
         #expect(cut.finding?.description.contains("body does not verify: signedPayload") == true)
+    }
+
+    @Test("the first event that needs a header of which one byte was changed, or that is gone")
+    func headers() async throws {
+        let changes = [
+            "update subledger.jws_header set header = set_byte(header, 0, get_byte(header, 0) # 1)",
+            "update subledger.jws_header set header = set_byte(header, 1500, get_byte(header, 1500) # 4)",
+            """
+            update subledger.jws_header
+            set header = set_byte(header, octet_length(header) - 1, get_byte(header, octet_length(header) - 1) # 1)
+            """,
+            "update subledger.jws_header set digest = set_byte(digest, 31, get_byte(digest, 31) # 1)",
+            "delete from subledger.jws_header",
+        ]
+        for change in changes {
+            let (outcome, _, _) = try await Self.verify(
+                """
+                alter table subledger.jws_header disable trigger jws_header_append_only;
+                alter table subledger.jws_header drop constraint jws_header_digest_check;
+                \(change)
+                """)
+
+            let problem =
+                change.contains("set header =")
+                ? "body does not match its digest" : "body refers to a header that is not there"
+            let finding = try #require(outcome.finding?.description)
+            #expect(finding.hasSuffix("position \(try await Self.firstSigned()): \(problem)"), "\(change): \(finding)")
+        }
+    }
+
+    private static func firstSigned() async throws -> String {
+        var first = ""
+        try await SimulatedLog.withEveryStory { log in
+            first = try await log.lines(
+                "select min(position)::text from subledger.event where source = 'apple-v2'")[0]
+        }
+        return first
     }
 
     @Test("events and projections of streams that are not there")

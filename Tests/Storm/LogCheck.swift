@@ -78,7 +78,7 @@ struct LogCheck {
             Statement(
                 "storm_conflicts",
                 """
-                select environment, position, body
+                select environment, position, subledger.rebuilt_body(stream_id, body)
                 from subledger.event_conflict
                 join subledger.stream using (stream_id)
                 """))
@@ -136,7 +136,8 @@ struct LogPages {
         static let page = Statement(
             "storm_page",
             """
-            select event.position, event.received_at, event.body, event.body_sha256
+            select event.position, event.received_at, subledger.event_body(event.stream_id, event.position),
+              event.body_sha256
             from subledger.event
             join subledger.stream using (stream_id)
             where stream.environment = $1

@@ -1,3 +1,4 @@
+import Subscriptions
 import X509
 
 /// The roots that signatures must lead to. They come with this program or from its operator, never from a sender.

@@ -1,7 +1,7 @@
 /// Base64 as RFC 4648 defines it, and nothing besides: no white space, no characters of the other alphabet, padding
 /// exactly where it belongs, unused bits zero. One sequence of bytes has one text.
-enum Base64 {
-    enum Alphabet {
+package enum Base64 {
+    package enum Alphabet: Sendable {
         /// With padding: certificates.
         case standard
         /// Without padding: the segments of a JWS.
@@ -9,7 +9,7 @@ enum Base64 {
     }
 
     /// - Returns: Nil if the text is not of this alphabet and form.
-    static func decode(_ text: ArraySlice<UInt8>, _ alphabet: Alphabet) -> [UInt8]? {
+    package static func decode(_ text: ArraySlice<UInt8>, _ alphabet: Alphabet) -> [UInt8]? {
         var digits = text
         if alphabet == .standard {
             guard text.count % 4 == 0 else { return nil }
@@ -67,6 +67,57 @@ enum Base64 {
         }
         return seen < 64
     }
+
+    /// Appends the one text of the bytes.
+    package static func append(_ bytes: ArraySlice<UInt8>, _ alphabet: Alphabet, to text: inout [UInt8]) {
+        let rest = bytes.count % 3
+        let isPadded = alphabet == .standard
+        let count = bytes.count / 3 * 4 + (rest == 0 ? 0 : isPadded ? 4 : rest + 1)
+        let digits = isPadded ? standardDigits : urlDigits
+        text += [UInt8](unsafeUninitializedCapacity: count) { output, initialized in
+            bytes.withUnsafeBufferPointer { bytes in
+                digits.withUnsafeBufferPointer { digits in
+                    encode(bytes, digits, isPadded: isPadded, into: output)
+                }
+            }
+            initialized = count
+        }
+    }
+
+    private static func encode(
+        _ bytes: UnsafeBufferPointer<UInt8>, _ digits: UnsafeBufferPointer<UInt8>, isPadded: Bool,
+        into output: UnsafeMutableBufferPointer<UInt8>
+    ) {
+        var read = 0
+        var written = 0
+        while read + 3 <= bytes.count {
+            let first = bytes[read]
+            let second = bytes[read + 1]
+            let third = bytes[read + 2]
+            output[written] = digits[Int(first >> 2)]
+            output[written + 1] = digits[Int((first & 0b11) << 4 | second >> 4)]
+            output[written + 2] = digits[Int((second & 0b1111) << 2 | third >> 6)]
+            output[written + 3] = digits[Int(third & 0b11_1111)]
+            read += 3
+            written += 4
+        }
+        guard read < bytes.count else { return }
+        let first = bytes[read]
+        let second = read + 1 < bytes.count ? bytes[read + 1] : 0
+        output[written] = digits[Int(first >> 2)]
+        output[written + 1] = digits[Int((first & 0b11) << 4 | second >> 4)]
+        written += 2
+        if read + 1 < bytes.count {
+            output[written] = digits[Int((second & 0b1111) << 2)]
+            written += 1
+        }
+        guard isPadded else { return }
+        for place in written..<output.count { output[place] = UInt8(ascii: "=") }
+    }
+
+    private static let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".utf8)
+    private static let standardDigits = letters + [UInt8(ascii: "+"), UInt8(ascii: "/")]
+    private static let urlDigits = letters + [UInt8(ascii: "-"), UInt8(ascii: "_")]
 
     private static let standardValues = values("+", "/")
     private static let urlValues = values("-", "_")

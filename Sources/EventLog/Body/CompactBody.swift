@@ -1,0 +1,91 @@
+/// The form in which the log keeps a body: base64 as the bytes that it stands for, and each header of a JWS, which
+/// holds three certificates, as the digest under which it is stored once.
+///
+/// A signed notification is two or three JWS inside another, so two thirds of it are copies of one header, and the
+/// rest is base64 of base64, which no compression sees through. Any body can be kept and comes out again byte for
+/// byte. What is found in a body is decided by its letters alone, not by its JSON: a text between quotes that is
+/// base64 or a JWS, as one sequence of bytes has exactly one base64.
+///
+///     stored    = any byte but 1, …             the body itself: JSON never begins with a 1, so older rows are these
+///               | 1 part…
+///     part      = 0 length bytes                the bytes
+///               | 1 length part…                what the parts give, in base64 with padding
+///               | 2 header length part… bytes   a JWS: SHA-256 of its first segment, what the parts give in
+///                                               base64url, and its signature, 64 bytes
+///     length    = 3 bytes, the highest first
+///
+/// `subledger.event_body` in `schema.sql` does the same in SQL as ``rebuild(_:header:)``.
+package struct CompactBody: Sendable {
+    /// As the column `body` has it.
+    package let stored: [UInt8]
+    /// What it refers to.
+    package let headers: [JWSHeaderText]
+
+    static let mark: UInt8 = 1
+    /// Apple nests two deep, and three in receipts of old.
+    static let depthMax = 4
+    static let lengthMax = 1 << 24 - 1
+
+    enum Part: UInt8 {
+        case bytes = 0
+        case base64 = 1
+        case jws = 2
+    }
+
+    /// - Parameter body: Less than 16 MiB is made compact, more is kept as it is.
+    package init(_ body: [UInt8]) {
+        var encoder = CompactBodyEncoder()
+        if body.count <= Self.lengthMax, encoder.encode(body) {
+            // The log is evidence: what is stored must be seen to give the body before the body is let go.
+            let headers = encoder.headers
+            let rebuilt = try? Self.rebuild(encoder.stored) { digest in headers.first { $0.digest == digest }?.text }
+            if let rebuilt, isEqual(rebuilt[...], body[...]) {
+                stored = encoder.stored
+                self.headers = headers
+                return
+            }
+        }
+        precondition(
+            body.first != Self.mark || body.count > Self.lengthMax, "a body that could not be told from a form")
+        stored = body
+        headers = []
+    }
+
+    /// The body as it arrived.
+    ///
+    /// - Parameter header: The header of a digest, nil if there is none.
+    package static func rebuild(
+        _ stored: [UInt8], header: ([UInt8]) -> [UInt8]?
+    ) throws(DamagedBody) -> [UInt8] {
+        guard stored.first == mark else { return stored }
+        var output: [UInt8] = []
+        output.reserveCapacity(stored.count * 2)
+        try CompactBodyDecoder(stored: stored).append(1..<stored.count, to: &output, depth: 0, header: header)
+        return output
+    }
+}
+
+/// The first segment of a JWS, still in base64url, under its digest.
+package struct JWSHeaderText: Sendable, Hashable {
+    /// SHA-256 of the text.
+    package let digest: [UInt8]
+    package let text: [UInt8]
+}
+
+/// Why a stored body gives none.
+package enum DamagedBody: Error, Hashable, CustomStringConvertible {
+    /// It was cut, or is no form that this release knows.
+    case form
+    /// A header that it refers to is not in the log.
+    case headerMissing
+    /// What comes out is not what arrived.
+    case digest
+
+    package var description: String {
+        switch self {
+        case .form: "body is stored in a form that cannot be read"
+        case .headerMissing: "body refers to a header that is not there"
+        case .digest: "body does not match its digest"
+        }
+    }
+}

@@ -1,0 +1,72 @@
+import AppStore
+import Crypto
+import Foundation
+import StoreSimulator
+import Subscriptions
+
+/// An event as the log takes it.
+struct MeasuredEvent: ProvenEvent {
+    let stream: StreamKey
+    let event: Event
+    let body: [UInt8]
+    let chain: SigningChain?
+    let receivedAt: Instant
+
+    var bodyDigest: [UInt8] { Array(SHA256.hash(data: body)) }
+}
+
+/// What is measured.
+enum Sample: String, CaseIterable {
+    case signed = "version 2, as simulated"
+    case longerHeaders = "version 2, headers as long as Apple's"
+    case receiptTwice = "version 1, about six transactions and a receipt of 8 KB, sent twice"
+    case receiptOnce = "version 1, about six transactions and one receipt of 16 KB"
+
+    private static let bundleId = "com.example.app"
+    private static let secret = "0123456789abcdef0123456789abcdef"
+
+    func events(_ count: Int) async throws -> [MeasuredEvent] {
+        var app = SimulatedApp(
+            bundleId: Self.bundleId, appAppleId: 1_234_567_890, environment: .production, sharedSecret: Self.secret)
+        if self == .receiptTwice { app.receiptCharacters = 8_000 }
+        var settings = Simulation.Settings(app: app)
+        settings.subscriptions = isSigned ? count : count * 8
+        settings.format = isSigned ? .v2 : .v1
+        guard let simulation = Simulation(settings),
+            let roots = RootCertificates(file: TestCertificates.standard.rootDER)
+        else { throw Unusable() }
+        let verifier = NotificationVerifier(
+            apps: Apps([App(bundleId: Self.bundleId, appAppleId: 1_234_567_890, sharedSecrets: [Self.secret])]),
+            signatures: SignatureVerifier(roots: roots))
+        var events: [MeasuredEvent] = []
+        for delivery in simulation.deliveries where events.count < count {
+            let body = body(delivery.body())
+            guard isMeasured(body) else { continue }
+            let verified = try await verifier.verify(body, receivedAt: delivery.receivedAt)
+            events.append(
+                MeasuredEvent(
+                    stream: verified.stream, event: verified.event,
+                    body: self == .longerHeaders ? LongerHeaders.body(body) : verified.body, chain: verified.chain,
+                    receivedAt: delivery.receivedAt))
+        }
+        return events
+    }
+
+    private var isSigned: Bool { self == .signed || self == .longerHeaders }
+
+    /// Signed ones with a transaction and renewal info inside, which are by far the most, and plain ones of 22 KB.
+    private func isMeasured(_ body: [UInt8]) -> Bool {
+        isSigned ? body.count > 13_000 : (21_500...22_500).contains(body.count)
+    }
+
+    /// Until 2021 Apple sent the receipt at the top as well.
+    private func body(_ body: [UInt8]) -> [UInt8] {
+        guard self == .receiptTwice else { return body }
+        let text = String(decoding: body, as: UTF8.self)
+        let parts = text.split(separator: "\"latest_receipt\":\"", maxSplits: 1)
+        guard parts.count == 2, let receipt = parts[1].split(separator: "\"").first else { return body }
+        return Array("{\"latest_receipt\":\"\(receipt)\",\(text.dropFirst())".utf8)
+    }
+}
+
+struct Unusable: Error {}
