@@ -13,9 +13,9 @@ enum ProjectionStatements {
         from subledger.stream
         join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)
-        left join unnest($1::text[], $2::text[]) as configured (app, products) using (app)
+        left join subledger.product_catalog using (app)
         where stream_head.position > coalesce(checkpoint.position, 0)
-          or checkpoint.products <> configured.products
+          or checkpoint.products <> coalesce(product_catalog.products, '')
         order by stream.stream_id
         """)
 
@@ -27,12 +27,19 @@ enum ProjectionStatements {
         select pg_try_advisory_xact_lock(hashtext($2 || '.projector'), $1), set_config('search_path', $2, true)
         """)
 
+    /// How far the stream is folded and with which products, and the products that are configured now.
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
-        select position, products
-        from checkpoint
-        where stream_id = $1
+        select coalesce(checkpoint.position, 0), coalesce(checkpoint.products, ''),
+          coalesce((
+            select product_catalog.products
+            from subledger.product_catalog
+            where product_catalog.app = stream.app
+          ), '')
+        from subledger.stream
+        left join checkpoint using (stream_id)
+        where stream.stream_id = $1
         """)
 
     static let nextEvents = Statement(
@@ -204,7 +211,12 @@ enum ProjectionStatements {
     static let findSubscriptions = Statement(
         "projector_find_subscriptions",
         """
-        select stream.app, subscription.position, subscription.facts
+        select stream.app, subscription.position, subscription.facts,
+          (
+            select product_catalog.products
+            from subledger.product_catalog
+            where product_catalog.app = stream.app
+          )
         from subledger.stream
         join subledger.subscription using (stream_id)
         where stream.environment = $1

@@ -6,9 +6,6 @@ import Subscriptions
 struct StreamProjector: Sendable {
     let pool: PostgresPool
     let streamId: Int32
-    /// The app's configured products; nil for an app that is not configured here, which keeps those that its rows
-    /// were folded with.
-    let products: ProductCatalog?
     var tables = ProjectionTables.live
 
     enum Progress: Sendable, Hashable {
@@ -32,7 +29,7 @@ struct StreamProjector: Sendable {
                 (connection) async throws(PostgresError) -> Result<Progress, ProjectionError> in
                 try await connection.begin(deadline: .now + Limits.statementWaitMax)
                 let result = try await BatchFold(
-                    connection: connection, streamId: streamId, configured: products, tables: tables
+                    connection: connection, streamId: streamId, tables: tables
                 ).run()
                 if case .success(.folded) = result {
                     try await connection.commit(deadline: .now + Limits.statementWaitMax)
@@ -52,7 +49,6 @@ struct StreamProjector: Sendable {
 private struct BatchFold {
     let connection: PostgresConnection
     let streamId: Int32
-    let configured: ProductCatalog?
     let tables: ProjectionTables
 
     typealias Outcome<Value> = Result<Value, ProjectionError>
@@ -63,10 +59,11 @@ private struct BatchFold {
         guard try lead[0].value(Bool.self, at: 0) else { return .success(.ledElsewhere) }
 
         let checkpoint = try await query(Step(ProjectionStatements.checkpoint, [id]))
-        let start: Int64 = checkpoint.count == 0 ? 0 : try checkpoint[0].value(at: 0)
-        let foldedWith: String = checkpoint.count == 0 ? "" : try checkpoint[0].value(at: 1)
-        let products = configured ?? ProductCatalog(canonicalText: foldedWith)
-        let productsText = configured?.canonicalText ?? foldedWith
+        guard checkpoint.count == 1 else { return .success(.caughtUp) }
+        let start: Int64 = try checkpoint[0].value(at: 0)
+        let foldedWith: String = try checkpoint[0].value(at: 1)
+        let productsText: String = try checkpoint[0].value(at: 2)
+        let products = ProductCatalog(canonicalText: productsText)
         if productsText != foldedWith, let failure = try await refoldAll(products) { return .failure(failure) }
 
         let rows = try await query(
