@@ -9,14 +9,15 @@ extension Listener {
     ///
     /// - Parameter onListening: Called with the port once connections are accepted.
     package static func `private`(
-        at address: ListenAddress, log: LogReader, subscriptions: SubscriptionReader, metrics: MetricsRegistry,
-        now: @escaping @Sendable () -> Instant, logger: Logger,
+        at address: ListenAddress, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
+        metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void
     ) -> Listener {
         let router = Router(context: BasicRequestContext.self)
         router.add(middleware: ErrorAnswers())
         SubscriptionRoutes(subscriptions: subscriptions, now: now, logger: logger).add(to: router)
         EventRoutes(log: log, logger: logger).add(to: router)
+        ProductRoutes(products: products, logger: logger).add(to: router)
         HealthRoute(log: log).add(to: router)
         router.get("/metrics") { _, _ in
             Response(

@@ -110,13 +110,16 @@ struct BatchWriter: Sendable {
         let rows = try await connection.query(
             ProjectionStatements.writeCheckpoint, [Parameter(streamId), Parameter(position), Parameter(products)],
             deadline: .now + Limits.statementWaitMax)
-        return Checkpoint(
-            position: position, products: products, version: try rows[0].value(at: 0), skips: checkpoint.skips)
+        var moved = checkpoint
+        moved.position = position
+        moved.products = products
+        moved.version = try rows[0].value(at: 0)
+        return moved
     }
 
     private static func checkpoint(_ rows: RowSet) throws(PostgresError) -> Checkpoint {
         Checkpoint(
-            position: try rows[0].optional(at: 0) ?? 0, products: try rows[0].optional(at: 1) ?? "",
-            version: try rows[0].optional(at: 2) ?? "", skips: try rows[0].value(at: 3))
+            position: try rows[0].value(at: 0), products: try rows[0].value(at: 1),
+            configured: try rows[0].value(at: 2), version: try rows[0].value(at: 3), skips: try rows[0].value(at: 4))
     }
 }

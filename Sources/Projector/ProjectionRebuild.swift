@@ -95,7 +95,7 @@ package struct ProjectionRebuild: Sendable {
     private func catchUp(
         _ streams: inout [Stream], _ index: Int, _ onProgress: (Progress) async throws -> Void
     ) async throws {
-        while try await fold(&streams[index], products: nil, batchesMax: Limits.batchesAtOnceMax) {
+        while try await fold(&streams[index], batchesMax: Limits.batchesAtOnceMax) {
             try Task.checkCancellation()
             try await onProgress(
                 Progress(
@@ -104,12 +104,9 @@ package struct ProjectionRebuild: Sendable {
         }
     }
 
-    /// - Parameter products: Nil for those that the rows were folded with so far.
     /// - Returns: False if there was nothing to fold.
-    private func fold(
-        _ stream: inout Stream, products: ProductCatalog?, batchesMax: Int
-    ) async throws -> Bool {
-        let projector = StreamProjector(pool: pool, streamId: stream.id, products: products, tables: .rebuild)
+    private func fold(_ stream: inout Stream, batchesMax: Int) async throws -> Bool {
+        let projector = StreamProjector(pool: pool, streamId: stream.id, tables: .rebuild)
         do throws(ProjectionError) {
             switch try await projector.fold(batchesMax: batchesMax) {
             case .folded(let position):
@@ -147,10 +144,7 @@ package struct ProjectionRebuild: Sendable {
             // What has arrived behind the live checkpoint is for the live projection to fold.
             if live.count == 1 {
                 let position: Int64 = try live[0].value(at: 0)
-                let products = ProductCatalog(canonicalText: try live[0].value(at: 1))
-                while try await fold(&streams[index], products: products, batchesMax: 1),
-                    streams[index].folded < position
-                {}
+                while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {}
             }
             for statement in RebuildStatements.swap {
                 replaced += try await query(Step(statement, [id]), Limits.tableWaitMax).affectedRows

@@ -13,9 +13,9 @@ enum ProjectionStatements {
         from subledger.stream
         join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)
-        left join unnest($1::text[], $2::text[]) as configured (app, products) using (app)
+        left join subledger.product_catalog using (app)
         where stream_head.position > coalesce(checkpoint.position, 0)
-          or checkpoint.products <> configured.products
+          or checkpoint.products <> coalesce(product_catalog.products, '')
         order by stream.stream_id
         """)
 
@@ -34,18 +34,24 @@ enum ProjectionStatements {
         select set_config('search_path', $1, true)
         """)
 
-    /// One row, with nulls for what is not there.
+    /// How far the stream is folded and with which products, and the products that are configured now.
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
-        select checkpoint.position, checkpoint.products, checkpoint.xmin::text,
+        select coalesce(checkpoint.position, 0), coalesce(checkpoint.products, ''),
+          coalesce((
+            select product_catalog.products
+            from subledger.product_catalog
+            where product_catalog.app = stream.app
+          ), ''), coalesce(checkpoint.xmin::text, ''),
           (
             select count(*)
             from subledger.projector_skip
-            where projector_skip.stream_id = $1
+            where projector_skip.stream_id = stream.stream_id
           )
-        from (select) as always
-        left join checkpoint on checkpoint.stream_id = $1
+        from subledger.stream
+        left join checkpoint using (stream_id)
+        where stream.stream_id = $1
         """)
 
     static let nextEvents = Statement(
@@ -236,7 +242,12 @@ enum ProjectionStatements {
     static let findSubscriptions = Statement(
         "projector_find_subscriptions",
         """
-        select stream.app, subscription.position, subscription.facts
+        select stream.app, subscription.position, subscription.facts,
+          (
+            select product_catalog.products
+            from subledger.product_catalog
+            where product_catalog.app = stream.app
+          )
         from subledger.stream
         join subledger.subscription using (stream_id)
         where stream.environment = $1

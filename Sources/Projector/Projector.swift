@@ -12,17 +12,12 @@ package struct Projector: Sendable {
     private let pool: PostgresPool
     /// A connection of its own, since listening ties it up.
     private let listener: ConnectionConfiguration
-    private let products: [String: ProductCatalog]
     private let logger: Logger
     private let metrics = ProjectorMetrics()
 
-    /// - Parameter products: The configured products, by bundle id.
-    package init(
-        pool: PostgresPool, listener: ConnectionConfiguration, products: [String: ProductCatalog] = [:], logger: Logger
-    ) {
+    package init(pool: PostgresPool, listener: ConnectionConfiguration, logger: Logger) {
         self.pool = pool
         self.listener = listener
-        self.products = products
         self.logger = logger
     }
 
@@ -50,11 +45,8 @@ package struct Projector: Sendable {
     @discardableResult
     package func foldAllStreams() async -> Bool {
         do throws(PostgresError) {
-            let apps = products.sorted { $0.key < $1.key }
             let rows = try await pool.query(
-                ProjectionStatements.streamsBehind,
-                [.array(apps.map(\.key)), .array(apps.map(\.value.canonicalText))],
-                deadline: .now + Limits.readWaitMax)
+                ProjectionStatements.streamsBehind, [], deadline: .now + Limits.readWaitMax)
             var isHealthy = true
             var lag: Int64 = 0
             for row in rows { lag += try row.value(Int64.self, at: 3) }
@@ -82,7 +74,7 @@ package struct Projector: Sendable {
     }
 
     private func fold(streamId: Int32, app: String, environment: String) async -> Bool {
-        let projector = StreamProjector(pool: pool, streamId: streamId, products: products[app])
+        let projector = StreamProjector(pool: pool, streamId: streamId)
         do throws(ProjectionError) {
             while case .folded = try await projector.fold(batchesMax: Limits.batchesAtOnceMax) {
                 if Task.isCancelled { return true }

@@ -62,7 +62,7 @@ enum RebuildStatements {
     static let liveCheckpoint = Statement(
         "rebuild_live_checkpoint",
         """
-        select position, products
+        select position
         from subledger.checkpoint
         where stream_id = $1
         """)

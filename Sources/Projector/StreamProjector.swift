@@ -10,9 +10,6 @@ struct StreamProjector: Sendable {
     /// Should lend as many as ``connectionsMax`` at the same time.
     let pool: PostgresPool
     let streamId: Int32
-    /// The app's configured products; nil for an app that is not configured here, which keeps those that its rows
-    /// were folded with.
-    let products: ProductCatalog?
     var tables = ProjectionTables.live
 
     /// One writes, one loads lines, one reads events.
@@ -35,8 +32,8 @@ struct StreamProjector: Sendable {
     func fold(batchesMax: Int) async throws(ProjectionError) -> Progress {
         let writer = BatchWriter(pool: pool, streamId: streamId, tables: tables)
         var checkpoint = try await writer.checkpoint().get()
-        let products = self.products ?? ProductCatalog(canonicalText: checkpoint.products)
-        if let configured = self.products?.canonicalText, configured != checkpoint.products {
+        let products = ProductCatalog(canonicalText: checkpoint.configured)
+        if checkpoint.products != checkpoint.configured, checkpoint.position > 0 {
             return try await writer.refoldAll(products, behind: checkpoint).get()
         }
         let reader = BatchReader(pool: pool, streamId: streamId, products: products, tables: tables)
@@ -65,7 +62,10 @@ struct StreamProjector: Sendable {
 /// How far a stream is folded, and with what.
 struct Checkpoint: Sendable, Hashable {
     var position: Int64 = 0
+    /// Those that the rows were folded with; see ``ProductCatalog/canonicalText``.
     var products = ""
+    /// Those that are configured now.
+    var configured = ""
     /// Of the row: whoever writes it gives it another, even if it stays the same. Empty for none.
     var version = ""
     /// How many events an operator has had the projector pass over: those read before are no longer what is to be

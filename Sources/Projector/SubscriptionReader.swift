@@ -5,12 +5,9 @@ import Subscriptions
 /// Reads folded subscriptions.
 package struct SubscriptionReader: Sendable {
     private let pool: PostgresPool
-    private let products: [String: ProductCatalog]
 
-    /// - Parameter products: The configured products, by bundle id.
-    package init(pool: PostgresPool, products: [String: ProductCatalog] = [:]) {
+    package init(pool: PostgresPool) {
         self.pool = pool
-        self.products = products
     }
 
     package struct Found: Sendable {
@@ -36,11 +33,11 @@ package struct SubscriptionReader: Sendable {
                 let document = try JSONDocument(try rows[index].value(JSONText.self, at: 2).utf8)
                 let facts = try SubscriptionFacts(
                     originalTransactionId: originalTransactionId, json: document.root)
-                let app: String = try rows[index].value(at: 0)
+                let products = ProductCatalog(canonicalText: try rows[index].optional(at: 3) ?? "")
                 found.append(
                     Found(
-                        app: app, position: try rows[index].value(at: 1),
-                        subscription: Subscription(facts, products: products[app] ?? .empty)))
+                        app: try rows[index].value(at: 0), position: try rows[index].value(at: 1),
+                        subscription: Subscription(facts, products: products)))
             }
             return found
         } catch let error as PostgresError {

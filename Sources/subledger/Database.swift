@@ -155,7 +155,7 @@ struct Database {
     }
 
     enum Role: String, CaseIterable {
-        case receiver, projector, reader
+        case receiver, projector, reader, products
     }
 
     enum Limits {

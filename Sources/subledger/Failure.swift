@@ -23,6 +23,8 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
         throw fail("\(error)", .configurationError)
     } catch let error as SkipRefusal {
         throw fail("\(error)", error == .rebuildRuns ? .unavailable : .dataError)
+    } catch let error as ProductFile.Malformed {
+        throw fail("\(error)", .dataError)
     } catch RebuildError.noStream {
         throw fail("\(RebuildError.noStream)", .dataError)
     } catch RebuildError.runsAlready {

@@ -28,11 +28,12 @@ struct Fold: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "JSON file of apps, for the kinds of their products. [SUBLEDGER_APPS_FILE]", valueName: "file"))
-    var appsFile: String?
+            "CSV file of products, for their kinds, as `subledger product import` takes it; - is standard input.",
+            valueName: "file"))
+    var products: String?
 
     func run() throws {
-        let products = try products()
+        let catalogs = try catalogs()
         var ledger = MemoryLedger()
         var hasFailed = false
         for file in files {
@@ -42,7 +43,7 @@ struct Fold: ParsableCommand {
             }
         }
         let instant = at ?? knownAt ?? Clock.now()
-        for (stream, subscription) in ledger.subscriptions(products: products) {
+        for (stream, subscription) in ledger.subscriptions(products: catalogs) {
             var writer = JSONWriter()
             writer.object { writer in
                 writer.member("app", stream.app)
@@ -58,13 +59,13 @@ struct Fold: ParsableCommand {
         if hasFailed { throw ExitCode.dataError }
     }
 
-    private func products() throws -> [String: ProductCatalog] {
-        do {
-            let flags = settings([(["apps", "file"], appsFile)])
-            return try Settings(flags: flags).apps().products
+    private func catalogs() throws -> [String: ProductCatalog] {
+        guard let products else { return [:] }
+        do throws(ProductFile.Malformed) {
+            return try ProductFile.read(products).catalogs
         } catch {
             printError("subledger: \(error)")
-            throw ExitCode.configurationError
+            throw ExitCode.dataError
         }
     }
 

@@ -82,12 +82,12 @@ struct Serve: AsyncParsableCommand {
                 "a root certificate beside Apple's is trusted: whoever has its key can make up notifications",
                 metadata: ["file": "\(file)"])
         }
-        for app in configured.map(\.app) where app.environments.contains(where: \.isLocal) {
+        for app in configured where app.environments.contains(where: \.isLocal) {
             logger.warning(
                 "notifications of Xcode or local tests are taken, which nobody signs: anybody can make them up",
                 metadata: ["stream.app": "\(app.bundleId)"])
         }
-        for app in configured.map(\.app) where app.appAppleId == nil && app.environments.contains(.production) {
+        for app in configured where app.appAppleId == nil && app.environments.contains(.production) {
             logger.notice(
                 "no appAppleId is configured, so signed notifications are told by their bundle id alone",
                 metadata: ["stream.app": "\(app.bundleId)"])
@@ -95,12 +95,11 @@ struct Serve: AsyncParsableCommand {
         if configured.isEmpty {
             logger.warning("no app is configured: every notification will be answered 503")
         }
-        for app in configured.map(\.app) where app.acceptsWithoutSecret {
+        for app in configured where app.acceptsWithoutSecret {
             logger.warning(
                 "notifications without a secret are taken: whoever knows the URL can make them up",
                 metadata: ["stream.app": "\(app.bundleId)"])
         }
-        let products = configured.products
         let metrics = MetricsRegistry()
         MetricsSystem.bootstrap(metrics)
         Gauge(label: "subledger_build_info", dimensions: [("version", Subledger.configuration.version)]).record(1)
@@ -112,6 +111,7 @@ struct Serve: AsyncParsableCommand {
         let receiverPool = database.pool(.receiver, limit: 2, logger: logger)
         let projectorPool = database.pool(.projector, limit: Projector.connectionsMax, logger: logger)
         let readerPool = database.pool(.reader, limit: 8, logger: logger)
+        let productPool = database.pool(.products, limit: 1, logger: logger)
         // Anybody may ask for the public health check, and must not take a connection from the appender.
         let healthPool = database.pool(.receiver, limit: 1, logger: logger)
         let appender = Appender(pool: receiverPool, logger: logger)
@@ -124,14 +124,15 @@ struct Serve: AsyncParsableCommand {
 
         // In the order of their start; they end in the opposite order, each when it has finished its work.
         let services: [any Service] = [
-            DatabaseService(embedded: database.embedded, pools: [receiverPool, projectorPool, readerPool, healthPool]),
+            DatabaseService(
+                embedded: database.embedded,
+                pools: [receiverPool, projectorPool, readerPool, productPool, healthPool]),
             ProjectorService(
                 projector: Projector(
-                    pool: projectorPool, listener: database.configuration(.projector), products: products,
-                    logger: logger)),
+                    pool: projectorPool, listener: database.configuration(.projector), logger: logger)),
             Listener.private(
-                at: privateAddress, log: log, subscriptions: SubscriptionReader(pool: readerPool, products: products),
-                metrics: metrics, now: Clock.now, logger: logger,
+                at: privateAddress, log: log, subscriptions: SubscriptionReader(pool: readerPool),
+                products: ProductStore(pool: productPool), metrics: metrics, now: Clock.now, logger: logger,
                 onListening: { port in
                     logger.info("private listener is up", metadata: ["http.address": "\(privateAddress.on(port))"])
                 }),
@@ -140,7 +141,7 @@ struct Serve: AsyncParsableCommand {
             Listener.public(
                 at: publicAddress,
                 verifier: NotificationVerifier(
-                    apps: Apps(configured.map(\.app)), signatures: SignatureVerifier(roots: roots),
+                    apps: Apps(configured), signatures: SignatureVerifier(roots: roots),
                     revocation: revocation.checker),
                 appender: appender,
                 log: LogReader(pool: healthPool), now: Clock.now, logger: logger,

@@ -118,11 +118,11 @@ struct Settings {
     var appSharedSecret: String? { text("app.shared.secret", isSecret: true) }
 
     /// The apps of the apps file, and the one that is given by itself.
-    func apps() throws(SettingError) -> [ConfiguredApp] {
-        var apps: [ConfiguredApp] = []
+    func apps() throws(SettingError) -> [App] {
+        var apps: [App] = []
         if let path = text("apps.file") { apps += try AppsFile.read(path) }
-        if let app = try singleApp() { apps.append(ConfiguredApp(app: app, products: .empty)) }
-        let repeated = Dictionary(grouping: apps, by: \.app.bundleId).first { $0.value.count > 1 }
+        if let app = try singleApp() { apps.append(app) }
+        let repeated = Dictionary(grouping: apps, by: \.bundleId).first { $0.value.count > 1 }
         if let repeated { throw SettingError(description: "app \(repeated.key) is configured twice") }
         return apps
     }

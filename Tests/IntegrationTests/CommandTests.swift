@@ -116,19 +116,13 @@ struct CommandTests {
             arguments: ["[{\"bundleId\":\"x\",\"environments\":[\"Moon\"]}]"], status: 78,
             says: "app x: environment \"Moon\" is none of Production, Sandbox, Xcode, LocalTesting\n"),
         Misuse(
-            arguments: [
-                "[{\"bundleId\":\"x\",\"sharedSecrets\":[\"hush\"],\"products\":{\"\":{\"kind\":\"consumable\"}}}]"
-            ],
-            status: 78, says: "product : kind must be"),
-        Misuse(
-            arguments: ["[{\"bundleId\":\"x\",\"sharedSecrets\":[\"hush\"],\"products\":{\"p\":{\"kynd\":\"x\"}}}]"],
-            status: 78, says: "there is no setting \"kynd\"\n"),
+            arguments: ["[{\"bundleId\":\"x\",\"sharedSecrets\":[\"hush\"],\"products\":{}}]"], status: 78,
+            says: """
+                products are in the database, no longer here: take "products" out, and state them with \
+                `subledger product import`
+
+                """),
         Misuse(arguments: ["{}"], status: 78, says: "is not a JSON array of"),
-        Misuse(
-            arguments: [
-                "[{\"bundleId\":\"x\",\"sharedSecrets\":[\"hush\"],\"products\":{\"p\":{\"kind\":\"non-renewing\"}}}]"
-            ],
-            status: 78, says: "product p: kind must be"),
     ]
 
     @Test("a mistake in the apps file is told before anything starts", arguments: appsFiles)

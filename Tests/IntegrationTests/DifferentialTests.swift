@@ -95,50 +95,6 @@ struct DifferentialTests {
         )
         """)
 
-    @Test("when products are configured otherwise, rows are folded anew and agree again")
-    func products() async throws {
-        let purchase = ExampleBodies.ms("2019-10-01")
-        let season = V1Body(
-            type: "INITIAL_BUY",
-            rows: [V1Body.Row("77", line: "77", product: "com.example.season", purchase: purchase, expires: nil)],
-            line: "77", autoRenew: true)
-        let database = try await TestCluster.freshDatabase()
-        let ends: StaticString = "select ends_at::text from subledger.access_period"
-
-        try await TestBundle.withServer(database: database) { server in
-            _ = try await server.apple.post(try season.bytes)
-            try await server.isFolded()
-            let owned = try await server.sql(ends)
-            #expect(owned == ["infinity"])
-            let status = try await server.subscription("/subscriptions/77").json["status"] as? String
-            #expect(status == "owned")
-        }
-        let duration = try #require(CalendarDuration(iso8601: "P3M"))
-        let products = [V1Body.app: ProductCatalog(["com.example.season": .nonRenewing(duration)])]
-        try await TestBundle.withServer(database: database, products: products) { server in
-            let end = try await eventually("the row is folded anew") {
-                let rows = try await server.sql(
-                    "select (ends_at at time zone 'UTC')::text from subledger.access_period where ends_at < 'infinity'")
-                return rows.first
-            }
-            #expect(end == "2020-01-01 00:00:00")
-            let http = try await server.subscription("/subscriptions/77").json
-            #expect(http["accessUntil"] as? String == "2020-01-01T00:00:00.000Z")
-        }
-        // A server that does not have the app in its configuration keeps to the products that it finds.
-        try await TestBundle.withServer(database: database, products: [:]) { server in
-            let renewed = V1Body(
-                type: "INITIAL_BUY",
-                rows: [V1Body.Row("78", line: "78", product: "com.example.season", purchase: purchase, expires: nil)],
-                line: "78", autoRenew: true)
-            _ = try await server.apple.post(try renewed.bytes)
-            try await server.isFolded()
-            let unending = try await server.sql(
-                "select original_transaction_id from subledger.access_period where ends_at = 'infinity'")
-            #expect(unending.isEmpty)
-        }
-    }
-
     @Test("issues of a magazine over HTTP, several at once, and a malformed one by name")
     func content() async throws {
         try await TestBundle.withServer { server in

@@ -118,33 +118,6 @@ struct RebuildTests {
         }
     }
 
-    @Test("rows keep the products that they were folded with, though the rebuild knows none")
-    func products() async throws {
-        let duration = try #require(CalendarDuration(iso8601: "P3M"))
-        let season = V1Body(
-            type: "INITIAL_BUY",
-            rows: [
-                V1Body.Row("77", line: "77", product: "com.example.season", purchase: 1_570_000_000_000, expires: nil)
-            ],
-            line: "77", autoRenew: true)
-        let products = [V1Body.app: ProductCatalog(["com.example.season": .nonRenewing(duration)])]
-        let database = try await TestCluster.freshDatabase()
-        try await TestBundle.withServer(database: database, products: products) { server in
-            _ = try await server.apple.post(try season.bytes)
-            try await server.isFolded()
-            let pool = PostgresPool(
-                database.with(role: "subledger_projector"), limit: 1, logger: LogRecorder().logger)
-
-            let outcome = try await ProjectionRebuild(owner: database, pool: pool, app: nil, environment: nil)
-                .run { _ in }
-
-            await pool.close()
-            #expect(outcome.rowsReplaced == 0)
-            let ends = try await server.sql("select isfinite(ends_at)::text from subledger.access_period")
-            #expect(ends == ["true"])
-        }
-    }
-
     @Test("of one stream leaves the others as they are")
     func oneStream() async throws {
         try await SimulatedLog.with { log in

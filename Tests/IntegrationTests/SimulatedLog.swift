@@ -65,7 +65,7 @@ struct SimulatedLog {
         let projection = PostgresPool(role, limit: 2, logger: logger)
         let log = SimulatedLog(
             database: database, projection: projection,
-            projector: Projector(pool: projection, listener: role, products: [V1Body.app: .empty], logger: logger),
+            projector: Projector(pool: projection, listener: role, logger: logger),
             receiver: PostgresPool(database.with(role: "subledger_receiver"), limit: 1, logger: logger),
             logger: logger)
         let outcome: Result<Void, any Error>

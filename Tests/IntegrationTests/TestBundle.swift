@@ -23,7 +23,6 @@ struct TestBundle {
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
         roots: RootCertificates = .apple, now: Instant = Self.now, database: ConnectionConfiguration? = nil,
-        products: [String: ProductCatalog] = [V1Body.app: .empty],
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         let database = if let database { database } else { try await TestCluster.freshDatabase() }
@@ -33,11 +32,12 @@ struct TestBundle {
         let projectorRole = database.with(role: "subledger_projector")
         let projection = PostgresPool(projectorRole, limit: 2, logger: logger)
         let reader = PostgresPool(database.with(role: "subledger_reader"), limit: 4, logger: logger)
+        let editor = PostgresPool(database.with(role: "subledger_products"), limit: 1, logger: logger)
         let appender = Appender(pool: receiver, logger: logger)
         let log = LogReader(pool: reader)
         let publicPort = AsyncStream<Int>.makeStream()
         let privatePort = AsyncStream<Int>.makeStream()
-        let projector = Projector(pool: projection, listener: projectorRole, products: products, logger: logger)
+        let projector = Projector(pool: projection, listener: projectorRole, logger: logger)
         let anywhere = ListenAddress(host: "127.0.0.1", port: 0)
         let open = Listener.public(
             at: anywhere,
@@ -45,8 +45,8 @@ struct TestBundle {
             appender: appender, log: log, now: { now }, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
         let closed = Listener.private(
-            at: anywhere, log: log, subscriptions: SubscriptionReader(pool: reader, products: products),
-            metrics: MetricsRegistry(), now: { now }, logger: logger,
+            at: anywhere, log: log, subscriptions: SubscriptionReader(pool: reader),
+            products: ProductStore(pool: editor), metrics: MetricsRegistry(), now: { now }, logger: logger,
             onListening: { privatePort.continuation.yield($0) })
 
         let services = Task {
@@ -71,7 +71,7 @@ struct TestBundle {
         services.cancel()
         await appender.stop()
         await services.value
-        for pool in [receiver, projection, reader] { await pool.close() }
+        for pool in [receiver, projection, reader, editor] { await pool.close() }
         try outcome.get()
     }
 

@@ -33,6 +33,10 @@ package struct HTTPClient: Sendable {
         try await send("POST", path, body)
     }
 
+    package func put(_ body: String, to path: String) async throws -> HTTPAnswer {
+        try await send("PUT", path, Array(body.utf8))
+    }
+
     private func send(_ method: String, _ path: String, _ body: [UInt8]?) async throws -> HTTPAnswer {
         guard let url = URL(string: "http://127.0.0.1:\(port)\(path)") else { throw URLError(.badURL) }
         var request = URLRequest(url: url, timeoutInterval: 30)

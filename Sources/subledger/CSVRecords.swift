@@ -1,0 +1,100 @@
+/// The records of a CSV text, RFC 4180: fields between commas, quotes around what holds commas, quotes (doubled) and
+/// line ends. Lines end with LF or CRLF; empty ones are passed over.
+struct CSVRecords {
+    struct Record {
+        /// Where it begins, counted from 1.
+        let line: Int
+        let fields: [String]
+    }
+
+    struct Malformed: Error {
+        let line: Int
+        let problem: String
+    }
+
+    private let bytes: [UInt8]
+    private var index: Int
+    private var line = 1
+
+    /// Reads all of them.
+    ///
+    /// - Throws: ``Malformed``, with the line where the text stops being CSV.
+    static func read(_ bytes: [UInt8]) throws(Malformed) -> [Record] {
+        var reader = CSVRecords(bytes)
+        var records: [Record] = []
+        while let record = try reader.next() { records.append(record) }
+        return records
+    }
+
+    private init(_ bytes: [UInt8]) {
+        self.bytes = bytes
+        // Spreadsheets put a byte order mark before UTF-8.
+        index = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
+    }
+
+    private mutating func next() throws(Malformed) -> Record? {
+        while skipLineEnd() {}
+        guard index < bytes.count else { return nil }
+        let start = line
+        var fields = [try field()]
+        while index < bytes.count, !skipLineEnd() {
+            guard bytes[index] == UInt8(ascii: ",") else {
+                throw Malformed(line: line, problem: "text behind the closing quote of a field")
+            }
+            index += 1
+            fields.append(try field())
+        }
+        return Record(line: start, fields: fields)
+    }
+
+    private mutating func field() throws(Malformed) -> String {
+        let start = line
+        let content = index < bytes.count && bytes[index] == UInt8(ascii: "\"") ? try quoted() : try plain()
+        guard let text = String(validating: content, as: UTF8.self) else {
+            throw Malformed(line: start, problem: "a field is no UTF-8")
+        }
+        return text
+    }
+
+    private mutating func plain() throws(Malformed) -> [UInt8] {
+        let start = index
+        while index < bytes.count, bytes[index] != UInt8(ascii: ","), !isAtLineEnd {
+            guard bytes[index] != UInt8(ascii: "\"") else {
+                throw Malformed(line: line, problem: "a quote inside a field that does not begin with one")
+            }
+            index += 1
+        }
+        return Array(bytes[start..<index])
+    }
+
+    private mutating func quoted() throws(Malformed) -> [UInt8] {
+        let start = line
+        var content: [UInt8] = []
+        index += 1
+        while index < bytes.count {
+            let byte = bytes[index]
+            index += 1
+            if byte == UInt8(ascii: "\"") {
+                guard index < bytes.count, bytes[index] == UInt8(ascii: "\"") else { return content }
+                index += 1
+            }
+            if byte == UInt8(ascii: "\n") { line += 1 }
+            content.append(byte)
+        }
+        throw Malformed(line: start, problem: "a quote that is not closed")
+    }
+
+    private var isAtLineEnd: Bool {
+        bytes[index] == UInt8(ascii: "\n")
+            || (bytes[index] == UInt8(ascii: "\r")
+                && (index + 1 == bytes.count || bytes[index + 1] == UInt8(ascii: "\n")))
+    }
+
+    private mutating func skipLineEnd() -> Bool {
+        guard index < bytes.count, isAtLineEnd else { return false }
+        if bytes[index] == UInt8(ascii: "\r") { index += 1 }
+        if index < bytes.count, bytes[index] == UInt8(ascii: "\n") { index += 1 }
+        line += 1
+        return true
+    }
+}

@@ -1,0 +1,93 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Products over HTTP")
+struct ProductRouteTests {
+    private static let path = "/products/com.example.season?app=com.example.magazine"
+
+    @Test("a product is stated as a whole, and read back")
+    func state() async throws {
+        try await TestBundle.withServer { server in
+            let first = try await server.backend.put(
+                "{\"kind\":\"non-renewing\",\"duration\":\"P3M\",\"entitlements\":[\"plus\",\"archive\",\"plus\"]}",
+                to: Self.path)
+            #expect(first.status == 200)
+            #expect(
+                first.body == """
+                    {"app":"com.example.magazine","productId":"com.example.season","kind":"non-renewing",\
+                    "duration":"P3M","entitlements":["archive","plus"]}
+
+                    """)
+            let list = try await server.backend.get("/products?app=com.example.magazine")
+            #expect(
+                list.body == """
+                    {"app":"com.example.magazine","products":[{"productId":"com.example.season",\
+                    "kind":"non-renewing","duration":"P3M","entitlements":["archive","plus"]}]}
+
+                    """)
+
+            let second = try await server.backend.put("{\"kind\":null}", to: Self.path)
+            let again = try await server.backend.put("{\"kind\":null}", to: Self.path)
+
+            #expect(second.json["kind"] == nil)
+            #expect(second.json["entitlements"] as? [String] == ["com.example.season"])
+            #expect(again.body == second.body)
+            #expect(try await server.sql("select entitlement from subledger.product_entitlement") == [])
+            let other = try await server.backend.get("/products?app=com.example.other")
+            #expect(other.body == "{\"app\":\"com.example.other\",\"products\":[]}\n")
+        }
+    }
+
+    struct Bad: Sendable, CustomTestStringConvertible {
+        let body: String
+        var path = ProductRouteTests.path
+        let says: String
+
+        var testDescription: String { says }
+    }
+
+    static let bad = [
+        Bad(body: "", says: "the body must be a JSON object"),
+        Bad(body: "[]", says: "the body must be a JSON object"),
+        Bad(body: "{\"kynd\":\"consumable\"}", says: "there is no \"kynd\" in a product"),
+        Bad(
+            body: "{\"kind\":\"x\"}",
+            says: "kind must be auto-renewable, non-renewing, consumable, non-consumable, or none"),
+        Bad(body: "{\"kind\":1}", says: "kind must be a text"),
+        Bad(body: "{\"kind\":\"non-renewing\"}", says: "a non-renewing product has a duration, and no other has one"),
+        Bad(
+            body: "{\"kind\":\"consumable\",\"duration\":\"P1M\"}",
+            says: "a non-renewing product has a duration, and no other has one"),
+        Bad(
+            body: "{\"kind\":\"non-renewing\",\"duration\":\"3 months\"}",
+            says: "duration must be years, months, weeks and days, as in P3M or P1Y10D"),
+        Bad(
+            body: "{\"kind\":\"non-renewing\",\"duration\":\"P٣M1D\"}",
+            says: "duration must be years, months, weeks and days, as in P3M or P1Y10D"),
+        Bad(body: "{\"entitlements\":\"plus\"}", says: "entitlements must be an array of texts"),
+        Bad(body: "{\"entitlements\":[\"plus\",1]}", says: "entitlements must be an array of texts"),
+        Bad(body: "{\"entitlements\":[\"\"]}", says: "entitlement must not be empty"),
+        Bad(body: "{\"entitlements\":[\"a\\u0000b\"]}", says: "entitlement must not hold control characters"),
+        Bad(body: "{}", path: "/products/p?app=", says: "app must be a bundle id"),
+        Bad(body: "{}", path: "/products/p%0Aq?app=a", says: "product id must not hold control characters"),
+        Bad(
+            body: "{}", path: "/products/" + String(repeating: "p", count: 256) + "?app=a",
+            says: "product id must not be longer than 255 bytes"),
+    ]
+
+    @Test("what is not a product is told, and changes nothing")
+    func refused() async throws {
+        try await TestBundle.withServer { server in
+            for bad in Self.bad {
+                let answer = try await server.backend.put(bad.body, to: bad.path)
+
+                #expect(answer.status == 400, "\(bad.says)")
+                #expect(answer.json["error"] as? String == bad.says)
+            }
+            #expect(try await server.backend.get("/products").status == 400)
+            #expect(try await server.sql("select product_id from subledger.product") == [])
+            #expect(try await server.apple.put("{}", to: Self.path).status == 404)
+        }
+    }
+}
