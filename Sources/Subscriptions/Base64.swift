@@ -33,39 +33,37 @@ package enum Base64 {
     }
 
     private static func decode(
-        _ digits: UnsafeBufferPointer<UInt8>, _ values: UnsafeBufferPointer<UInt8>,
+        _ digits: UnsafeBufferPointer<UInt8>, _ values: UnsafeBufferPointer<UInt32>,
         into output: UnsafeMutableBufferPointer<UInt8>
     ) -> Bool {
         // Bits that no digit has collect here; looking once at the end keeps the loop short.
-        var seen: UInt8 = 0
+        var seen: UInt32 = 0
         var read = 0
         var written = 0
         while read + 4 <= digits.count {
-            let first = values[Int(digits[read])]
-            let second = values[Int(digits[read + 1])]
-            let third = values[Int(digits[read + 2])]
-            let fourth = values[Int(digits[read + 3])]
-            seen |= first | second | third | fourth
-            output[written] = first << 2 | second >> 4
-            output[written + 1] = second << 4 | third >> 2
-            output[written + 2] = third << 6 | fourth
+            let value =
+                values[Int(digits[read])] | values[256 + Int(digits[read + 1])] | values[512 + Int(digits[read + 2])]
+                | values[768 + Int(digits[read + 3])]
+            seen |= value
+            output[written] = UInt8(truncatingIfNeeded: value >> 16)
+            output[written + 1] = UInt8(truncatingIfNeeded: value >> 8)
+            output[written + 2] = UInt8(truncatingIfNeeded: value)
             read += 4
             written += 3
         }
         if read < digits.count {
-            let first = values[Int(digits[read])]
-            let second = values[Int(digits[read + 1])]
-            let third = read + 2 < digits.count ? values[Int(digits[read + 2])] : 0
-            seen |= first | second | third
-            output[written] = first << 2 | second >> 4
+            var value = values[Int(digits[read])] | values[256 + Int(digits[read + 1])]
+            output[written] = UInt8(truncatingIfNeeded: value >> 16)
             if read + 2 < digits.count {
-                output[written + 1] = second << 4 | third >> 2
-                guard third & 0b11 == 0 else { return false }
+                value |= values[512 + Int(digits[read + 2])]
+                output[written + 1] = UInt8(truncatingIfNeeded: value >> 8)
+                guard value & 0xFF == 0 else { return false }
             } else {
-                guard second & 0b1111 == 0 else { return false }
+                guard value & 0xFFFF == 0 else { return false }
             }
+            seen |= value
         }
-        return seen < 64
+        return seen <= 0xFF_FFFF
     }
 
     /// Appends the one text of the bytes.
@@ -73,42 +71,39 @@ package enum Base64 {
         let rest = bytes.count % 3
         let isPadded = alphabet == .standard
         let count = bytes.count / 3 * 4 + (rest == 0 ? 0 : isPadded ? 4 : rest + 1)
-        let digits = isPadded ? standardDigits : urlDigits
+        let pairs = isPadded ? standardPairs : urlPairs
         text += [UInt8](unsafeUninitializedCapacity: count) { output, initialized in
             bytes.withUnsafeBufferPointer { bytes in
-                digits.withUnsafeBufferPointer { digits in
-                    encode(bytes, digits, isPadded: isPadded, into: output)
+                pairs.withUnsafeBufferPointer { pairs in
+                    encode(bytes, pairs, isPadded: isPadded, into: output)
                 }
             }
             initialized = count
         }
     }
 
+    /// - Parameter pairs: The two digits of each twelve bits, the first in the lower half.
     private static func encode(
-        _ bytes: UnsafeBufferPointer<UInt8>, _ digits: UnsafeBufferPointer<UInt8>, isPadded: Bool,
+        _ bytes: UnsafeBufferPointer<UInt8>, _ pairs: UnsafeBufferPointer<UInt16>, isPadded: Bool,
         into output: UnsafeMutableBufferPointer<UInt8>
     ) {
+        let text = UnsafeMutableRawBufferPointer(output)
         var read = 0
         var written = 0
         while read + 3 <= bytes.count {
-            let first = bytes[read]
-            let second = bytes[read + 1]
-            let third = bytes[read + 2]
-            output[written] = digits[Int(first >> 2)]
-            output[written + 1] = digits[Int((first & 0b11) << 4 | second >> 4)]
-            output[written + 2] = digits[Int((second & 0b1111) << 2 | third >> 6)]
-            output[written + 3] = digits[Int(third & 0b11_1111)]
+            let value = Int(bytes[read]) << 16 | Int(bytes[read + 1]) << 8 | Int(bytes[read + 2])
+            text.storeBytes(of: pairs[value >> 12], toByteOffset: written, as: UInt16.self)
+            text.storeBytes(of: pairs[value & 0xFFF], toByteOffset: written + 2, as: UInt16.self)
             read += 3
             written += 4
         }
         guard read < bytes.count else { return }
-        let first = bytes[read]
-        let second = read + 1 < bytes.count ? bytes[read + 1] : 0
-        output[written] = digits[Int(first >> 2)]
-        output[written + 1] = digits[Int((first & 0b11) << 4 | second >> 4)]
+        let second = read + 1 < bytes.count ? Int(bytes[read + 1]) : 0
+        let value = Int(bytes[read]) << 16 | second << 8
+        text.storeBytes(of: pairs[value >> 12], toByteOffset: written, as: UInt16.self)
         written += 2
         if read + 1 < bytes.count {
-            output[written] = digits[Int((second & 0b1111) << 2)]
+            output[written] = UInt8(truncatingIfNeeded: UInt16(littleEndian: pairs[value & 0xFFF]))
             written += 1
         }
         guard isPadded else { return }
@@ -119,18 +114,24 @@ package enum Base64 {
     private static let standardDigits = letters + [UInt8(ascii: "+"), UInt8(ascii: "/")]
     private static let urlDigits = letters + [UInt8(ascii: "-"), UInt8(ascii: "_")]
 
-    private static let standardValues = values("+", "/")
-    private static let urlValues = values("-", "_")
+    private static let standardPairs = pairs(standardDigits)
+    private static let urlPairs = pairs(urlDigits)
+    private static let standardValues = values(standardDigits)
+    private static let urlValues = values(urlDigits)
 
-    private static func values(_ digit62: Unicode.Scalar, _ digit63: Unicode.Scalar) -> [UInt8] {
-        var values = [UInt8](repeating: 0xFF, count: 256)
-        for value in UInt8(0)..<26 {
-            values[Int(UInt8(ascii: "A") + value)] = value
-            values[Int(UInt8(ascii: "a") + value)] = value + 26
+    private static func pairs(_ digits: [UInt8]) -> [UInt16] {
+        (0..<4096).map { (UInt16(digits[$0 >> 6]) | UInt16(digits[$0 & 63]) << 8).littleEndian }
+    }
+
+    /// What each byte stands for as the first of four digits, then as the second, third and fourth; a bit above the
+    /// 24 where it is no digit.
+    private static func values(_ digits: [UInt8]) -> [UInt32] {
+        var values = [UInt32](repeating: 1 << 24, count: 1024)
+        for place in 0..<4 {
+            for (value, digit) in digits.enumerated() {
+                values[place * 256 + Int(digit)] = UInt32(value) << UInt32(18 - 6 * place)
+            }
         }
-        for value in UInt8(0)..<10 { values[Int(UInt8(ascii: "0") + value)] = value + 52 }
-        values[Int(UInt8(ascii: digit62))] = 62
-        values[Int(UInt8(ascii: digit63))] = 63
         return values
     }
 }

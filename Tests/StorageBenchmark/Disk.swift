@@ -33,18 +33,11 @@ struct Disk {
         let disk = Disk(
             total: try rows.reduce(0) { try $0 + $1.value(Int64.self, at: 0) },
             parts: try rows.map { try $0.value(at: 1) })
-        for row in try await owner.query(Statements.columns, deadline: .now + .seconds(60)) {
-            print(try row.value(String.self, at: 0))
-        }
         await owner.close()
         return disk
     }
 
     private enum Statements {
-        static let columns = Statement(
-            "cols",
-            "select format('facts %s raw %s, body %s raw %s, defects %s, rest %s | idx %s', avg(pg_column_size(facts))::int, avg(octet_length(facts::text))::int, avg(pg_column_size(body))::int, avg(octet_length(body))::int, avg(pg_column_size(defects))::int, avg(pg_column_size((event.stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body_sha256, chain_id, revocation)))::int, (select string_agg(indexrelname || ' ' || pg_relation_size(indexrelid), ', ') from pg_stat_all_indexes where relname='event' or relid = (select reltoastrelid from pg_class where oid = 'subledger.event'::regclass))) from subledger.event"
-        )
         static let sizes = Statement(
             "storage_sizes",
             """

@@ -9,6 +9,8 @@ struct MeasuredEvent: ProvenEvent {
     let stream: StreamKey
     let event: Event
     let body: [UInt8]
+    /// As it was sent: verifiable, with its secret.
+    let arrived: [UInt8]
     let chain: SigningChain?
     let receivedAt: Instant
 
@@ -32,12 +34,8 @@ enum Sample: String, CaseIterable {
         var settings = Simulation.Settings(app: app)
         settings.subscriptions = isSigned ? count : count * 8
         settings.format = isSigned ? .v2 : .v1
-        guard let simulation = Simulation(settings),
-            let roots = RootCertificates(file: TestCertificates.standard.rootDER)
-        else { throw Unusable() }
-        let verifier = NotificationVerifier(
-            apps: Apps([App(bundleId: Self.bundleId, appAppleId: 1_234_567_890, sharedSecrets: [Self.secret])]),
-            signatures: SignatureVerifier(roots: roots))
+        guard let simulation = Simulation(settings) else { throw Unusable() }
+        let verifier = try verifier()
         var events: [MeasuredEvent] = []
         for delivery in simulation.deliveries where events.count < count {
             let body = body(delivery.body())
@@ -46,10 +44,17 @@ enum Sample: String, CaseIterable {
             events.append(
                 MeasuredEvent(
                     stream: verified.stream, event: verified.event,
-                    body: self == .longerHeaders ? LongerHeaders.body(body) : verified.body, chain: verified.chain,
-                    receivedAt: delivery.receivedAt))
+                    body: self == .longerHeaders ? LongerHeaders.body(body) : verified.body, arrived: body,
+                    chain: verified.chain, receivedAt: delivery.receivedAt))
         }
         return events
+    }
+
+    func verifier() throws -> NotificationVerifier {
+        guard let roots = RootCertificates(file: TestCertificates.standard.rootDER) else { throw Unusable() }
+        return NotificationVerifier(
+            apps: Apps([App(bundleId: Self.bundleId, appAppleId: 1_234_567_890, sharedSecrets: [Self.secret])]),
+            signatures: SignatureVerifier(roots: roots))
     }
 
     private var isSigned: Bool { self == .signed || self == .longerHeaders }

@@ -1,5 +1,5 @@
 // What the log takes on disk for a notification, all its tables and indexes counted, beside the size of the bodies; and
-// how long it takes to bring a body into the form in which it is stored.
+// how long it takes to bring a body into the form in which it is stored, its check included, beside verifying it.
 //
 //     swift build -c release --product StorageBenchmark && .build/release/StorageBenchmark
 //
@@ -10,42 +10,23 @@
 import AppStore
 import EventLog
 import Foundation
-import Logging
-import Postgres
-import StoreSimulator
-import Subscriptions
-import TestSupport
 
 @main
 enum StorageBenchmark {
     static func main() async throws {
-        let count = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 2000
+        let count = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 3000
         for sample in Sample.allCases {
             let events = try await sample.events(count)
             let bodyBytes = events.reduce(0) { $0 + $1.body.count }
             let disk = try await Disk.measure(events)
             print("\(sample.rawValue): \(events.count) notifications, \(bodyBytes / events.count) bytes each")
-            print("  on disk  \(disk.total / Int64(events.count)) bytes, \(ratio(disk.total, bodyBytes)) of the body")
+            print("  on disk: \(disk.total / Int64(events.count)) bytes, \(ratio(disk.total, bodyBytes)) of the body")
             for part in disk.parts { print("    \(part)") }
-            print("  compact form  \(time(events.map(\.body)))")
+            try await Cost.measure(events, sample.verifier()).print()
         }
     }
 
     private static func ratio(_ bytes: Int64, _ bodyBytes: Int) -> String {
         String(format: "%.3f", Double(bytes) / Double(bodyBytes))
-    }
-
-    /// The median of five rounds over some bodies, its check included.
-    private static func time(_ bodies: [[UInt8]]) -> String {
-        let bodies = bodies.prefix(500)
-        var rounds: [Double] = []
-        for _ in 0..<5 {
-            let start = ContinuousClock.now
-            for body in bodies { precondition(CompactBody(body).stored.count < body.count) }
-            let (seconds, attoseconds) = (ContinuousClock.now - start).components
-            rounds.append((Double(seconds) * 1e6 + Double(attoseconds) / 1e12) / Double(bodies.count))
-        }
-        rounds.sort()
-        return String(format: "median %.1f us, %.1f to %.1f", rounds[2], rounds[0], rounds[4])
     }
 }
