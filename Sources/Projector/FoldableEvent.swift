@@ -9,6 +9,10 @@ struct FoldableEvent: Sendable {
     let occurredAt: Instant?
     /// Empty for an event that an operator has the projector pass over.
     let factsByLine: [String: Facts]
+    /// See ``Facts/companion``.
+    var companion: String?
+    /// What a backend stated.
+    var link: LinkStatement?
 
     /// Reads a row with the columns of ``ProjectionStatements/nextEvents``.
     static func read(_ row: Row) throws(PostgresError) -> Result<FoldableEvent, ProjectionError> {
@@ -20,7 +24,12 @@ struct FoldableEvent: Sendable {
                 position: position, receivedAt: receivedAt, occurredAt: occurredAt, factsByLine: factsByLine)
         }
         if try row.value(Bool.self, at: 4) { return .success(event([:])) }
-        return try row.json(at: 3, position: position) { try Facts(json: $0) }.map { event($0.byLine) }
+        return try row.json(at: 3, position: position) { try Facts(json: $0) }.map { facts in
+            var event = event(facts.byLine)
+            event.companion = event.factsByLine.count > 1 ? facts.companion : nil
+            event.link = facts.link
+            return event
+        }
     }
 
     /// As ``read(_:)``, with no facts for an event that cannot be folded.
@@ -34,14 +43,15 @@ struct FoldableEvent: Sendable {
     func about(_ lines: Set<String>) -> FoldableEvent {
         FoldableEvent(
             position: position, receivedAt: receivedAt, occurredAt: occurredAt,
-            factsByLine: factsByLine.filter { lines.contains($0.key) })
+            factsByLine: factsByLine.filter { lines.contains($0.key) }, companion: companion)
     }
 
     func fold(into lines: inout [String: ProjectedLine]) {
         for (id, facts) in factsByLine {
             var line =
                 lines[id] ?? ProjectedLine(facts: SubscriptionFacts(originalTransactionId: id), position: position)
-            line.facts.fold(facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position)
+            line.facts.fold(
+                facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position, companion: companion)
             line.position = position
             lines[id] = line
         }

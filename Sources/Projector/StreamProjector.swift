@@ -88,8 +88,12 @@ private struct BatchFold {
             }
         case .failure(let failure): return .failure(failure)
         }
+        let before = Set(lines.filter { $0.value.position > 0 }.keys)
         for event in events { event.fold(into: &lines) }
-        try await write(touched.compactMap { lines[$0] }, products)
+        let after = touched.compactMap { lines[$0] }
+        try await write(after, products)
+        try await CustomerFold(streamId: streamId, query: query)
+            .apply(CustomerChanges(events, after, known: before, after: start))
         let last = events.last?.position ?? start
         _ = try await query(
             Step(ProjectionStatements.writeCheckpoint, [id, Parameter(last), Parameter(productsText)]))
