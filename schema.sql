@@ -112,7 +112,7 @@ create table subledger.event (
   constraint event_dedupe_key_key unique (stream_id, dedupe_key),
   constraint event_position_check check (position > 0),
   constraint event_dedupe_key_check check (octet_length(dedupe_key) in (16, 32)),
-  constraint event_source_check check (source in ('apple-v1', 'apple-v2')),
+  constraint event_source_check check (source in ('apple-v1', 'apple-v2', 'backend')),
   constraint event_facts_check check (jsonb_typeof(facts) = 'object'),
   constraint event_defects_check check (jsonb_typeof(defects) = 'array'),
   constraint event_body_sha256_check check (octet_length(body_sha256) = 32),
@@ -127,7 +127,7 @@ comment on column subledger.event.position is 'From 1, without a gap in its stre
 comment on column subledger.event.received_at is 'When we learned it, by our clock';
 comment on column subledger.event.occurred_at is
   'When it happened, by the notification''s own dates; null when it has none';
-comment on column subledger.event.source is 'The wire format: apple-v1, apple-v2';
+comment on column subledger.event.source is 'The wire format: apple-v1, apple-v2; backend for what the owner''s own backend states';
 comment on column subledger.event.type is
   'As Apple spells it, also when this version does not know it; null when unreadable';
 comment on column subledger.event.subtype is 'As Apple spells it; V1 has none';
@@ -136,14 +136,14 @@ comment on column subledger.event.kind is
   'was paid after all), renewal_failure, plan_change (now or at the next renewal), auto_renew_change (switched on or '
   'off), offer (redeemed for the running product), extension (by the developer), extension_report, grace_end, '
   'expiration, refund, refund_declined, refund_reversal, revoke (family sharing ended), price_consent, price_change, '
-  'metadata_update, migration, consumption_request, external_purchase, consent_rescinded, test, other (a type without '
-  'a word here yet). Never decides access: the facts do';
+  'metadata_update, migration, consumption_request, external_purchase, consent_rescinded, test, link (a backend states '
+  'what belongs to a customer), other (a type without a word here yet). Never decides access: the facts do';
 comment on column subledger.event.dedupe_key is
   'Equal for one notification sent twice: the notificationUUID, 16 bytes; where there is none, as in V1, a SHA-256 of '
   'what it says';
 comment on column subledger.event.facts is
   '{"transactions":[…],"renewals":[…]} in Apple''s names, dates as ISO 8601 UTC, ids as text, absent things absent; '
-  'under "notification" what else a signed notification says';
+  'under "notification" what else a signed notification says, under "link" what a backend states';
 comment on column subledger.event.defects is
   'Fields that could not be read, [{"path","problem"}]; null when all could';
 comment on column subledger.event.body is
@@ -599,6 +599,169 @@ grant select on subledger.product, subledger.product_entitlement, subledger.prod
   to subledger_projector, subledger_reader, subledger_analyst;
 
 -- Customers ---------------------------------------------------------------------------------------------------------
+-- Whose purchases belong together, folded from the log like all projections.
+
+create table subledger.customer_edge (
+  stream_id               integer not null,
+  original_transaction_id text    not null,
+  kind                    text    not null,
+  id                      text    not null,
+  position                bigint  not null,
+  constraint customer_edge_pkey primary key (stream_id, original_transaction_id, kind, id),
+  constraint customer_edge_kind_check check (kind in ('account', 'app_transaction', 'subscription'))
+);
+
+comment on table subledger.customer_edge is
+  'What ties a line to others of its customer, by Apple''s word: an account token of its own (not one of a family''s '
+  'buyer), an appTransactionId, another line that came in one notification with it';
+comment on column subledger.customer_edge.kind is
+  'account: an appAccountToken, in lower case; app_transaction: an appTransactionId; subscription: the smallest line '
+  'of the notification';
+comment on column subledger.customer_edge.position is 'The first event that stated it';
+
+create table subledger.customer_link (
+  stream_id         integer not null,
+  customer          text    not null,
+  position          bigint  not null,
+  kind              text    not null,
+  id                text    not null,
+  replaced_position bigint,
+  constraint customer_link_pkey primary key (stream_id, customer, position, kind, id),
+  constraint customer_link_kind_check check (kind in ('account', 'app_transaction', 'subscription')),
+  constraint customer_link_replaced_position_check check (replaced_position > position)
+);
+
+comment on table subledger.customer_link is
+  'What a backend stated about its customers. Each statement is the whole set of a customer''s links; those of earlier '
+  'statements stay, as what was believed then';
+comment on column subledger.customer_link.customer is 'The backend''s own id of the customer';
+comment on column subledger.customer_link.position is 'The event that stated it';
+comment on column subledger.customer_link.kind is 'As in customer_edge, with original_transaction_ids of any line';
+comment on column subledger.customer_link.replaced_position is
+  'The statement that took the place of this one; null while it holds';
+
+create index customer_link_id_idx on subledger.customer_link (stream_id, kind, id);
+
+create table subledger.customer_identity (
+  stream_id   integer not null,
+  kind        text    not null,
+  id          text    not null,
+  customer_id text    not null,
+  constraint customer_identity_pkey primary key (stream_id, kind, id),
+  constraint customer_identity_kind_check check (kind in ('link', 'account', 'app_transaction', 'subscription'))
+);
+
+comment on table subledger.customer_identity is
+  'Every id by which a customer is known, with the customer: those that edges and links tie together, directly or over '
+  'others, are one. Streams never mix';
+comment on column subledger.customer_identity.kind is
+  'link: the backend''s own id; account: an appAccountToken, in lower case; app_transaction: an appTransactionId; '
+  'subscription: an original_transaction_id';
+comment on column subledger.customer_identity.customer_id is
+  'The smallest original_transaction_id of the customer by bytes, so it changes when a smaller one joins; begins with '
+  'a colon while there is none';
+
+create index customer_identity_customer_id_idx on subledger.customer_identity (stream_id, customer_id);
+create index customer_identity_id_idx on subledger.customer_identity (id);
+
+-- What a backend has stated about a customer, the latest first.
+create index event_link_idx on subledger.event (stream_id, (facts #>> '{link,customerId}'), position)
+  where kind = 'link';
+
+create function subledger.customer_entitlement(stream_id integer, app text, customer_id text, instant timestamptz)
+returns table (
+  entitlement text, until timestamptz, why bigint[], product_ids text[], original_transaction_ids text[]
+)
+language sql stable as $$
+  select distinct on (entitlement)
+    entitlement, ends_at, positions, product_ids, original_transaction_ids
+  from (
+    select
+      entitlement,
+      min(starts_at) as starts_at,
+      max(ends_at) as ends_at,
+      array_agg(distinct position order by position) as positions,
+      array_agg(distinct product_id) as product_ids,
+      array_agg(distinct original_transaction_id) as original_transaction_ids
+    from (
+      select
+        entitlement, starts_at, ends_at, position, product_id, original_transaction_id,
+        count(*) filter (where covered_until is null or covered_until < starts_at)
+          over (partition by entitlement order by starts_at, ends_at) as run
+      from (
+        select
+          coalesce(product_entitlement.entitlement, access_period.product_id) as entitlement,
+          access_period.starts_at, access_period.ends_at, access_period.position, access_period.product_id,
+          access_period.original_transaction_id,
+          max(access_period.ends_at) over (
+            partition by coalesce(product_entitlement.entitlement, access_period.product_id)
+            order by access_period.starts_at, access_period.ends_at
+            rows between unbounded preceding and 1 preceding
+          ) as covered_until
+        from subledger.customer_identity as line
+        join subledger.access_period
+          on access_period.stream_id = line.stream_id
+          and access_period.original_transaction_id = line.id
+        left join subledger.product_entitlement
+          on product_entitlement.app = customer_entitlement.app
+          and product_entitlement.product_id = access_period.product_id
+        where line.stream_id = customer_entitlement.stream_id
+          and line.customer_id = customer_entitlement.customer_id
+          and line.kind = 'subscription'
+          and access_period.product_id is not null
+      ) as period
+    ) as numbered
+    group by entitlement, run
+  ) as run
+  where starts_at <= customer_entitlement.instant
+  order by entitlement, starts_at desc
+$$;
+
+comment on function subledger.customer_entitlement is
+  'What a customer is or was entitled to by an instant: of each entitlement the last unbroken run of access that began '
+  'by then, over all lines; what overlaps or touches is one run. It is in force while until lies behind the instant';
+
+create function subledger.entitlement_at(instant timestamptz)
+returns table (
+  app text, environment text, customer text, known_as text, customer_id text, entitlement text, active boolean,
+  until timestamptz, why bigint[]
+)
+language sql stable as $$
+  select
+    stream.app,
+    stream.environment,
+    identity.id,
+    identity.kind,
+    identity.customer_id,
+    given.entitlement,
+    given.until > entitlement_at.instant,
+    given.until,
+    given.why
+  from subledger.customer_identity as identity
+  join subledger.stream using (stream_id)
+  cross join lateral subledger.customer_entitlement(
+    identity.stream_id, stream.app, identity.customer_id, entitlement_at.instant
+  ) as given
+$$;
+
+comment on function subledger.entitlement_at is 'View entitlement as of an instant, as known today';
+
+create view subledger.entitlement as
+select app, environment, customer, known_as, customer_id, entitlement, active, until, why
+from subledger.entitlement_at(now());
+
+comment on view subledger.entitlement is
+  'What each customer is entitled to at this moment, and was before: a row for each id that the customer is known by '
+  '(known_as, see customer_identity.kind). Ask with customer = … and environment = …';
+comment on column subledger.entitlement.until is
+  'End of the unbroken access that holds now, over all purchases that give the entitlement; infinity for what is owned '
+  'for ever; if not active, the end of the last one';
+comment on column subledger.entitlement.why is 'The first events behind that access, ascending';
+
+grant select, insert, update, delete
+  on subledger.customer_edge, subledger.customer_link, subledger.customer_identity to subledger_projector;
+grant select on subledger.customer_edge, subledger.customer_link, subledger.customer_identity, subledger.entitlement
+  to subledger_reader, subledger_analyst;
 
 -- Changes -----------------------------------------------------------------------------------------------------------
 

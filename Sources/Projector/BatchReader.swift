@@ -3,6 +3,8 @@ import Subscriptions
 
 /// Events that follow on each other, as far as they can be folded.
 struct EventPage: Sendable {
+    /// The position before the first of them.
+    let start: Int64
     let events: [FoldableEvent]
     /// Why the event behind them cannot be folded.
     let failure: ProjectionError?
@@ -17,6 +19,7 @@ struct FoldedBatch: Sendable {
     let products: ProductCatalog
     let lines: [String: ProjectedLine]
     let steps: [Step]
+    let customers: CustomerChanges
 }
 
 /// Reads events and lines, and folds the ones into the others. Changes nothing.
@@ -40,7 +43,9 @@ struct BatchReader: Sendable {
                 deadline: .now + Limits.statementWaitMax)
             let (events, failure) = try Self.decode(rows)
             return .success(
-                EventPage(events: events, failure: failure, isLast: Int64(rows.count) < Limits.batchEventsMax))
+                EventPage(
+                    start: position, events: events, failure: failure, isLast: Int64(rows.count) < Limits.batchEventsMax
+                ))
         } catch {
             return .failure(.database(error))
         }
@@ -69,11 +74,14 @@ struct BatchReader: Sendable {
             lines[id, default: ProjectedLine(facts: facts, position: 0)].written = Subscription(
                 facts, products: products)
         }
+        let known = Set(lines.filter { $0.value.position > 0 }.keys)
         for event in page.events { event.fold(into: &lines) }
-        let steps = ProjectionWriter(streamId: streamId, products: products).steps(touched.compactMap { lines[$0] })
+        let folded = touched.compactMap { lines[$0] }
         return .success(
             FoldedBatch(
-                position: page.events.last?.position ?? 0, products: products, lines: lines, steps: steps))
+                position: page.events.last?.position ?? page.start, products: products, lines: lines,
+                steps: folded.isEmpty ? [] : ProjectionWriter(streamId: streamId, products: products).steps(folded),
+                customers: CustomerChanges(page.events, folded, known: known, after: page.start)))
     }
 
     private func load(_ ids: [String]) async -> ProjectionOutcome<[ProjectedLine]> {

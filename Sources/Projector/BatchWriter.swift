@@ -32,10 +32,8 @@ struct BatchWriter: Sendable {
     ///   expected one. Nothing was written then.
     func write(_ batch: FoldedBatch, behind expected: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
         await leading(behind: expected) { (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
-            for step in batch.steps {
-                // Each statement has its own deadline: how much there is to do depends on what is in the log.
-                _ = try await connection.query(step, deadline: .now + Limits.statementWaitMax)
-            }
+            for step in batch.steps { _ = try await connection.query(step) }
+            try await CustomerFold(streamId: streamId, connection: connection).apply(batch.customers)
             return .success(try await move(expected, to: batch.position, batch.products.canonicalText, connection))
         }
     }
@@ -61,7 +59,7 @@ struct BatchWriter: Sendable {
                 }
                 guard let last = lines.last else { break }
                 for step in ProjectionWriter(streamId: streamId, products: products).steps(lines) {
-                    _ = try await connection.query(step, deadline: .now + Limits.statementWaitMax)
+                    _ = try await connection.query(step)
                 }
                 after = last.facts.originalTransactionId
             }
@@ -121,5 +119,12 @@ struct BatchWriter: Sendable {
         Checkpoint(
             position: try rows[0].value(at: 0), products: try rows[0].value(at: 1),
             configured: try rows[0].value(at: 2), version: try rows[0].value(at: 3), skips: try rows[0].value(at: 4))
+    }
+}
+
+extension PostgresConnection {
+    /// Each statement of a batch has its own deadline: how much there is to do depends on what is in the log.
+    func query(_ step: Step) throws(PostgresError) -> RowSet {
+        try query(step, deadline: .now + Limits.statementWaitMax)
     }
 }

@@ -9,6 +9,10 @@ struct FoldableEvent: Sendable {
     let occurredAt: Instant?
     /// Empty for an event that an operator has the projector pass over.
     let factsByLine: [String: Facts]
+    /// See ``Facts/companion``.
+    var companion: String?
+    /// What a backend stated.
+    var link: LinkStatement?
 
     /// Reads a row with the columns of ``ProjectionStatements/nextEvents``.
     static func read(_ row: Row) throws(PostgresError) -> Result<FoldableEvent, ProjectionError> {
@@ -21,7 +25,11 @@ struct FoldableEvent: Sendable {
         }
         if try row.value(Bool.self, at: 4) { return .success(event([:])) }
         return try readJSON(try row.value(JSONB.self, at: 3).utf8, position: position) { try Facts(json: $0) }.map {
-            event($0.byLine)
+            facts in
+            var event = event(facts.byLine)
+            event.companion = event.factsByLine.count > 1 ? facts.companion : nil
+            event.link = facts.link
+            return event
         }
     }
 
@@ -36,14 +44,15 @@ struct FoldableEvent: Sendable {
     func about(_ lines: Set<String>) -> FoldableEvent {
         FoldableEvent(
             position: position, receivedAt: receivedAt, occurredAt: occurredAt,
-            factsByLine: factsByLine.filter { lines.contains($0.key) })
+            factsByLine: factsByLine.filter { lines.contains($0.key) }, companion: companion)
     }
 
     func fold(into lines: inout [String: ProjectedLine]) {
         for (id, facts) in factsByLine {
             var line =
                 lines[id] ?? ProjectedLine(facts: SubscriptionFacts(originalTransactionId: id), position: position)
-            line.facts.fold(facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position)
+            line.facts.fold(
+                facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position, companion: companion)
             line.position = position
             lines[id] = line
         }

@@ -22,10 +22,16 @@ enum RebuildStatements {
         create unlogged table subledger_rebuild.subscription (like subledger.subscription including all);
         create unlogged table subledger_rebuild.transaction (like subledger.transaction including all);
         create unlogged table subledger_rebuild.access_period (like subledger.access_period including all);
+        create unlogged table subledger_rebuild.customer_edge (like subledger.customer_edge including all);
+        create unlogged table subledger_rebuild.customer_link (like subledger.customer_link including all);
+        create unlogged table subledger_rebuild.customer_identity (like subledger.customer_identity including all);
         comment on table subledger_rebuild.checkpoint is 'As subledger.checkpoint';
         comment on table subledger_rebuild.subscription is 'As subledger.subscription';
         comment on table subledger_rebuild.transaction is 'As subledger.transaction';
         comment on table subledger_rebuild.access_period is 'As subledger.access_period';
+        comment on table subledger_rebuild.customer_edge is 'As subledger.customer_edge';
+        comment on table subledger_rebuild.customer_link is 'As subledger.customer_link';
+        comment on table subledger_rebuild.customer_identity is 'As subledger.customer_identity';
         grant usage on schema subledger_rebuild to subledger_projector;
         grant select, insert, update, delete on all tables in schema subledger_rebuild to subledger_projector;
         insert into subledger_rebuild.checkpoint (stream_id, position, products)
@@ -35,7 +41,8 @@ enum RebuildStatements {
 
     /// Statistics for the comparison of whole tables.
     static let analyze = """
-        analyze subledger_rebuild.subscription, subledger_rebuild.transaction, subledger_rebuild.access_period
+        analyze subledger_rebuild.subscription, subledger_rebuild.transaction, subledger_rebuild.access_period,
+          subledger_rebuild.customer_edge, subledger_rebuild.customer_link, subledger_rebuild.customer_identity
         """
 
     static let dropTables = "drop schema if exists subledger_rebuild cascade"
@@ -159,6 +166,99 @@ enum RebuildStatements {
                   and live.original_transaction_id = fresh.original_transaction_id
                   and live.transaction_id = fresh.transaction_id
                   and live.cause = fresh.cause
+              )
+            """),
+        Statement(
+            "rebuild_delete_customer_edges",
+            """
+            delete from subledger.customer_edge as live
+            where live.stream_id = $1
+              and not exists (
+                select
+                from subledger_rebuild.customer_edge as fresh
+                where fresh.stream_id = live.stream_id
+                  and fresh.original_transaction_id = live.original_transaction_id
+                  and fresh.kind = live.kind
+                  and fresh.id = live.id
+                  and row (fresh.*) is not distinct from row (live.*)
+              )
+            """),
+        Statement(
+            "rebuild_insert_customer_edges",
+            """
+            insert into subledger.customer_edge
+            select fresh.*
+            from subledger_rebuild.customer_edge as fresh
+            where fresh.stream_id = $1
+              and not exists (
+                select
+                from subledger.customer_edge as live
+                where live.stream_id = fresh.stream_id
+                  and live.original_transaction_id = fresh.original_transaction_id
+                  and live.kind = fresh.kind
+                  and live.id = fresh.id
+              )
+            """),
+        Statement(
+            "rebuild_delete_customer_links",
+            """
+            delete from subledger.customer_link as live
+            where live.stream_id = $1
+              and not exists (
+                select
+                from subledger_rebuild.customer_link as fresh
+                where fresh.stream_id = live.stream_id
+                  and fresh.customer = live.customer
+                  and fresh.position = live.position
+                  and fresh.kind = live.kind
+                  and fresh.id = live.id
+                  and row (fresh.*) is not distinct from row (live.*)
+              )
+            """),
+        Statement(
+            "rebuild_insert_customer_links",
+            """
+            insert into subledger.customer_link
+            select fresh.*
+            from subledger_rebuild.customer_link as fresh
+            where fresh.stream_id = $1
+              and not exists (
+                select
+                from subledger.customer_link as live
+                where live.stream_id = fresh.stream_id
+                  and live.customer = fresh.customer
+                  and live.position = fresh.position
+                  and live.kind = fresh.kind
+                  and live.id = fresh.id
+              )
+            """),
+        Statement(
+            "rebuild_delete_customer_identities",
+            """
+            delete from subledger.customer_identity as live
+            where live.stream_id = $1
+              and not exists (
+                select
+                from subledger_rebuild.customer_identity as fresh
+                where fresh.stream_id = live.stream_id
+                  and fresh.kind = live.kind
+                  and fresh.id = live.id
+                  and row (fresh.*) is not distinct from row (live.*)
+              )
+            """),
+        Statement(
+            "rebuild_insert_customer_identities",
+            """
+            insert into subledger.customer_identity
+            select fresh.*
+            from subledger_rebuild.customer_identity as fresh
+            where fresh.stream_id = $1
+              and not exists (
+                select
+                from subledger.customer_identity as live
+                where live.stream_id = fresh.stream_id
+                  and live.kind = fresh.kind
+                  and live.id = fresh.id
               )
             """),
     ]

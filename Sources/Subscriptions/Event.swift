@@ -17,6 +17,8 @@ package struct Event: Sendable, Hashable {
     package var renewals: [RenewalInfo]
     /// What else a signed notification says: an object of its fields that have no place above. Nil for V1.
     package var details: CanonicalJSON?
+    /// What a backend states about one of its customers. Nil for Apple's notifications.
+    package var link: LinkStatement?
     package var defects: [Defect]
     /// Paths of fields that this version has no word for. Their values are kept.
     package var unknownFields: [String]
@@ -47,6 +49,8 @@ package struct Event: Sendable, Hashable {
 package enum Source: String, Sendable, Hashable, CaseIterable {
     case appleV1 = "apple-v1"
     case appleV2 = "apple-v2"
+    /// The owner's own backend, over the private listener.
+    case backend
 }
 
 /// What happened, in one word for all sources. For people and reports: access is decided by facts alone.
@@ -76,6 +80,8 @@ package enum Kind: String, Sendable, Hashable, CaseIterable {
     case externalPurchase = "external_purchase"
     case consentRescinded = "consent_rescinded"
     case test
+    /// A backend states which purchases belong to a customer.
+    case link
     /// A type that this version has no word for. Its facts count all the same.
     case other
 }

@@ -150,14 +150,17 @@ extension RenewalInfo {
     }
 }
 
-/// The facts of one event, as the log keeps them: `{"transactions":[…],"renewals":[…]}`.
+/// The facts of one event, as the log keeps them: `{"transactions":[…],"renewals":[…]}`, and `"link":{…}` if a backend
+/// stated one.
 package struct Facts: Sendable, Hashable {
     package var transactions: [Transaction]
     package var renewals: [RenewalInfo]
+    package var link: LinkStatement?
 
-    package init(transactions: [Transaction], renewals: [RenewalInfo]) {
+    package init(transactions: [Transaction], renewals: [RenewalInfo], link: LinkStatement? = nil) {
         self.transactions = transactions
         self.renewals = renewals
+        self.link = link
     }
 
     package init(json: JSONValue) throws(FactsError) {
@@ -165,6 +168,7 @@ package struct Facts: Sendable, Hashable {
         renewals = []
         for element in try json.requiredElements("transactions") { transactions.append(try Transaction(json: element)) }
         for element in try json.requiredElements("renewals") { renewals.append(try RenewalInfo(json: element)) }
+        if let json = json["link"] { link = try LinkStatement(json: json) }
     }
 
     package func writeMembers(to writer: inout JSONWriter) {
@@ -172,6 +176,19 @@ package struct Facts: Sendable, Hashable {
         writer.array(transactions) { $1.write(to: &$0) }
         writer.key("renewals")
         writer.array(renewals) { $1.write(to: &$0) }
+        if let link {
+            writer.key("link")
+            link.write(to: &writer)
+        }
+    }
+
+    /// The line that stands for all others of the event: those of one notification are of one Apple Account. Nil if
+    /// there is but one.
+    package var companion: String? {
+        let ids = Set(
+            transactions.map { ExactText($0.originalTransactionId) }
+                + renewals.map { ExactText($0.originalTransactionId) })
+        return ids.count > 1 ? ids.min()?.text : nil
     }
 
     /// The facts of each line that these are about, by `originalTransactionId`.
@@ -197,7 +214,7 @@ package struct Facts: Sendable, Hashable {
 }
 
 extension Event {
-    package var facts: Facts { Facts(transactions: transactions, renewals: renewals) }
+    package var facts: Facts { Facts(transactions: transactions, renewals: renewals, link: link) }
 
     /// What the log stores as facts: those that are folded, and under `notification` what else was said.
     package func writeFacts(to writer: inout JSONWriter) {

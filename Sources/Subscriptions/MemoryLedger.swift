@@ -28,9 +28,12 @@ package struct MemoryLedger: Sendable {
         if let known = content.positions[event.dedupeKey] { return known }
         let position = Int64(content.positions.count + 1)
         content.positions[event.dedupeKey] = position
+        let companion = event.facts.companion
         for (id, facts) in event.facts.byLine {
             content.lines[id, default: SubscriptionFacts(originalTransactionId: id)]
-                .fold(facts, occurredAt: event.occurredAt, receivedAt: receivedAt, position: position)
+                .fold(
+                    facts, occurredAt: event.occurredAt, receivedAt: receivedAt, position: position,
+                    companion: companion)
         }
         return position
     }

@@ -6,6 +6,10 @@ package struct SubscriptionFacts: Sendable, Hashable {
     package let originalTransactionId: String
     package private(set) var transactions: [Canonical<Transaction>: Statement] = [:]
     package private(set) var renewals: [StatedRenewal: Evidence] = [:]
+    /// Every event that said something about the line.
+    package private(set) var positions: Set<Int64> = []
+    /// Lines that came in one notification with this one, by the smallest of them, with the first event that had both.
+    package private(set) var companions: [ExactText: Int64] = [:]
 
     /// When something was stated, and by which event.
     package struct Statement: Sendable, Hashable {
@@ -89,8 +93,15 @@ package struct SubscriptionFacts: Sendable, Hashable {
     ///
     /// - Parameter occurredAt: The event's own time, which counts for facts without one of their own. Without it the
     ///   time of receipt stands in, the only bound that is left.
-    package mutating func fold(_ facts: Facts, occurredAt: Instant?, receivedAt: Instant, position: Int64) {
+    /// - Parameter companion: The event's ``Facts/companion``.
+    package mutating func fold(
+        _ facts: Facts, occurredAt: Instant?, receivedAt: Instant, position: Int64, companion: String? = nil
+    ) {
         let statedAt = occurredAt ?? receivedAt
+        positions.insert(position)
+        if let companion = companion.map(ExactText.init) {
+            companions[companion] = min(companions[companion] ?? position, position)
+        }
         for transaction in facts.transactions where transaction.originalTransactionId == originalTransactionId {
             var content = transaction
             content.signedDate = nil
@@ -153,6 +164,19 @@ extension SubscriptionFacts {
                     writer.member("position", entry.value.position)
                 }
             }
+            if !companions.isEmpty {
+                writer.key("companions")
+                writer.array(companions.sorted { $0.key < $1.key }) { writer, entry in
+                    writer.object { writer in
+                        writer.member("originalTransactionId", entry.key.text)
+                        writer.member("position", entry.value)
+                    }
+                }
+            }
+            if !positions.isEmpty {
+                writer.key("events")
+                writer.array(positions.sorted()) { $0.value($1) }
+            }
         }
     }
 
@@ -171,6 +195,11 @@ extension SubscriptionFacts {
                 isSigned: statement.isSigned)
             renewals[stated] = Evidence(receivedAt: statement.receivedAt, position: statement.position)
         }
+        for element in json["companions"]?.elements ?? [] {
+            guard let position = element["position"]?.int64 else { throw FactsError(member: "companions") }
+            companions[ExactText(try element.required("originalTransactionId"))] = position
+        }
+        positions = Set(json["events"]?.elements.compactMap(\.int64) ?? [])
     }
 }
 

@@ -1,0 +1,166 @@
+import EventLog
+import Postgres
+import Subscriptions
+
+/// Brings the tables of customers to what the events of a batch amount to, inside the batch's transaction.
+///
+/// Joining is cheap: only the names of the groups that are touched are looked up. Where something that tied keys
+/// together went away, the groups concerned are put together anew from what is left.
+struct CustomerFold {
+    let streamId: Int32
+    let connection: PostgresConnection
+
+    func apply(_ changes: CustomerChanges) async throws(PostgresError) {
+        guard !changes.isEmpty else { return }
+        let links = try await applyLinks(changes.statements)
+        try await writeEdges(changes)
+        try await join(changes, links.new)
+        let gone =
+            changes.oldEdges.flatMap { [CustomerKey(.subscription, $0.line), $0.key] }
+            + links.old.flatMap { [CustomerKey(.link, $0.customer.text), $0.key] }
+        if !gone.isEmpty { try await regroup(gone) }
+    }
+
+    private typealias Link = (customer: ExactText, key: CustomerKey)
+
+    /// Writes statements, and returns the links that are new by them and those that hold no more.
+    private func applyLinks(
+        _ statements: [CustomerChanges.Statement]
+    ) async throws(PostgresError) -> (new: [Link], old: [Link]) {
+        guard !statements.isEmpty else { return ([], []) }
+        var last: [ExactText: CustomerChanges.Statement] = [:]
+        var rows: [(link: Link, position: Int64, replaced: Int64?)] = []
+        for statement in statements {
+            let customer = statement.link.customerId
+            if last[customer] != nil {
+                for index in rows.indices where rows[index].link.customer == customer && rows[index].replaced == nil {
+                    rows[index].replaced = statement.position
+                }
+            }
+            last[customer] = statement
+            rows += statement.link.links.map { ((customer, $0), statement.position, nil) }
+        }
+        let customers = last.keys.sorted()
+        let first = customers.map { customer in
+            statements.first { $0.link.customerId == customer }?.position ?? 0
+        }
+        var before: [ExactText: Set<CustomerKey>] = [:]
+        for row in try await connection.query(
+            Step(
+                CustomerStatements.replaceLinks,
+                [Parameter(streamId), .array(customers.map(\.text)), .array(first)]))
+        {
+            let customer = ExactText(try row.value(at: 0))
+            if let key = try row.customerKey(at: 1) { before[customer, default: []].insert(key) }
+        }
+        if !rows.isEmpty {
+            _ = try await connection.query(
+                Step(
+                    CustomerStatements.writeLinks,
+                    [
+                        Parameter(streamId), .array(rows.map(\.link.customer.text)), .array(rows.map(\.position)),
+                        .array(rows.map(\.link.key.kind.rawValue)), .array(rows.map(\.link.key.id.text)),
+                        .array(rows.map(\.replaced)),
+                    ]))
+        }
+        var (new, old): ([Link], [Link]) = ([], [])
+        for customer in customers {
+            let (was, now) = (before[customer] ?? [], Set(last[customer]?.link.links ?? []))
+            new += now.subtracting(was).sorted().map { (customer, $0) }
+            old += was.subtracting(now).sorted().map { (customer, $0) }
+        }
+        return (new, old)
+    }
+
+    private func writeEdges(_ changes: CustomerChanges) async throws(PostgresError) {
+        if !changes.newEdges.isEmpty {
+            _ = try await connection.query(
+                Step(CustomerStatements.writeEdges, Self.parameters(streamId, changes.newEdges)))
+        }
+        if !changes.oldEdges.isEmpty {
+            _ = try await connection.query(
+                Step(CustomerStatements.deleteEdges, Array(Self.parameters(streamId, changes.oldEdges).dropLast())))
+        }
+    }
+
+    static func parameters(_ streamId: Int32, _ edges: [CustomerChanges.Edge]) -> [Parameter] {
+        [
+            Parameter(streamId), .array(edges.map(\.line)), .array(edges.map(\.key.kind.rawValue)),
+            .array(edges.map(\.key.id.text)), .array(edges.map(\.position)),
+        ]
+    }
+
+    /// Gives the groups that have something in common one name.
+    private func join(_ changes: CustomerChanges, _ links: [Link]) async throws(PostgresError) {
+        let ties =
+            changes.newEdges.map { (CustomerKey(.subscription, $0.line), $0.key) }
+            + links.map { (CustomerKey(.link, $0.customer.text), $0.key) }
+        let touched = Set(
+            changes.newLines.map { CustomerKey(.subscription, $0) } + ties.map(\.0) + ties.map(\.1)
+        ).sorted()
+        guard !touched.isEmpty else { return }
+        var names: [CustomerKey: CustomerId] = [:]
+        for row in try await connection.query(
+            Step(
+                CustomerStatements.findIdentities,
+                [Parameter(streamId), .array(touched.map(\.kind.rawValue)), .array(touched.map(\.id.text))]))
+        {
+            if let key = try row.customerKey(at: 0) { names[key] = CustomerId(stored: try row.value(at: 2)) }
+        }
+        func name(_ key: CustomerKey) -> CustomerId { names[key] ?? CustomerId(key) }
+        var groups = CustomerGroups()
+        for (left, right) in ties { groups.join(name(left), name(right)) }
+        var renamed: [(old: CustomerId, new: CustomerId)] = []
+        for old in Set(names.values).sorted() {
+            let new = groups.name(of: old)
+            if new != old { renamed.append((old, new)) }
+        }
+        if !renamed.isEmpty {
+            _ = try await connection.query(
+                Step(
+                    CustomerStatements.rename,
+                    [
+                        Parameter(streamId), .array(renamed.map(\.old.text.text)), .array(renamed.map(\.new.text.text)),
+                    ]))
+        }
+        var identities: [(key: CustomerKey, name: CustomerId)] = []
+        for key in touched where names[key] == nil { identities.append((key, groups.name(of: CustomerId(key)))) }
+        try await write(identities)
+    }
+
+    private func write(_ identities: [(key: CustomerKey, name: CustomerId)]) async throws(PostgresError) {
+        guard !identities.isEmpty else { return }
+        _ = try await connection.query(
+            Step(
+                CustomerStatements.writeIdentities,
+                [
+                    Parameter(streamId), .array(identities.map(\.key.kind.rawValue)),
+                    .array(identities.map(\.key.id.text)), .array(identities.map(\.name.text.text)),
+                ]))
+    }
+
+    /// Puts the groups of some keys together anew.
+    private func regroup(_ keys: [CustomerKey]) async throws(PostgresError) {
+        let keys = Set(keys).sorted()
+        var names: Set<String> = []
+        for row in try await connection.query(
+            Step(
+                CustomerStatements.findIdentities,
+                [Parameter(streamId), .array(keys.map(\.kind.rawValue)), .array(keys.map(\.id.text))]))
+        {
+            names.insert(try row.value(at: 2))
+        }
+        let group = try await StoredGroups.load(streamId, names: names.sorted(), connection)
+        let wanted = group.wanted()
+        let old = group.identities.filter { wanted[$0.key] == nil }.map(\.key)
+        if !old.isEmpty {
+            _ = try await connection.query(
+                Step(
+                    CustomerStatements.deleteIdentities,
+                    [Parameter(streamId), .array(old.map(\.kind.rawValue)), .array(old.map(\.id.text))]))
+        }
+        try await write(
+            wanted.filter { group.identities[$0.key] != $0.value }.sorted { $0.key < $1.key }
+                .map { (key: $0.key, name: $0.value) })
+    }
+}

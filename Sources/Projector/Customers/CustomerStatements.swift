@@ -1,0 +1,142 @@
+import Postgres
+
+/// The SQL of folding customers. As in ``ProjectionStatements``, tables are named without a schema.
+enum CustomerStatements {
+    static let findIdentities = Statement(
+        "customer_find_identities",
+        """
+        select customer_identity.kind, customer_identity.id, customer_identity.customer_id
+        from unnest($2::text[], $3::text[]) as input (kind, id)
+        cross join lateral (
+          select kind, id, customer_id
+          from customer_identity
+          where customer_identity.stream_id = $1
+            and customer_identity.kind = input.kind
+            and customer_identity.id = input.id
+          limit 1
+        ) as customer_identity
+        """)
+
+    static let writeIdentities = Statement(
+        "customer_write_identities",
+        """
+        insert into customer_identity (stream_id, kind, id, customer_id)
+        select $1, kind, id, customer_id
+        from unnest($2::text[], $3::text[], $4::text[]) as input (kind, id, customer_id)
+        on conflict (stream_id, kind, id) do update
+        set customer_id = excluded.customer_id
+        """)
+
+    static let deleteIdentities = Statement(
+        "customer_delete_identities",
+        """
+        delete from customer_identity
+        where ctid = any (array(
+          select found.ctid
+          from unnest($2::text[], $3::text[]) as old (kind, id)
+          cross join lateral (
+            select customer_identity.ctid
+            from customer_identity
+            where customer_identity.stream_id = $1
+              and customer_identity.kind = old.kind
+              and customer_identity.id = old.id
+            limit 1
+          ) as found
+        ))
+        """)
+
+    static let rename = Statement(
+        "customer_rename",
+        """
+        update customer_identity
+        set customer_id = renamed.new[array_position(renamed.old, customer_identity.customer_id)]
+        from (
+          select array_agg(old) as old, array_agg(new) as new
+          from unnest($2::text[], $3::text[]) as input (old, new)
+        ) as renamed
+        where customer_identity.stream_id = $1
+          and customer_identity.customer_id = any ($2::text[])
+        """)
+
+    static let writeEdges = Statement(
+        "customer_write_edges",
+        """
+        insert into customer_edge (stream_id, original_transaction_id, kind, id, position)
+        select $1, original_transaction_id, kind, id, position
+        from unnest($2::text[], $3::text[], $4::text[], $5::bigint[])
+          as input (original_transaction_id, kind, id, position)
+        """)
+
+    static let deleteEdges = Statement(
+        "customer_delete_edges",
+        """
+        delete from customer_edge
+        where ctid = any (array(
+          select found.ctid
+          from unnest($2::text[], $3::text[], $4::text[]) as old (original_transaction_id, kind, id)
+          cross join lateral (
+            select customer_edge.ctid
+            from customer_edge
+            where customer_edge.stream_id = $1
+              and customer_edge.original_transaction_id = old.original_transaction_id
+              and customer_edge.kind = old.kind
+              and customer_edge.id = old.id
+            limit 1
+          ) as found
+        ))
+        """)
+
+    /// Ends the links of some customers, each by a statement of its own, and returns those that held until then.
+    static let replaceLinks = Statement(
+        "customer_replace_links",
+        """
+        update customer_link
+        set replaced_position = input.position
+        from unnest($2::text[], $3::bigint[]) as input (customer, position)
+        where customer_link.stream_id = $1
+          and customer_link.customer = input.customer
+          and customer_link.replaced_position is null
+        returning customer_link.customer, customer_link.kind, customer_link.id
+        """)
+
+    static let writeLinks = Statement(
+        "customer_write_links",
+        """
+        insert into customer_link (stream_id, customer, position, kind, id, replaced_position)
+        select $1, customer, position, kind, id, replaced_position
+        from unnest($2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[])
+          as input (customer, position, kind, id, replaced_position)
+        """)
+
+    /// All keys of some groups, and whether each is a line with rows.
+    static let loadGroups = Statement(
+        "customer_load_groups",
+        """
+        select kind, id, customer_id,
+          kind = 'subscription' and exists (
+            select
+            from subscription
+            where subscription.stream_id = $1
+              and subscription.original_transaction_id = customer_identity.id
+          )
+        from customer_identity
+        where stream_id = $1
+          and customer_id = any ($2::text[])
+        """)
+
+    /// What ties the keys of some lines and customers together.
+    static let loadTies = Statement(
+        "customer_load_ties",
+        """
+        select 'subscription', original_transaction_id, kind, id
+        from customer_edge
+        where stream_id = $1
+          and original_transaction_id = any ($2::text[])
+        union all
+        select 'link', customer, kind, id
+        from customer_link
+        where stream_id = $1
+          and customer = any ($3::text[])
+          and replaced_position is null
+        """)
+}

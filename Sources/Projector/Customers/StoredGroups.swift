@@ -1,0 +1,53 @@
+import EventLog
+import Postgres
+import Subscriptions
+
+/// Some groups of keys as the tables have them, with all that ties their keys together.
+struct StoredGroups {
+    private(set) var identities: [CustomerKey: CustomerId] = [:]
+    /// Keys that are lines with rows of their own.
+    private(set) var lines: Set<CustomerKey> = []
+    private(set) var ties: [(left: CustomerKey, right: CustomerKey)] = []
+
+    static func load(
+        _ streamId: Int32, names: [String], _ connection: PostgresConnection
+    ) async throws(PostgresError) -> StoredGroups {
+        var groups = StoredGroups()
+        for row in try await connection.query(
+            Step(CustomerStatements.loadGroups, [Parameter(streamId), .array(names)]))
+        {
+            guard let key = try row.customerKey(at: 0) else { continue }
+            groups.identities[key] = CustomerId(stored: try row.value(at: 2))
+            if try row.value(Bool.self, at: 3) { groups.lines.insert(key) }
+        }
+        let ids = groups.identities.keys.filter { $0.kind == .subscription }.map(\.id.text).sorted()
+        let customers = groups.identities.keys.filter { $0.kind == .link }.map(\.id.text).sorted()
+        for row in try await connection.query(
+            Step(CustomerStatements.loadTies, [Parameter(streamId), .array(ids), .array(customers)]))
+        {
+            if let left = try row.customerKey(at: 0), let right = try row.customerKey(at: 2) {
+                groups.ties.append((left, right))
+            }
+        }
+        return groups
+    }
+
+    /// What the identities should be: every line, and every key that something is tied to.
+    func wanted() -> [CustomerKey: CustomerId] {
+        var groups = CustomerGroups()
+        for (left, right) in ties { groups.join(left, right) }
+        let keys = lines.union(ties.map(\.left)).union(ties.map(\.right))
+        var wanted: [CustomerKey: CustomerId] = [:]
+        for key in keys { wanted[key] = groups.name(of: CustomerId(key)) }
+        return wanted
+    }
+}
+
+extension Row {
+    /// A key from the columns of its kind and its id; nil for a kind that a newer version knows.
+    func customerKey(at column: Int) throws(PostgresError) -> CustomerKey? {
+        let kind: String = try value(at: column)
+        let id: String = try value(at: column + 1)
+        return CustomerKey.Kind(rawValue: kind).map { CustomerKey($0, id) }
+    }
+}

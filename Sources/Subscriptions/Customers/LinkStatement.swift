@@ -1,0 +1,127 @@
+/// A backend's word on which purchases belong to one of its customers: the whole set, in place of the one before.
+package struct LinkStatement: Sendable, Hashable {
+    /// The backend's own id.
+    package let customerId: ExactText
+    /// Without repetition, in order: equal sets give equal bytes.
+    package let links: [CustomerKey]
+
+    /// Most links of one customer.
+    package static let linksMax = 100
+    /// Longest id, in bytes.
+    package static let idBytesMax = 256
+
+    /// What is wrong with a statement, named by its field.
+    package struct Malformed: Error, Hashable, CustomStringConvertible {
+        package let description: String
+    }
+
+    /// - Parameter links: Of any kind but `link`.
+    package init(customerId: String, links: some Sequence<CustomerKey>) {
+        self.customerId = ExactText(customerId)
+        self.links = Set(links).sorted()
+    }
+
+    /// Reads `{"links":[{"originalTransactionId":"…"},{"appAccountToken":"…"},{"appTransactionId":"…"}]}`.
+    package init(customerId: String, json: JSONValue) throws(Malformed) {
+        try Self.check(customerId, "customerId")
+        guard json.isObject, let list = json["links"], list.isArray else {
+            throw Malformed(description: "links must be an array")
+        }
+        let elements = list.elements(atMost: Self.linksMax + 1)
+        guard elements.count <= Self.linksMax else {
+            throw Malformed(description: "links must be at most \(Self.linksMax)")
+        }
+        var links: [CustomerKey] = []
+        for (index, element) in elements.enumerated() { links.append(try Self.link(element, "links[\(index)]")) }
+        self.init(customerId: customerId, links: links)
+    }
+
+    private static func link(_ json: JSONValue, _ path: String) throws(Malformed) -> CustomerKey {
+        let names = CustomerKey.Kind.allCases.compactMap(\.linkField)
+        guard json.isObject, json.members.count == 1,
+            let kind = CustomerKey.Kind.allCases.first(where: { $0.linkField.map { json[$0] != nil } ?? false }),
+            let field = kind.linkField
+        else {
+            let list = names.map(\.description).joined(separator: ", ")
+            throw Malformed(description: "\(path) must be an object with one of \(list)")
+        }
+        guard let id = json[field]?.string else { throw Malformed(description: "\(path).\(field) must be a text") }
+        try check(id, "\(path).\(field)")
+        return CustomerKey(kind, id)
+    }
+
+    /// - Parameter field: What the error calls the id.
+    package static func check(_ id: String, _ field: String) throws(Malformed) {
+        if id.isEmpty { throw Malformed(description: "\(field) must not be empty") }
+        if id.utf8.contains(0) { throw Malformed(description: "\(field) must not hold a NUL character") }
+        if id.utf8.count > idBytesMax {
+            throw Malformed(description: "\(field) must be at most \(idBytesMax) bytes")
+        }
+    }
+}
+
+// MARK: - JSON
+
+extension LinkStatement {
+    /// The canonical text, which is the body of the event.
+    package var canonicalText: [UInt8] {
+        var writer = JSONWriter()
+        write(to: &writer)
+        return writer.bytes
+    }
+
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("customerId", customerId.text)
+            writer.key("links")
+            writer.array(links) { writer, link in
+                writer.object { writer in
+                    if let field = link.kind.linkField { writer.member(field, link.id.text) }
+                }
+            }
+        }
+    }
+
+    /// Reads what ``write(to:)`` wrote.
+    package init(json: JSONValue) throws(FactsError) {
+        guard let customerId = json["customerId"]?.string else { throw FactsError(member: "link.customerId") }
+        do throws(Malformed) {
+            try self.init(customerId: customerId, json: json)
+        } catch {
+            throw FactsError(member: "link.links")
+        }
+    }
+}
+
+extension CustomerKey.Kind {
+    /// Apple's name of the id in a link; nil for what cannot be linked.
+    var linkField: StaticString? {
+        switch self {
+        case .link: nil
+        case .account: "appAccountToken"
+        case .appTransaction: "appTransactionId"
+        case .subscription: "originalTransactionId"
+        }
+    }
+}
+
+// MARK: - Event
+
+extension LinkStatement {
+    /// The statement as an event of the log.
+    ///
+    /// - Parameter dedupeKey: SHA-256 of ``dedupeText(receivedAt:)``: a set that is stated again later is another event.
+    package func event(
+        environment: Environment, app: String?, receivedAt: Instant, dedupeKey: DedupeKey
+    ) -> Event {
+        var event = Event(
+            source: .backend, environment: environment, app: app, type: nil, subtype: nil, kind: .link,
+            dedupeKey: dedupeKey, occurredAt: receivedAt, transactions: [], renewals: [], defects: [])
+        event.link = self
+        return event
+    }
+
+    package func dedupeText(receivedAt: Instant) -> [UInt8] {
+        canonicalText + Array(" \(receivedAt.milliseconds)".utf8)
+    }
+}

@@ -1,0 +1,158 @@
+import EventLog
+import Foundation
+import Postgres
+import Projector
+import Subscriptions
+import TestSupport
+
+/// A log of made-up events about customers, in a database of its own.
+struct CustomerLog {
+    /// A transaction as some notification states it.
+    struct Row: Sendable {
+        var line: String
+        var transaction: String?
+        var product = "monthly"
+        var account: String?
+        var appTransaction: String?
+        var ownership: String?
+        /// Days of January 2024.
+        var days = 1..<32
+        var revokedOn: Int?
+
+        init(
+            _ line: String, _ days: Range<Int> = 1..<32, product: String = "monthly", account: String? = nil,
+            appTransaction: String? = nil, ownership: String? = nil, transaction: String? = nil, revokedOn: Int? = nil
+        ) {
+            self.line = line
+            self.days = days
+            self.product = product
+            self.account = account
+            self.appTransaction = appTransaction
+            self.ownership = ownership
+            self.transaction = transaction
+            self.revokedOn = revokedOn
+        }
+
+        var stated: Transaction {
+            var stated = Transaction(transactionId: transaction ?? line, originalTransactionId: line)
+            stated.productId = product
+            stated.purchaseDate = day(days.lowerBound)
+            stated.expiresDate = day(days.upperBound)
+            stated.appAccountToken = account
+            stated.appTransactionId = appTransaction
+            stated.inAppOwnershipType = ownership
+            stated.revocationDate = revokedOn.map { day($0) }
+            return stated
+        }
+    }
+
+    enum Told: Sendable {
+        /// One notification.
+        case rows([Row])
+        case links(String, [CustomerKey])
+    }
+
+    /// As it comes out of a check; here nobody checks.
+    private struct Proven: ProvenEvent {
+        let stream: StreamKey
+        let event: Event
+        let body: [UInt8] = Array("{}".utf8)
+        let bodyDigest = [UInt8](repeating: 0, count: 32)
+        let chain: SigningChain? = nil
+    }
+
+    static let app = "com.example.magazine"
+    let database: ConnectionConfiguration
+    let projector: Projector
+    let reader: PostgresPool
+    private let receiver: PostgresPool
+
+    static func with(_ test: (CustomerLog) async throws -> Void) async throws {
+        let database = try await TestCluster.freshDatabase()
+        let logger = LogRecorder().logger
+        let role = database.with(role: "subledger_projector")
+        let projection = PostgresPool(role, limit: 2, logger: logger)
+        let log = CustomerLog(
+            database: database, projector: Projector(pool: projection, listener: role, products: [:], logger: logger),
+            reader: PostgresPool(database.with(role: "subledger_reader"), limit: 2, logger: logger),
+            receiver: PostgresPool(database.with(role: "subledger_receiver"), limit: 1, logger: logger))
+        let outcome: Result<Void, any Error>
+        do {
+            try await test(log)
+            outcome = .success(())
+        } catch {
+            outcome = .failure(error)
+        }
+        for pool in [projection, log.reader, log.receiver] { await pool.close() }
+        try outcome.get()
+    }
+
+    /// Appends what was told, a second apart from noon of the day on, and folds it: each alone, or all in one batch.
+    func tell(
+        _ told: [Told], app: String = Self.app, environment: Subscriptions.Environment = .production, on noon: Int = 1,
+        inBatches: Bool = false, folding: Bool = true
+    ) async throws {
+        let appender = Appender(pool: receiver, logger: LogRecorder().logger)
+        let running = Task { await appender.run() }
+        for (index, told) in told.enumerated() {
+            let receivedAt = day(noon, milliseconds: 43_200_000 + Int64(index) * 1000)
+            let event = Self.event(told, app, environment, receivedAt)
+            _ = try await appender.append(
+                Proven(stream: StreamKey(app: app, environment: environment), event: event), receivedAt: receivedAt)
+            if !inBatches && folding { await projector.foldAllStreams() }
+        }
+        await appender.stop()
+        await running.value
+        if folding { await projector.foldAllStreams() }
+    }
+
+    private static func event(
+        _ told: Told, _ app: String, _ environment: Subscriptions.Environment, _ receivedAt: Instant
+    ) -> Event {
+        let key = DedupeKey(bytes: withUnsafeBytes(of: UUID().uuid) { Array($0) })
+        switch told {
+        case .rows(let rows):
+            return Event(
+                source: .appleV1, environment: environment, app: app, type: nil, subtype: nil, kind: .other,
+                dedupeKey: key, occurredAt: nil, transactions: rows.map(\.stated), renewals: [], defects: [])
+        case .links(let customer, let links):
+            return LinkStatement(customerId: customer, links: links)
+                .event(environment: environment, app: app, receivedAt: receivedAt, dedupeKey: key)
+        }
+    }
+
+    /// `kind id customer_id` of every key, by app and environment.
+    func identities() async throws -> [String] {
+        try await lines(
+            """
+            select concat_ws(' ', case when app <> 'com.example.magazine' then app end,
+              nullif(environment, 'production'), kind, id, '→', customer_id)
+            from subledger.customer_identity
+            join subledger.stream using (stream_id)
+            order by 1
+            """)
+    }
+
+    /// The first column of a query, as text.
+    func lines(_ sql: String) async throws -> [String] {
+        let connection = try await TestCluster.connect(database)
+        try await connection.script(
+            "create or replace view pg_temp.asked (line) as \(sql)", deadline: .now + .seconds(60))
+        let rows = try await connection.query(
+            Statement("asked", "select line from pg_temp.asked"), deadline: .now + .seconds(60))
+        let lines: [String] = try (0..<rows.count).map { try rows[$0].value(at: 0) }
+        await connection.close()
+        return lines
+    }
+
+    func script(_ sql: String) async throws {
+        let connection = try await TestCluster.connect(database)
+        try await connection.script(sql, deadline: .now + .seconds(60))
+        await connection.close()
+    }
+}
+
+/// Midnight of a day of January 2024, or so long after it.
+func day(_ day: Int, milliseconds: Int64 = 0) -> Instant {
+    Instant(milliseconds: 1_704_067_200_000 + Int64(day - 1) * 86_400_000 + milliseconds) ?? .latest
+}

@@ -1,0 +1,244 @@
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("A customer is the lines that belong together, of one app in one environment")
+struct CustomerProjectionTests {
+    typealias Row = CustomerLog.Row
+
+    private static func identities(_ told: [CustomerLog.Told]...) async throws -> [String] {
+        var result: [String] = []
+        try await CustomerLog.with { log in
+            for told in told { try await log.tell(told) }
+            result = try await log.identities()
+        }
+        return result
+    }
+
+    @Test("one account token, whatever its case, makes two lines one customer")
+    func account() async throws {
+        let found = try await Self.identities([
+            .rows([Row("20", account: "7E3FB20B-4CDB-47CC-936D-99D65F608138")]),
+            .rows([Row("10", account: "7e3fb20b-4cdb-47cc-936d-99d65f608138")]), .rows([Row("30")]),
+        ])
+
+        #expect(
+            found == [
+                "account 7e3fb20b-4cdb-47cc-936d-99d65f608138 → 10", "subscription 10 → 10", "subscription 20 → 10",
+                "subscription 30 → 30",
+            ])
+    }
+
+    @Test("one appTransactionId does too")
+    func appTransaction() async throws {
+        let found = try await Self.identities([
+            .rows([Row("20", appTransaction: "70")]), .rows([Row("10", appTransaction: "70")]),
+        ])
+
+        #expect(found == ["app_transaction 70 → 10", "subscription 10 → 10", "subscription 20 → 10"])
+    }
+
+    @Test("the rows of one notification are of one account: a restore with a new original id is the same customer")
+    func restore() async throws {
+        let found = try await Self.identities([
+            .rows([Row("1000", 1..<10)]), .rows([Row("1000", 1..<10), Row("2000", 10..<20)]),
+            .rows([Row("2000", 10..<20), Row("3000", 20..<30)]),
+        ])
+
+        #expect(found == ["subscription 1000 → 1000", "subscription 2000 → 1000", "subscription 3000 → 1000"])
+    }
+
+    @Test("links tie what nothing else does, lines and tokens that are not known yet among them")
+    func links() async throws {
+        let found = try await Self.identities(
+            [.links("u-1", [CustomerKey(.subscription, "20"), CustomerKey(.account, "aa")])],
+            [.rows([Row("20")]), .rows([Row("10", account: "aa")])])
+
+        #expect(
+            found == ["account aa → 10", "link u-1 → 10", "subscription 10 → 10", "subscription 20 → 10"])
+    }
+
+    @Test("a later statement replaces the earlier one: what it tied falls apart, and what others tie stays")
+    func replaced() async throws {
+        let both = [CustomerKey(.subscription, "10"), CustomerKey(.subscription, "20")]
+        let told: [CustomerLog.Told] = [
+            .rows([Row("10", appTransaction: "70")]), .rows([Row("20")]), .rows([Row("30", appTransaction: "70")]),
+            .links("u-1", both), .links("u-2", [CustomerKey(.subscription, "30")]),
+        ]
+
+        let together = try await Self.identities(told)
+        let apart = try await Self.identities(told, [.links("u-1", [CustomerKey(.subscription, "20")])])
+        let none = try await Self.identities(told, [.links("u-1", [])])
+
+        #expect(
+            together == [
+                "app_transaction 70 → 10", "link u-1 → 10", "link u-2 → 10", "subscription 10 → 10",
+                "subscription 20 → 10", "subscription 30 → 10",
+            ])
+        #expect(
+            apart == [
+                "app_transaction 70 → 10", "link u-1 → 20", "link u-2 → 10", "subscription 10 → 10",
+                "subscription 20 → 20", "subscription 30 → 10",
+            ])
+        #expect(
+            none == [
+                "app_transaction 70 → 10", "link u-2 → 10", "subscription 10 → 10", "subscription 20 → 20",
+                "subscription 30 → 10",
+            ])
+    }
+
+    @Test("a link that names nothing known is a customer by itself, named by no line")
+    func linkAlone() async throws {
+        let found = try await Self.identities([.links("u-1", [CustomerKey(.account, "AA")])])
+
+        #expect(found == ["account aa → :account:aa", "link u-1 → :account:aa"])
+    }
+
+    @Test("a family member's row carries the buyer's token and does not make the member the buyer")
+    func family() async throws {
+        let buyer = Row("10", account: "aa", appTransaction: "70", ownership: "PURCHASED")
+        let member = Row("20", account: "aa", appTransaction: "71", ownership: "FAMILY_SHARED")
+        let found = try await Self.identities([.rows([buyer]), .rows([member])])
+
+        #expect(
+            found == [
+                "account aa → 10", "app_transaction 70 → 10", "app_transaction 71 → 20", "subscription 10 → 10",
+                "subscription 20 → 20",
+            ])
+    }
+
+    @Test("a row that turns out to be a member's leaves the buyer again")
+    func familyLater() async throws {
+        let unsaid = Row("20", account: "aa")
+        let said = Row("20", account: "aa", ownership: "FAMILY_SHARED")
+        let found = try await Self.identities([.rows([Row("10", account: "aa")]), .rows([unsaid])], [.rows([said])])
+
+        #expect(found == ["account aa → 10", "subscription 10 → 10", "subscription 20 → 20"])
+    }
+
+    @Test("apps and environments never mix, whatever they have in common")
+    func streams() async throws {
+        try await CustomerLog.with { log in
+            let told: [CustomerLog.Told] = [
+                .rows([Row("20", account: "aa")]), .rows([Row("10", account: "aa")]),
+                .links("u-1", [CustomerKey(.account, "aa")]),
+            ]
+            try await log.tell(told)
+            try await log.tell([told[0], told[2]], environment: .sandbox)
+            try await log.tell([told[0]], app: "com.example.other")
+
+            #expect(
+                try await log.identities() == [
+                    "account aa → 10", "com.example.other account aa → 20", "com.example.other subscription 20 → 20",
+                    "link u-1 → 10", "sandbox account aa → 20", "sandbox link u-1 → 20", "sandbox subscription 20 → 20",
+                    "subscription 10 → 10", "subscription 20 → 10",
+                ])
+        }
+    }
+
+    @Test("every order of a story gives the same rows, event by event and in one batch")
+    func order() async throws {
+        let story: [CustomerLog.Told] = [
+            .rows([Row("40", account: "aa")]),
+            .rows([Row("30", account: "aa", ownership: "FAMILY_SHARED")]),
+            .rows([Row("20", appTransaction: "70"), Row("40", account: "aa")]),
+            .rows([Row("10", account: "bb"), Row("30", transaction: "31")]),
+            .links("u-1", [CustomerKey(.account, "bb"), CustomerKey(.appTransaction, "70")]),
+        ]
+        try await CustomerLog.with { log in
+            var apps = 0
+            for order in permutations(of: story) {
+                apps += 1
+                try await log.tell(
+                    order, app: "app-\(apps)", inBatches: apps.isMultiple(of: 2), folding: apps % 10 == 1)
+            }
+            await log.projector.foldAllStreams()
+
+            let rows = try await log.lines(
+                """
+                select count(distinct stream_id) || ' ' || string_agg(distinct rows, E'\\n')
+                from (
+                  select stream_id, string_agg(row, ', ' order by row collate "C") as rows
+                  from (
+                    select stream_id, concat_ws(' ', kind, id, '→', customer_id) as row
+                    from subledger.customer_identity
+                    union all
+                    select stream_id, concat_ws(' ', original_transaction_id, '–', kind, id)
+                    from subledger.customer_edge
+                    union all
+                    select stream_id, concat_ws(' ', customer, '–', kind, id, replaced_position)
+                    from subledger.customer_link
+                  ) as rows
+                  group by stream_id
+                ) as streams
+                """)
+
+            #expect(apps == 120)
+            #expect(
+                rows == [
+                    """
+                    120 10 – account bb, 20 – app_transaction 70, 30 – subscription 10, 40 – account aa, \
+                    40 – subscription 20, account aa → 10, account bb → 10, app_transaction 70 → 10, link u-1 → 10, \
+                    subscription 10 → 10, subscription 20 → 10, subscription 30 → 10, subscription 40 → 10, \
+                    u-1 – account bb, u-1 – app_transaction 70
+                    """
+                ])
+        }
+    }
+
+    @Test("a random story gives what a search through all ties finds", arguments: 0..<4)
+    func random(_ run: UInt64) async throws {
+        var random = SeededGenerator(seed: TestSeed.value &+ run)
+        var told: [CustomerLog.Told] = []
+        var ties: [String: Set<Set<String>>] = [:]
+        for index in 0..<60 {
+            let line = "\(Int.random(in: 10..<30, using: &random))"
+            switch Int.random(in: 0..<4, using: &random) {
+            case 0:
+                let account = "a\(Int.random(in: 0..<12, using: &random))"
+                told.append(.rows([Row(line, account: account, transaction: "t\(index)")]))
+                ties["\(index)"] = [["subscription \(line)", "account \(account)"]]
+            case 1:
+                told.append(.rows([Row(line, transaction: "t\(index)")]))
+                ties["\(index)"] = [["subscription \(line)"]]
+            default:
+                let customer = "u\(Int.random(in: 0..<5, using: &random))"
+                let account = "a\(Int.random(in: 0..<12, using: &random))"
+                let links = Bool.random(using: &random) ? [CustomerKey(.subscription, line)] : []
+                told.append(.links(customer, links + [CustomerKey(.account, account)]))
+                ties[customer] = Set(
+                    (links.isEmpty ? [] : [["link \(customer)", "subscription \(line)"]])
+                        + [["link \(customer)", "account \(account)"]])
+            }
+        }
+        let inBatches = run.isMultiple(of: 2)
+
+        try await CustomerLog.with { log in
+            try await log.tell(told, inBatches: inBatches)
+
+            var groups: [Set<String>] = []
+            for tie in ties.values.flatMap({ $0 }) {
+                let touching = groups.filter { !$0.isDisjoint(with: tie) }
+                groups.removeAll { !$0.isDisjoint(with: tie) }
+                groups.append(touching.reduce(tie) { $0.union($1) })
+            }
+            let expected = groups.flatMap { group in
+                let lines = group.filter { $0.hasPrefix("subscription ") }.map { String($0.dropFirst(13)) }
+                let name = lines.min() ?? group.map { ":" + $0.replacing(" ", with: ":") }.min() ?? ""
+                return group.map { "\($0) → \(name)" }
+            }
+            let found = try await log.identities()
+            #expect(Set(found) == Set(expected), "seed \(TestSeed.value)")
+            #expect(found.count == expected.count)
+        }
+    }
+}
+
+private func permutations<Element>(of elements: [Element]) -> [[Element]] {
+    guard elements.count > 1 else { return [elements] }
+    return elements.indices.flatMap { index in
+        var rest = elements
+        let first = rest.remove(at: index)
+        return permutations(of: rest).map { [first] + $0 }
+    }
+}
