@@ -1,46 +1,27 @@
 import ArgumentParser
 import AsyncHTTPClient
-import Foundation
-import NIOCore
 import StoreSimulator
-import Subscriptions
 
 /// Asks a server for every answer of a run, and finds those that are not right.
 struct AnswerComparison {
     let simulation: Simulation
     /// Of the private listener.
     let address: String
+    let token: String?
     let connections: Int
 
     enum Limits {
         /// The server folds behind its 200. What differs is asked again until no answer has come right for so long.
         static let standstillMax = Duration.seconds(10)
         static let pause = Duration.milliseconds(250)
-        static let answerWaitMax = TimeAmount.seconds(30)
-        static let answerBytesMax = 1 << 22
-    }
-
-    struct Difference: Sendable, CustomStringConvertible {
-        let answer: Answer
-        /// What was answered; nil when there was no answer.
-        let active: Bool?
-
-        var description: String {
-            let answered = active.map { $0 ? "active" : "not active" } ?? "nothing"
-            return """
-                \(answer.originalTransactionId) (\(answer.story.name)) at \(answer.at): expected \
-                \(answer.active ? "active" : "not active"), answered \(answered)\
-                \(answer.isIncomplete ? ", but not all was delivered" : "")
-                """
-        }
     }
 
     struct Outcome: CustomStringConvertible {
         let compared: Int
-        let differences: [Difference]
+        let differences: [AnswerDifference]
 
-        /// Differences on lines that lost nothing.
-        var counting: Int { differences.count { !$0.answer.isIncomplete } }
+        /// Differences where nothing was lost.
+        var counting: Int { differences.count { !$0.isIncomplete } }
 
         var description: String {
             let excused = differences.count - counting
@@ -49,10 +30,17 @@ struct AnswerComparison {
         }
     }
 
+    /// A question whose answer was not right.
+    private struct Finding: Sendable {
+        let question: AnswerQuestion
+        let differences: [AnswerDifference]
+    }
+
     func run() async throws -> Outcome {
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         do {
-            let outcome = try await run(client)
+            let outcome = try await run(
+                AnswerReader(client: client, address: address, token: token, app: simulation.settings.app))
             try await client.shutdown()
             return outcome
         } catch {
@@ -69,77 +57,52 @@ struct AnswerComparison {
         return configuration
     }
 
-    private func run(_ client: HTTPClient) async throws -> Outcome {
+    private func run(_ reader: AnswerReader) async throws -> Outcome {
         let compared = SharedCounter()
-        var differing = await ask(simulation.settings.subscriptions, client) { index in
-            let answers = simulation.answers(ofStory: index)
-            compared.add(answers.count)
-            return answers
+        var findings = await ask(simulation.settings.subscriptions, reader) { index in
+            let questions =
+                simulation.answers(ofStory: index).map(AnswerQuestion.line)
+                + simulation.customerAnswers(ofStory: index).map(AnswerQuestion.customer)
+            compared.add(questions.reduce(0) { $0 + $1.answers })
+            return questions
         }
         var standstill = ContinuousClock.now
-        while !differing.isEmpty, ContinuousClock.now - standstill < Limits.standstillMax {
+        while !findings.isEmpty, ContinuousClock.now - standstill < Limits.standstillMax {
             try await Task.sleep(for: Limits.pause)
-            let again = await ask(differing.count, client) { [differing] in [differing[$0].answer] }
-            if again.count < differing.count { standstill = .now }
-            differing = again
+            let again = await ask(findings.count, reader) { [findings] in [findings[$0].question] }
+            if again.count < findings.count { standstill = .now }
+            findings = again
         }
-        let total = compared.value
-        if total > 0, differing.count == total, differing.allSatisfy({ $0.active == nil }) {
+        let differences = findings.flatMap(\.differences)
+        if !differences.isEmpty, differences.count == compared.value, differences.allSatisfy(\.isUnanswered) {
             printError("subledger: nobody answers at \(address)")
             throw ExitCode.unavailable
         }
-        return Outcome(
-            compared: total,
-            differences: differing.sorted {
-                ($0.answer.originalTransactionId, $0.answer.at) < ($1.answer.originalTransactionId, $1.answer.at)
-            })
+        return Outcome(compared: compared.value, differences: differences.sorted { $0.order < $1.order })
     }
 
-    /// Asks for the answers of `count` parts, several parts at a time.
+    /// Asks the questions of `count` parts, several parts at a time.
     private func ask(
-        _ count: Int, _ client: HTTPClient, _ part: @escaping @Sendable (Int) -> [Answer]
-    ) async -> [Difference] {
+        _ count: Int, _ reader: AnswerReader, _ part: @escaping @Sendable (Int) -> [AnswerQuestion]
+    ) async -> [Finding] {
         let position = SharedCounter()
-        return await withTaskGroup(of: [Difference].self) { group in
+        return await withTaskGroup(of: [Finding].self) { group in
             for _ in 0..<min(connections, count) {
                 group.addTask {
-                    var found: [Difference] = []
+                    var found: [Finding] = []
                     while true {
                         let mine = position.add()
                         guard mine < count else { return found }
-                        for answer in part(mine) {
-                            let active = await isActive(answer, client)
-                            if active != answer.active { found.append(Difference(answer: answer, active: active)) }
+                        for question in part(mine) {
+                            let differences = await question.differences(reader)
+                            if !differences.isEmpty {
+                                found.append(Finding(question: question, differences: differences))
+                            }
                         }
                     }
                 }
             }
             return await group.reduce(into: []) { $0 += $1 }
-        }
-    }
-
-    /// Nil when there was no answer that says so.
-    private func isActive(_ answer: Answer, _ client: HTTPClient) async -> Bool? {
-        let app = simulation.settings.app
-        let base = address.hasSuffix("/") ? String(address.dropLast()) : address
-        guard var components = URLComponents(string: "\(base)/subscriptions/\(answer.originalTransactionId)") else {
-            return nil
-        }
-        components.queryItems = [
-            URLQueryItem(name: "app", value: app.bundleId),
-            URLQueryItem(name: "environment", value: app.environment.rawValue),
-            URLQueryItem(name: "at", value: answer.at.description),
-        ]
-        guard let url = components.string else { return nil }
-        do {
-            let response = try await client.execute(HTTPClientRequest(url: url), timeout: Limits.answerWaitMax)
-            let body = try await response.body.collect(upTo: Limits.answerBytesMax)
-            // What the server never heard of is not active.
-            if response.status == .notFound { return false }
-            guard response.status == .ok else { return nil }
-            return try JSONDocument(Array(body.readableBytesView)).root["active"]?.bool
-        } catch {
-            return nil
         }
     }
 }

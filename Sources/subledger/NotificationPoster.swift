@@ -4,9 +4,12 @@ import NIOCore
 import StoreSimulator
 import Synchronization
 
-/// Posts the deliveries of a run as the App Store would: several at a time, and again what was not taken.
+/// Posts the notifications of a run as the App Store would, several at a time and again what was not taken, and puts
+/// the links that a backend states meanwhile.
 struct NotificationPoster {
     let url: String
+    /// Nil when no links are stated.
+    let links: LinkTarget?
     let connections: Int
     /// A second; nil for as fast as they are taken.
     let rate: Double?
@@ -21,32 +24,32 @@ struct NotificationPoster {
         static let progressInterval = Duration.seconds(2)
     }
 
-    /// Posts all of them, unless nobody answers.
-    func post(_ deliveries: Deliveries) async -> Tally {
+    /// Sends all of them, unless nobody answers.
+    func post(_ steps: Steps) async -> Outcome {
         let state = PostingState()
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         let progress = Task {
             while !Task.isCancelled {
                 try await Task.sleep(for: Limits.progressInterval)
-                printError(state.tally.description(of: deliveries.count))
+                printError(state.outcome.all.description(of: steps.count))
             }
         }
         let start = ContinuousClock.now
         await withTaskGroup(of: Void.self) { group in
-            for _ in 0..<min(connections, max(1, deliveries.count)) {
+            for _ in 0..<min(connections, max(1, steps.count)) {
                 group.addTask {
-                    while let position = state.next(of: deliveries.count) {
+                    while let position = state.next(of: steps.count) {
                         if let rate {
                             try? await Task.sleep(until: start + .seconds(Double(position) / rate), clock: .continuous)
                         }
-                        await post(deliveries[position].body(), client, state)
+                        await send(steps[position], at: position, client, state)
                     }
                 }
             }
         }
         progress.cancel()
         try? await client.shutdown()
-        return state.tally
+        return state.outcome
     }
 
     private var configuration: HTTPClient.Configuration {
@@ -58,22 +61,39 @@ struct NotificationPoster {
         return configuration
     }
 
-    private func post(_ body: [UInt8], _ client: HTTPClient, _ state: PostingState) async {
-        var request = HTTPClientRequest(url: url)
-        request.method = .POST
-        request.headers.add(name: "content-type", value: "application/json")
-        request.body = .bytes(ByteBuffer(bytes: body))
+    private func send(_ step: Steps.Step, at position: Int, _ client: HTTPClient, _ state: PostingState) async {
+        switch step {
+        case .notification(let delivery):
+            var request = HTTPClientRequest(url: url)
+            request.method = .POST
+            request.headers.add(name: "content-type", value: "application/json")
+            request.body = .bytes(ByteBuffer(bytes: delivery.body()))
+            await send(request, client) { note in state.note { note(&$0.posted) } }
+        case .statement(let statement):
+            guard let request = links?.request(statement) else { return }
+            if let predecessor = statement.predecessor { await state.order.wait(for: predecessor) }
+            await send(request, client) { note in state.note { note(&$0.stated) } }
+            state.order.finish(position)
+        }
+    }
+
+    private func send(
+        _ request: HTTPClientRequest, _ client: HTTPClient, _ note: ((inout Tally) -> Void) -> Void
+    ) async {
         var wait = Limits.backOff
         for attempt in 0...Limits.retriesMax {
             let status = await answer(to: request, client)
             if let status, status < 500 {
-                state.note(status: status)
+                note { $0.statuses[status, default: 0] += 1 }
                 return
             }
             if attempt == Limits.retriesMax {
-                state.noteFailure(status: status)
+                note {
+                    $0.failed += 1
+                    if status == nil { $0.unanswered += 1 }
+                }
             } else {
-                state.noteRetry()
+                note { $0.retries += 1 }
                 try? await Task.sleep(for: wait)
                 wait *= 2
             }
@@ -93,58 +113,39 @@ struct NotificationPoster {
     }
 }
 
-/// How posting went.
-struct Tally: Sendable {
-    /// Answers that were final, by status.
-    var statuses: [Int: Int] = [:]
-    /// Given up after the last retry, with an answer of 5xx or without any.
-    var failed = 0
-    /// Of these, without any.
-    var unanswered = 0
-    var retries = 0
+extension NotificationPoster {
+    /// How it went with notifications and with links.
+    struct Outcome: Sendable {
+        var posted = Tally()
+        var stated = Tally()
 
-    var done: Int { statuses.values.reduce(0, +) + failed }
-    var answered: Int { done - unanswered }
-    /// Answers that are neither 200 to 206, which Apple takes for success, nor worth a retry.
-    var refused: Int { statuses.filter { !(200...206).contains($0.key) }.values.reduce(0, +) }
-
-    /// One line about them.
-    ///
-    /// - Parameter total: How many there are to post, if they are not posted yet.
-    func description(of total: Int? = nil) -> String {
-        let byStatus = statuses.merging([200: 0]) { known, _ in known }.sorted { $0.key < $1.key }
-            .map { "answered \($0.key): \($0.value)" }.joined(separator: ", ")
-        return "posted \(done)" + (total.map { " of \($0)" } ?? "") + ", \(byStatus), refused: \(refused), "
-            + "failed: \(failed)" + (retries > 0 ? ", tried again: \(retries)" : "")
+        var all: Tally {
+            var sum = posted
+            sum.statuses.merge(stated.statuses, uniquingKeysWith: +)
+            sum.failed += stated.failed
+            sum.unanswered += stated.unanswered
+            sum.retries += stated.retries
+            return sum
+        }
     }
 }
 
 /// What the posting tasks share.
 private final class PostingState: Sendable {
+    let order = StatementOrder()
     private let position = SharedCounter()
-    private let counted = Mutex(Tally())
+    private let counted = Mutex(NotificationPoster.Outcome())
 
-    var tally: Tally { counted.withLock { $0 } }
+    var outcome: NotificationPoster.Outcome { counted.withLock { $0 } }
 
     /// Nil at the end, or once something got no answer at all while nothing had one.
     func next(of count: Int) -> Int? {
-        guard counted.withLock({ $0.unanswered == 0 || $0.answered > 0 }) else { return nil }
+        guard counted.withLock({ $0.all.unanswered == 0 || $0.all.answered > 0 }) else { return nil }
         let mine = position.add()
         return mine < count ? mine : nil
     }
 
-    func note(status: Int) {
-        counted.withLock { $0.statuses[status, default: 0] += 1 }
-    }
-
-    func noteFailure(status: Int?) {
-        counted.withLock {
-            $0.failed += 1
-            if status == nil { $0.unanswered += 1 }
-        }
-    }
-
-    func noteRetry() {
-        counted.withLock { $0.retries += 1 }
+    func note(_ change: (inout NotificationPoster.Outcome) -> Void) {
+        counted.withLock { change(&$0) }
     }
 }

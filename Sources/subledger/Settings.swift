@@ -58,7 +58,9 @@ struct Settings {
         reader = ConfigReader(providers: [
             InMemoryProvider(values: flags),
             EnvironmentVariablesProvider(
-                secretsSpecifier: .specific(["SUBLEDGER_DATABASE_URL", "SUBLEDGER_APP_SHARED_SECRET"])),
+                secretsSpecifier: .specific([
+                    "SUBLEDGER_DATABASE_URL", "SUBLEDGER_APP_SHARED_SECRET", "SUBLEDGER_TOKEN",
+                ])),
         ]).scoped(to: "subledger")
     }
 
@@ -109,6 +111,11 @@ struct Settings {
         }
         return ListenAddress(host: text([listener, "host"]) ?? host, port: port)
     }
+
+    // MARK: Readers
+
+    /// What is shown to a private listener.
+    var token: String? { text("token", isSecret: true) }
 
     // MARK: Apps
 

@@ -9,7 +9,9 @@ struct Simulate: AsyncParsableCommand {
         discussion: """
             Notifications tell stories of customers (--list-stories), all of them between January 2025 and June 2026, \
             and come out the same for the same seed. Those of version 2 are signed under a make-believe root \
-            (--write-root). Its keys are public: a server that trusts it takes notifications from everybody. Stories \
+            (--write-root). Its keys are public: a server that trusts it takes notifications from everybody. Some \
+            customers have lines that only their backend ties together: it states these links between the \
+            notifications. What products entitle to is for `product import` to tell the server (--write-products). Stories \
             that version 1 does not tell in full are left out of --format v1, and are told in version 2 alone by \
             --format both.
 
@@ -36,8 +38,26 @@ struct Simulate: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "Write what products entitle to here, as CSV that `product import` reads.", valueName: "file"))
+    var writeProducts: String?
+
+    @Option(
+        help: ArgumentHelp("Write the links that backends state here, one JSON object a line.", valueName: "file"))
+    var writeLinks: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Put links to the private listener there while posting. [the address of --compare]", valueName: "url"))
+    var links: String?
+
+    @Option(
+        help: ArgumentHelp(
             "Ask the private listener there for every answer, for example http://127.0.0.1:8081.", valueName: "url"))
     var compare: String?
+
+    @Option(
+        help: ArgumentHelp("Shown to the private listener as a bearer token. [SUBLEDGER_TOKEN]", valueName: "token"))
+    var token: String?
 
     @OptionGroup(title: "What is told") var told: SimulationFlags
 
@@ -52,16 +72,20 @@ struct Simulate: AsyncParsableCommand {
 
     func validate() throws {
         guard url == nil || output == nil else { throw ValidationError("Give either --url or --output.") }
-        guard listStories || [url, output, writeRoot, expected, compare].contains(where: { $0 != nil }) else {
-            throw ValidationError("Give --url, --output, --write-root, --expected, --compare or --list-stories.")
+        let actions = [url, output, writeRoot, writeProducts, writeLinks, expected, compare]
+        guard listStories || actions.contains(where: { $0 != nil }) else {
+            throw ValidationError(
+                "Give --url, --output, --write-root, --write-products, --write-links, --expected, --compare or "
+                    + "--list-stories.")
         }
+        guard links == nil || url != nil else { throw ValidationError("--links goes with --url.") }
         guard (1...1000).contains(connections) else {
             throw ValidationError("--connections must be a number from 1 to 1000.")
         }
         guard rate.map({ $0 > 0 && $0 <= 1_000_000 }) ?? true else {
             throw ValidationError("--rate must be larger than 0, and 1000000 at most.")
         }
-        for address in [url, compare].compactMap(\.self) {
+        for address in [url, links, compare].compactMap(\.self) {
             guard let parsed = URL(string: address), ["http", "https"].contains(parsed.scheme), parsed.host != nil
             else {
                 throw ValidationError("\(address) is not an address such as http://127.0.0.1:8080/apple/notifications.")
@@ -78,29 +102,45 @@ struct Simulate: AsyncParsableCommand {
         }
         try await reportingFailures {
             if let writeRoot { try OutputFile.write(TestCertificates.standard.rootPEM, to: writeRoot) }
-            guard [url, output, expected, compare].contains(where: { $0 != nil }) else { return }
+            guard [url, output, writeProducts, writeLinks, expected, compare].contains(where: { $0 != nil }) else {
+                return
+            }
             try await simulate(try told.simulation())
         }
     }
 
     private func simulate(_ simulation: Simulation) async throws {
+        let token = Settings(flags: settings([(["token"], token)])).token
+        if let writeProducts { try SimulationFiles.writeProducts(of: simulation.settings.app, to: writeProducts) }
+        if let writeLinks { try SimulationFiles.writeLinks(of: simulation, to: writeLinks) }
         if let expected { try SimulationFiles.writeAnswers(of: simulation, to: expected) }
         if let output { try SimulationFiles.writeDeliveries(of: simulation, to: output) }
         var hasRefused = false
         var hasFailed = false
         if let url {
-            let poster = NotificationPoster(url: url, connections: connections, rate: rate)
-            let tally = await poster.post(simulation.deliveries)
-            guard tally.answered > 0 || simulation.deliveries.isEmpty else {
+            let target = (links ?? compare).map {
+                LinkTarget(address: $0, token: token, app: simulation.settings.app)
+            }
+            let poster = NotificationPoster(url: url, links: target, connections: connections, rate: rate)
+            let outcome = await poster.post(simulation.steps)
+            guard outcome.posted.answered > 0 || simulation.deliveries.isEmpty else {
                 printError("subledger: nobody answers at \(url)")
                 throw ExitCode.unavailable
             }
-            printError(tally.description())
-            hasRefused = tally.refused > 0
-            hasFailed = tally.failed > 0
+            printError(outcome.posted.description())
+            let statements = simulation.steps.count - simulation.deliveries.count
+            if statements > 0 {
+                printError(
+                    target == nil
+                        ? "\(statements) links not stated: give --links"
+                        : outcome.stated.description("stated links"))
+            }
+            hasRefused = outcome.all.refused > 0
+            hasFailed = outcome.all.failed > 0
         }
         if let compare {
-            let comparison = AnswerComparison(simulation: simulation, address: compare, connections: connections)
+            let comparison = AnswerComparison(
+                simulation: simulation, address: compare, token: token, connections: connections)
             let outcome = try await comparison.run()
             for difference in outcome.differences { print(difference.description) }
             print(outcome.description)

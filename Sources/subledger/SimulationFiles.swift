@@ -1,7 +1,7 @@
 import StoreSimulator
 import Subscriptions
 
-/// What `simulate` writes: deliveries and right answers, one JSON object a line.
+/// What `simulate` writes: deliveries, links and right answers, one JSON object a line, and products as CSV.
 enum SimulationFiles {
     /// `{"receivedAt":…,"signedDate":…,"story":…,"body":{…}}`, as `fold` reads it.
     static func writeDeliveries(of simulation: Simulation, to name: String) throws {
@@ -20,24 +20,96 @@ enum SimulationFiles {
         try file.flush()
     }
 
-    /// `{"app":…,"environment":…,"originalTransactionId":…,"at":…,"active":…,"story":…}`, with `"incomplete":true` for
-    /// lines of which something is never delivered.
-    static func writeAnswers(of simulation: Simulation, to name: String) throws {
-        let app = simulation.settings.app
+    /// `{"customerId":…,"links":[…],"statedAt":…,"story":…}`, in the order in which they are to be put.
+    static func writeLinks(of simulation: Simulation, to name: String) throws {
         var file = try OutputFile(name)
-        for answer in simulation.answers {
+        for stated in simulation.statements {
             var writer = JSONWriter()
             writer.object { writer in
-                writer.member("app", app.bundleId)
-                writer.member("environment", app.environment.rawValue)
-                writer.member("originalTransactionId", answer.originalTransactionId)
-                writer.member("at", answer.at)
-                writer.member("active", answer.active)
-                writer.member("story", answer.story.name)
-                if answer.isIncomplete { writer.member("incomplete", true) }
+                writer.member("customerId", stated.statement.customerId)
+                stated.statement.writeLinks(simulation.settings.format, to: &writer)
+                writer.member("statedAt", stated.statement.statedAt)
+                writer.member("story", stated.story.name)
             }
             try file.write(line: writer.bytes)
         }
         try file.flush()
+    }
+
+    /// All products of the app, as `product import` reads them.
+    static func writeProducts(of app: SimulatedApp, to name: String) throws {
+        var lines = ["app,product_id,kind,duration,entitlements"]
+        for product in Product.all(of: app.bundleId) {
+            let entitlements = product.configuredEntitlements.joined(separator: " ")
+            lines.append([app.bundleId, product.id, product.kind.word, "", entitlements].joined(separator: ","))
+        }
+        try OutputFile.write(lines.joined(separator: "\n") + "\n", to: name)
+    }
+
+    /// About each line `{"app":…,"environment":…,"originalTransactionId":…,"at":…,"active":…,"story":…}`, and about
+    /// each id of a customer `{"app":…,"environment":…,"customerId":…,"entitlement":…,"at":…,"active":…,"until":…,
+    /// "story":…}`: until is the end of access that holds then, null if it has none. With `"incomplete":true` where
+    /// something is never delivered.
+    static func writeAnswers(of simulation: Simulation, to name: String) throws {
+        var file = try OutputFile(name)
+        for index in 0..<simulation.settings.subscriptions {
+            for answer in simulation.answers(ofStory: index) {
+                try file.write(line: line(answer, simulation.settings.app))
+            }
+            for answer in simulation.customerAnswers(ofStory: index) {
+                for entitlement in answer.entitlements {
+                    try file.write(line: line(entitlement, of: answer, simulation.settings.app))
+                }
+            }
+        }
+        try file.flush()
+    }
+
+    private static func line(_ answer: Answer, _ app: SimulatedApp) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("app", app.bundleId)
+            writer.member("environment", app.environment.rawValue)
+            writer.member("originalTransactionId", answer.originalTransactionId)
+            writer.member("at", answer.at)
+            writer.member("active", answer.active)
+            writer.member("story", answer.story.name)
+            if answer.isIncomplete { writer.member("incomplete", true) }
+        }
+        return writer.bytes
+    }
+
+    private static func line(
+        _ entitlement: CustomerAnswer.Entitlement, of answer: CustomerAnswer, _ app: SimulatedApp
+    ) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("app", app.bundleId)
+            writer.member("environment", app.environment.rawValue)
+            writer.member("customerId", answer.customerId)
+            writer.member("entitlement", entitlement.name)
+            writer.member("at", answer.at)
+            writer.member("active", entitlement.active)
+            if let until = entitlement.until {
+                writer.member("until", until)
+            } else if entitlement.active {
+                writer.key("until")
+                writer.value(rawJSON: "null".utf8)
+            }
+            writer.member("story", answer.story.name)
+            if answer.isIncomplete { writer.member("incomplete", true) }
+        }
+        return writer.bytes
+    }
+}
+
+extension Product.Kind {
+    /// As product files name it.
+    fileprivate var word: String {
+        switch self {
+        case .autoRenewable: "auto-renewable"
+        case .nonConsumable: "non-consumable"
+        case .consumable: "consumable"
+        }
     }
 }

@@ -20,7 +20,11 @@ struct SimulateCommandTests {
         let ports = try await server.ports()
         let posting = ["--url", "http://127.0.0.1:\(ports.public)/apple/notifications"]
         let comparing = ["--compare", "http://127.0.0.1:\(ports.private)"]
-        let told = ["simulate", "--format", "v1", "--subscriptions", "48"] + Self.app
+        let told = ["simulate", "--format", "v1", "--subscriptions", "60"] + Self.app
+        let products = "\(folder).csv"
+        defer { try? FileManager.default.removeItem(atPath: products) }
+        let written = try ServerProcess.run(["simulate", "--write-products", products] + Self.app)
+        let imported = try ServerProcess.run(["product", "import", products, "--data-folder", folder])
 
         let full = try ServerProcess.run(
             told + posting + comparing + ["--order", "shuffled", "--duplicate", "0.2"])
@@ -34,7 +38,9 @@ struct SimulateCommandTests {
         server.signal(SIGTERM)
         try await server.hasEnded()
 
+        #expect(written.status == 0 && imported.status == 0, "\(imported.error)")
         #expect(full.status == 0, "\(full.output)\(full.error)")
+        #expect(full.error.contains(/stated links \d\d, answered 200: \d\d, refused: 0, failed: 0/))
         #expect(full.output.hasSuffix(", differences: 0\n"))
         #expect(full.error.contains("refused: 0, failed: 0"))
         #expect(lossy.status == 0)
@@ -64,7 +70,9 @@ struct SimulateCommandTests {
 
         #expect(written.status == 0 && written.output.isEmpty && written.error.isEmpty, "\(written.error)")
         #expect(try String(contentsOfFile: root, encoding: .utf8).hasPrefix("-----BEGIN CERTIFICATE-----\n"))
-        for answer in try Self.lines(String(contentsOfFile: answers, encoding: .utf8)) {
+        let expected = try Self.lines(String(contentsOfFile: answers, encoding: .utf8))
+        #expect(expected.contains { $0["originalTransactionId"] != nil })
+        for answer in expected where answer["originalTransactionId"] != nil {
             let at = try #require(answer["at"] as? String)
             let folded = try ServerProcess.run(["fold", bodies, "--at", at])
             let line = try #require(try Self.lines(folded.output).first)
@@ -73,6 +81,46 @@ struct SimulateCommandTests {
             #expect(line["environment"] as? String == answer["environment"] as? String)
             #expect(line["app"] as? String == answer["app"] as? String)
         }
+    }
+
+    @Test("what products entitle to is written as product import reads it")
+    func products() throws {
+        let written = try ServerProcess.run(["simulate", "--write-products", "-"] + Self.app)
+
+        #expect(written.status == 0)
+        let lines = written.output.split(separator: "\n")
+        #expect(lines.first == "app,product_id,kind,duration,entitlements")
+        #expect(lines.count == 18)
+        #expect(lines.contains("\(V1Body.app),\(V1Body.app).premium.yearly,auto-renewable,,premium plus"))
+        #expect(lines.contains("\(V1Body.app),\(V1Body.app).basic.weekly,auto-renewable,,"))
+        #expect(lines.contains("\(V1Body.app),\(V1Body.app).lifetime,non-consumable,,premium"))
+    }
+
+    @Test("links are written in the order of their statements, and answers under every id of a customer")
+    func customers() throws {
+        let arguments =
+            ["simulate", "--stories", "link-moved", "--subscriptions", "1", "--format", "v2"] + Self.app
+
+        let links = try Self.lines(try ServerProcess.run(arguments + ["--write-links", "-"]).output)
+        let answers = try Self.lines(try ServerProcess.run(arguments + ["--expected", "-"]).output)
+
+        #expect(
+            links.map { $0["customerId"] as? String }
+                == ["user-1-0-1", "user-1-0-2", "user-1-0-1", "user-1-0-2"])
+        let ids = Set(answers.compactMap { $0["customerId"] as? String })
+        #expect(ids.isSuperset(of: ["user-1-0-1", "user-1-0-2", "70000010000000000", "70000010000000002"]))
+        for answer in answers where answer["customerId"] != nil {
+            #expect(answer["entitlement"] is String && answer["at"] is String && answer["active"] is Bool)
+            #expect((answer["until"] != nil) == (answer["active"] as? Bool == true))
+        }
+    }
+
+    @Test("links that are to go nowhere are told of")
+    func linksNowhere() throws {
+        let result = try ServerProcess.run(
+            ["simulate", "--stories", "linked", "--subscriptions", "1", "--url", "http://127.0.0.1:9/"] + Self.app)
+
+        #expect(result.status == 69)
     }
 
     @Test("what is written to stays what it is: a link leads on to its file, a pipe is a pipe")
@@ -140,7 +188,8 @@ struct SimulateCommandTests {
                 "There is no story \"nope\". There are: trial-conversion, "
             ),
             (["--output", "-", "--url", "http://127.0.0.1/"], "Give either --url or --output."),
-            ([], "Give --url, --output, --write-root, --expected, --compare or --list-stories."),
+            ([], "Give --url, --output, --write-root, --write-products, "),
+            (["--output", "-", "--links", "http://127.0.0.1"], "--links goes with --url."),
             (["--output", "-", "--lose", "1.5"], "--lose must be a part, from 0 to 1."),
             (["--output", "-", "--subscriptions", "0"], "--subscriptions must be a number from 1 to "),
             (["--url", "nowhere"], "nowhere is not an address"),
@@ -161,7 +210,7 @@ struct SimulateCommandTests {
 
         #expect(result.status == 0)
         let lines = result.output.split(separator: "\n")
-        #expect(lines.count == 28)
+        #expect(lines.count == 34)
         #expect(
             lines.contains(
                 "extension                     days given for free: the same period ends later [version 2 only]"))

@@ -8,6 +8,7 @@ import Subscriptions
 package struct AccessBook: Sendable, Hashable {
     private struct Interval: Sendable, Hashable {
         let transactionId: String
+        let product: Product
         let start: Instant
         var end: Instant
         let isGrace: Bool
@@ -24,14 +25,26 @@ package struct AccessBook: Sendable, Hashable {
         intervals.contains { !$0.isTakenBack && $0.start <= instant && instant < $0.end }
     }
 
-    /// A purchase pays for access; without an end it is owned.
-    mutating func pay(_ transactionId: String, from start: Instant, to end: Instant?) {
-        add(Interval(transactionId: transactionId, start: start, end: end ?? .latest, isGrace: false))
+    /// What gave access when, in the order of the purchases.
+    package var spans: [(product: Product, span: Range<Instant>)] {
+        intervals.filter { !$0.isTakenBack && $0.start < $0.end }.map { ($0.product, $0.start..<$0.end) }
+    }
+
+    /// A purchase pays for access to a product; without an end it is owned.
+    mutating func pay(_ transactionId: String, for product: Product, from start: Instant, to end: Instant?) {
+        add(
+            Interval(
+                transactionId: transactionId, product: product, start: start, end: end ?? .latest, isGrace: false))
     }
 
     /// The store lets access go on though the renewal after this purchase failed.
     mutating func grantGrace(after transactionId: String, from start: Instant, to end: Instant) {
-        add(Interval(transactionId: transactionId, start: start, end: end, isGrace: true))
+        guard let failed = intervals.last(where: { $0.transactionId == transactionId }) else {
+            preconditionFailure("there is no such purchase")
+        }
+        add(
+            Interval(
+                transactionId: transactionId, product: failed.product, start: start, end: end, isGrace: true))
     }
 
     private mutating func add(_ interval: Interval) {

@@ -9,10 +9,10 @@ package struct Identifiers: Sendable {
     /// More purchases than any story makes.
     private static let purchasesMax: UInt64 = 64
     /// Lines of one story at most.
-    package static let linesOfStoryMax = 2
+    package static let linesOfStoryMax = 3
 
     /// - Parameters:
-    ///   - index: Which story of the run, up to 70 million.
+    ///   - index: Which story of the run, up to 50 million.
     ///   - line: Which line of the story.
     package init(seed: UInt64, index: Int, line: Int) {
         self.seed = seed

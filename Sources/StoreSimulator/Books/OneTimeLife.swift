@@ -22,7 +22,7 @@ package struct OneTimeLife: Sendable {
             transactionId: id, webOrderLineItemId: nil, product: product, purchaseDate: instant, expiresDate: nil,
             reason: .purchase, offer: nil, price: customer.storefront.price(product) * Int64(quantity),
             quantity: quantity)
-        if product.kind == .nonConsumable { access.pay(id, from: instant, to: nil) }
+        if product.kind == .nonConsumable { access.pay(id, for: product, from: instant, to: nil) }
         tell("ONE_TIME_CHARGE", at: instant)
     }
 

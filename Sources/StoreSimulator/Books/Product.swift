@@ -14,6 +14,8 @@ package struct Product: Sendable, Hashable {
         case basic, plus, premium
         /// As good as `plus`: going from one to the other is a crossgrade.
         case sport
+        /// Of a group by itself: it runs beside any of the others.
+        case audio
     }
 
     /// The productId.
@@ -26,10 +28,15 @@ package struct Product: Sendable, Hashable {
     /// In thousandths of a dollar; a ``Storefront`` makes its own price of it.
     package let basePrice: Int64
 
+    /// Its id; nil for what is no subscription. Of one group a customer has one plan at a time.
+    package var subscriptionGroup: String? {
+        tier.map { $0 == .audio ? "21000002" : "21000001" }
+    }
+
     package static func subscription(_ tier: Tier, _ period: Period, of app: String) -> Product {
         let level: Int64 =
             switch tier {
-            case .basic: 2
+            case .basic, .audio: 2
             case .plus, .sport: 3
             case .premium: 5
             }

@@ -81,7 +81,7 @@ extension SubscriptionLife {
             price: offer.map { $0.isFree ? 0 : price / 2 } ?? price, quantity: 1)
         purchase.commitment = commitment(from: purchaseDate, price)
         purchases.append(purchase)
-        access.pay(id, from: purchaseDate, to: expiresDate)
+        access.pay(id, for: product, from: purchaseDate, to: expiresDate)
         if intention == nil {
             intention = Intention(
                 product: product, nextProduct: product, renewalDate: expiresDate, price: price,

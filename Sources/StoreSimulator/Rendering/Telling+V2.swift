@@ -14,14 +14,13 @@ extension Telling {
     }
 
     private func transaction(_ app: SimulatedApp, _ customer: Customer) -> V2Transaction {
-        let isSubscription = subject.product.kind == .autoRenewable
         var payload = V2Transaction()
         payload.transactionId = subject.transactionId
         payload.originalTransactionId = purchases.first?.transactionId
         payload.webOrderLineItemId = subject.webOrderLineItemId
         payload.bundleId = app.bundleId
         payload.productId = subject.product.id
-        payload.subscriptionGroupIdentifier = isSubscription ? Self.subscriptionGroup : nil
+        payload.subscriptionGroupIdentifier = subject.product.subscriptionGroup
         payload.purchaseDate = subject.purchaseDate
         payload.originalPurchaseDate = purchases.first?.purchaseDate
         payload.expiresDate = subject.expiresDate
@@ -76,6 +75,4 @@ extension Telling {
         payload.renewalBillingPlanType = purchases.last?.commitment == nil ? nil : "MONTHLY"
         return payload
     }
-
-    static let subscriptionGroup = "21000001"
 }

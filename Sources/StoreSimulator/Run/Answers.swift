@@ -21,8 +21,7 @@ extension Simulation {
     package func answers(ofStory index: Int) -> [Answer] {
         let told = storyteller.story(at: index)
         return told.lines.enumerated().flatMap { number, line in
-            let isIncomplete = plan.incomplete.contains(
-                DeliveryPlan.LineKey(index: UInt32(index), line: UInt8(number)))
+            let isIncomplete = isIncomplete(story: index, line: number)
             var random = SplitMix64(seed: settings.seed, UInt64(index), UInt64(number), .max)
             return line.instantsToAsk(&random).map { instant in
                 Answer(
@@ -30,6 +29,11 @@ extension Simulation {
                     active: line.access.isActive(at: instant), story: told.story, isIncomplete: isIncomplete)
             }
         }
+    }
+
+    /// Whether something of the line is never delivered.
+    func isIncomplete(story index: Int, line: Int) -> Bool {
+        plan.incomplete.contains(DeliveryPlan.LineKey(index: UInt32(index), line: UInt8(line)))
     }
 }
 

@@ -1,7 +1,7 @@
 import Subscriptions
 import Synchronization
 
-/// The deliveries of a run, in the order of sending. Each is told when it is asked for.
+/// The notifications of a run, in the order of sending. Each is told when it is asked for.
 package struct Deliveries: RandomAccessCollection, Sendable {
     let simulation: Simulation
 
@@ -12,7 +12,8 @@ package struct Deliveries: RandomAccessCollection, Sendable {
         let entry = simulation.plan.entries[position]
         let told = simulation.storyteller.story(at: Int(entry.index))
         return SimulatedDelivery(
-            simulation: simulation, entry: entry, story: told.story, line: told.lines[Int(entry.line)])
+            simulation: simulation, entry: entry, story: told.story, line: told.lines[Int(entry.line)],
+            companions: told.companions(of: Int(entry.line)))
     }
 }
 
@@ -22,6 +23,8 @@ package struct SimulatedDelivery: Sendable {
     let entry: DeliveryPlan.Entry
     package let story: Story
     let line: ToldLine
+    /// The other lines of the Apple Account.
+    let companions: [ToldLine]
 
     package var telling: Telling { line.tellings[Int(entry.telling)] }
     package var signedDate: Instant { telling.signedDate }
@@ -34,7 +37,9 @@ package struct SimulatedDelivery: Sendable {
     /// since a new one would differ.
     package func body() -> [UInt8] {
         let app = simulation.settings.app
-        if entry.isVersion1 { return telling.version1Body(app: app, customer: line.customer) ?? [] }
+        if entry.isVersion1 {
+            return telling.version1Body(app: app, customer: line.customer, companions: companions) ?? []
+        }
         guard let notification = telling.version2Notification(app: app, customer: line.customer) else { return [] }
         guard entry.isRepeated else { return notification.body(simulation.signer) }
         return simulation.tapes.withTape(of: entry) { notification.body(simulation.signer, &$0) }

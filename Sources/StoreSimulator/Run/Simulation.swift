@@ -20,7 +20,7 @@ package struct Simulation: Sendable {
 
     package struct Settings: Sendable {
         package var seed: UInt64 = 1
-        /// How many stories are told. Some have two lines.
+        /// How many stories are told. Some have several lines.
         package var subscriptions = 20
         /// Told in turn.
         package var stories = Story.allCases
@@ -41,6 +41,7 @@ package struct Simulation: Sendable {
     package let storyteller: Storyteller
     let signer: JWSSigner
     let plan: DeliveryPlan
+    let statementPlan: StatementPlan
     let tapes = SignatureTapes()
 
     /// Nil if no story of the settings can be told in their format.
@@ -51,8 +52,9 @@ package struct Simulation: Sendable {
         storyteller = Storyteller(seed: settings.seed, stories: stories, app: settings.app.bundleId)
         signer = JWSSigner(certificates)
         plan = DeliveryPlan(settings, storyteller)
+        statementPlan = StatementPlan(settings, storyteller, plan.entries)
     }
 
-    /// In the order in which they are to be sent.
+    /// The notifications, in the order in which they are to be sent.
     package var deliveries: Deliveries { Deliveries(simulation: self) }
 }

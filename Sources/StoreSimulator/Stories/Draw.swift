@@ -23,18 +23,44 @@ struct Draw {
         elements[Int.random(in: elements.indices, using: &random)]
     }
 
-    mutating func customer(isFamilyMember: Bool = false, _ identifiers: Identifiers) -> Customer {
+    /// Whether an app names its user when it sells, and as whom.
+    enum Token {
+        case sometimes, given
+        /// As the user of another purchase.
+        case of(Customer)
+    }
+
+    mutating func customer(
+        isFamilyMember: Bool = false, token: Token = .sometimes, _ identifiers: Identifiers
+    ) -> Customer {
         var tokens = identifiers
-        let token = tokens.uuid()
+        let own = tokens.uuid()
+        let isNamed = random.chance(70)
+        let given: String? =
+            switch token {
+            case .sometimes: isNamed ? own : nil
+            case .given: own
+            case .of(let other): other.appAccountToken
+            }
         return Customer(
-            storefront: one(of: Storefront.all), appAccountToken: random.chance(70) ? token : nil,
+            storefront: one(of: Storefront.all), appAccountToken: given,
             appTransactionId: identifiers.appTransactionId(), isFamilyMember: isFamilyMember)
     }
 
-    mutating func life(line: Int = 0, isFamilyMember: Bool = false) -> SubscriptionLife {
+    /// A life on an Apple Account of its own.
+    mutating func life(
+        line: Int = 0, isFamilyMember: Bool = false, token: Token = .sometimes
+    ) -> SubscriptionLife {
         let identifiers = Identifiers(seed: seed, index: index, line: line)
+        let customer = customer(isFamilyMember: isFamilyMember, token: token, identifiers)
         return SubscriptionLife(
-            customer: customer(isFamilyMember: isFamilyMember, identifiers), identifiers: identifiers,
+            customer: customer, identifiers: identifiers, signingLagMilliseconds: lag())
+    }
+
+    /// A life on the account of another line.
+    mutating func life(line: Int, customer: Customer) -> SubscriptionLife {
+        SubscriptionLife(
+            customer: customer, identifiers: Identifiers(seed: seed, index: index, line: line),
             signingLagMilliseconds: lag())
     }
 

@@ -2,16 +2,22 @@ import Subscriptions
 
 extension Story {
     /// Lives the story, with what chance draws for it.
-    func lines(_ draw: inout Draw) -> [ToldLine] {
+    func tell(_ draw: inout Draw) -> ToldStory {
         switch self {
         case .family: return familyLines(&draw)
         case .oneTimePurchase: return oneTimeLines(&draw)
+        case .sharedAccountToken: return accountTokenLines(&draw)
+        case .sharedAppleAccount: return appleAccountLines(&draw)
+        case .restored: return restoredLines(&draw)
+        case .boughtAnew: return boughtAnewLines(&draw)
+        case .linked: return linkedLines(&draw)
+        case .linkMoved: return movedLines(&draw)
         default:
             var life = draw.life()
             let period = draw.period()
             begin(&life, period, &draw)
             goOn(&life, period, &draw)
-            return [ToldLine(life)]
+            return ToldStory(self, [ToldLine(life)])
         }
     }
 
@@ -52,7 +58,9 @@ extension Story {
             life.extend(byDays: draw.count(3...30), at: draw.within(life))
             draw.renew(&life, 0...1)
         case .trialConversion, .renewals, .monthlyCommitment: draw.renew(&life, 1...5)
-        case .family, .oneTimePurchase: break
+        case .family, .oneTimePurchase, .sharedAccountToken, .sharedAppleAccount, .restored, .boughtAnew, .linked,
+            .linkMoved:
+            break
         }
     }
 }
@@ -70,9 +78,10 @@ extension Draw {
 // MARK: - Two lines
 
 extension Story {
-    private func familyLines(_ draw: inout Draw) -> [ToldLine] {
+    private func familyLines(_ draw: inout Draw) -> ToldStory {
         var purchaser = draw.life(line: 0)
-        var member = draw.life(line: 1, isFamilyMember: true)
+        // What the purchaser's app named stands on the member's purchases too; the account is the member's own.
+        var member = draw.life(line: 1, isFamilyMember: true, token: .of(purchaser.customer))
         let product = draw.product(.premium, draw.period())
         let start = draw.start()
         purchaser.subscribe(to: product, at: start)
@@ -83,11 +92,12 @@ extension Story {
         }
         member.revokeFamilyAccess(at: draw.within(member))
         draw.renew(&purchaser, 0...2)
-        return [ToldLine(purchaser), ToldLine(member)]
+        return ToldStory(self, [ToldLine(purchaser), ToldLine(member)])
     }
 
-    private func oneTimeLines(_ draw: inout Draw) -> [ToldLine] {
-        [Product.nonConsumable(of: draw.app), .consumable(of: draw.app)].enumerated().map { line, product in
+    private func oneTimeLines(_ draw: inout Draw) -> ToldStory {
+        let products = [Product.nonConsumable(of: draw.app), .consumable(of: draw.app)]
+        let lines = products.enumerated().map { line, product in
             let identifiers = Identifiers(seed: draw.seed, index: draw.index, line: line)
             let start = draw.start()
             var life = OneTimeLife(
@@ -96,5 +106,6 @@ extension Story {
             if draw.random.chance(40) { life.refund(at: draw.between(start, Draw.window.upperBound)) }
             return ToldLine(life)
         }
+        return ToldStory(self, lines)
     }
 }

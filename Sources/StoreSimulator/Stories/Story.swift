@@ -29,6 +29,12 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
     case offerRedeemed = "offer-redeemed"
     case monthlyCommitment = "monthly-commitment"
     case oneTimePurchase = "one-time-purchase"
+    case sharedAccountToken = "shared-account-token"
+    case sharedAppleAccount = "shared-apple-account"
+    case restored
+    case boughtAnew = "bought-anew"
+    case linked
+    case linkMoved = "link-moved"
 
     /// The name on the command line.
     package var name: String { rawValue }
@@ -73,6 +79,12 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
         case .offerRedeemed: "an offer redeemed, for the next renewal or for a better plan at once"
         case .monthlyCommitment: "a year's promise that is paid by the month"
         case .oneTimePurchase: "something owned for ever and something used up (two lines)"
+        case .sharedAccountToken: "one user on two Apple Accounts, known by the account token (two lines)"
+        case .sharedAppleAccount: "two kinds of plan on one Apple Account (two lines)"
+        case .restored: "a restore that comes back under another id, and goes on there (two lines)"
+        case .boughtAnew: "bought again by the same user on another account, after a gap (two lines)"
+        case .linked: "two strangers to Apple, one customer to a backend (two lines)"
+        case .linkMoved: "a line linked to the wrong customer, then to the right one (three lines)"
         }
     }
 }

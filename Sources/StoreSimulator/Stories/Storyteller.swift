@@ -25,8 +25,8 @@ package struct Storyteller: Sendable {
             var draw = Draw(
                 random: SplitMix64(seed: seed, UInt64(index), attempt), seed: seed, index: index, app: app,
                 isHasty: attempt == Self.drawsMax)
-            let told = ToldStory(story: story, lines: story.lines(&draw))
-            if told.lines.allSatisfy({ $0.end <= Draw.window.upperBound }) { return told }
+            let told = story.tell(&draw)
+            if told.end <= Draw.window.upperBound { return told }
         }
         preconditionFailure("\(story.name) goes on too long even in weeks")
     }

@@ -1,0 +1,32 @@
+import Synchronization
+
+/// Holds a statement back until the one before it about the same customer has been answered: they count in the order
+/// of their arrival.
+final class StatementOrder: Sendable {
+    private struct State {
+        var done: Set<Int> = []
+        var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    /// Returns once the statement at the position is done. At most one waits for each.
+    func wait(for position: Int) async {
+        await withCheckedContinuation { continuation in
+            let isDone = state.withLock { state in
+                if state.done.contains(position) { return true }
+                state.waiting[position] = continuation
+                return false
+            }
+            if isDone { continuation.resume() }
+        }
+    }
+
+    func finish(_ position: Int) {
+        let waiting = state.withLock { state in
+            state.done.insert(position)
+            return state.waiting.removeValue(forKey: position)
+        }
+        waiting?.resume()
+    }
+}

@@ -1,0 +1,91 @@
+import StoreSimulator
+import Subscriptions
+import Testing
+
+@testable import subledger
+
+@Suite("Answers about customers are compared entitlement by entitlement")
+struct AnswerComparisonTests {
+    private static func instant(_ text: String) -> Instant { Instant(iso8601: text)! }
+    private static let at = instant("2025-02-01T00:00:00.000Z")
+    private static let end = instant("2025-03-01T00:00:00.000Z")
+
+    private static let ending = AccessText(active: true, until: end)
+    private static let noEnd = AccessText(active: true, until: nil)
+
+    private static let expected = CustomerAnswer(
+        customerId: "user-1", at: at,
+        entitlements: [
+            CustomerAnswer.Entitlement(name: "audio", active: false, until: nil),
+            CustomerAnswer.Entitlement(name: "owned", active: true, until: nil),
+            CustomerAnswer.Entitlement(name: "plus", active: true, until: end),
+        ], story: .linked, isIncomplete: false)
+
+    static let cases: [(active: [String: AccessText]?, told: [String])] = [
+        (["owned": noEnd, "plus": ending], []),
+        (["owned": noEnd], ["user-1 plus: active until 2025-03-01T00:00:00.000Z, not active"]),
+        (
+            ["owned": noEnd, "plus": AccessText(active: true, until: at)],
+            ["user-1 plus: active until 2025-03-01T00:00:00.000Z, active until 2025-02-01T00:00:00.000Z"]
+        ),
+        (
+            ["owned": noEnd, "plus": noEnd],
+            ["user-1 plus: active until 2025-03-01T00:00:00.000Z, active"]
+        ),
+        (["owned": ending, "plus": ending], ["user-1 owned: active, active until 2025-03-01T00:00:00.000Z"]),
+        (
+            ["owned": noEnd, "plus": ending, "audio": ending],
+            ["user-1 audio: not active, active until 2025-03-01T00:00:00.000Z"]
+        ),
+        // What the customer never had must not be listed as active either.
+        (
+            ["owned": noEnd, "plus": ending, "somebody else's": noEnd],
+            ["user-1 somebody else's: not active, active"]
+        ),
+        (
+            nil,
+            [
+                "user-1 audio: not active, nothing", "user-1 owned: active, nothing",
+                "user-1 plus: active until 2025-03-01T00:00:00.000Z, nothing",
+            ]
+        ),
+    ]
+
+    @Test("what is missing is not active, an end that differs is a difference", arguments: cases)
+    func differences(_ active: [String: AccessText]?, _ told: [String]) {
+        let differences = AnswerQuestion.differences(Self.expected, active)
+
+        #expect(
+            differences.map { "\($0.subject): \($0.expected), \($0.answered?.description ?? "nothing")" } == told)
+        #expect(differences.allSatisfy { $0.isUnanswered == (active == nil) })
+    }
+
+    @Test("a difference is told in one line")
+    func text() throws {
+        let differences = AnswerQuestion.differences(Self.expected, ["owned": Self.noEnd])
+        let difference = try #require(differences.first)
+
+        #expect(
+            difference.description == """
+                user-1 plus (linked) at 2025-02-01T00:00:00.000Z: expected active until 2025-03-01T00:00:00.000Z, \
+                answered not active
+                """)
+    }
+
+    @Test("an id stands in a path as itself, whatever it holds")
+    func segments() {
+        #expect(AnswerReader.segment("user-1_a.b~c") == "user-1_a.b~c")
+        #expect(AnswerReader.segment("a/b?c#d e%") == "a%2Fb%3Fc%23d%20e%25")
+    }
+
+    @Test("a statement waits for the one before it, whoever comes first")
+    func order() async {
+        let order = StatementOrder()
+        order.finish(3)
+
+        await order.wait(for: 3)
+        async let late: Void = order.wait(for: 5)
+        order.finish(5)
+        await late
+    }
+}
