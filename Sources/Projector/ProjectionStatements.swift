@@ -5,6 +5,7 @@ import Postgres
 /// Those behind ``lead`` name projection tables without a schema: it chooses the set that they mean, until the end of
 /// the transaction.
 enum ProjectionStatements {
+    /// All streams that are behind. It reads three rows for each stream there is, so it is asked seldom.
     static let streamsBehind = Statement(
         "projector_streams_behind",
         """
@@ -16,6 +17,20 @@ enum ProjectionStatements {
         left join unnest($1::text[], $2::text[]) as configured (app, products) using (app)
         where stream_head.position > coalesce(checkpoint.position, 0)
           or checkpoint.products <> configured.products
+        order by stream.stream_id
+        """)
+
+    /// Those of some streams that are behind. It reads three rows for each of these.
+    static let namedStreamsBehind = Statement(
+        "projector_named_streams_behind",
+        """
+        select stream.stream_id, stream.app, stream.environment,
+          stream_head.position - coalesce(checkpoint.position, 0)
+        from unnest($1::integer[]) as named (stream_id)
+        join subledger.stream using (stream_id)
+        join subledger.stream_head using (stream_id)
+        left join subledger.checkpoint using (stream_id)
+        where stream_head.position > coalesce(checkpoint.position, 0)
         order by stream.stream_id
         """)
 
