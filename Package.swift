@@ -112,6 +112,14 @@ let package = Package(
             ],
             path: "Tests/ProjectorBenchmark"),
         .executableTarget(
+            name: "LatencyBenchmark",
+            dependencies: [
+                "Postgres", "TestSupport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+            ],
+            path: "Tests/LatencyBenchmark"),
+        .executableTarget(
             name: "VerifyBenchmark",
             dependencies: [
                 "AppStore", "StoreSimulator", "Subscriptions", .product(name: "Crypto", package: "swift-crypto"),

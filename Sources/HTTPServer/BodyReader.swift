@@ -1,5 +1,6 @@
 import Hummingbird
 import NIOCore
+import ServiceLifecycle
 import Synchronization
 
 /// Collects request bodies within bounds: of one body, of the time it takes, and of all large ones together.
@@ -9,6 +10,8 @@ final class BodyReader: Sendable {
         case tooSlow
         /// Too many bytes are held for other large bodies.
         case noRoom
+        /// The server ends, and the body was not there in time.
+        case ending
         /// The sender went away.
         case incomplete
     }
@@ -29,6 +32,12 @@ final class BodyReader: Sendable {
             group.addTask {
                 try await Task.sleep(for: Limits.bodyWaitMax)
                 throw Failure.tooSlow
+            }
+            // Who has not sent everything is not waiting for a commit, and must not keep a server that ends.
+            group.addTask {
+                try await gracefulShutdown()
+                try await Task.sleep(for: Limits.bodyWaitAtEndMax)
+                throw Failure.ending
             }
             defer { group.cancelAll() }
             return try await group.next() ?? []

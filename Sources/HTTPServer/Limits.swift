@@ -12,6 +12,8 @@ package enum Limits {
     static let bodiesBytesMax = 64 << 20
     /// Longest time for a body to arrive. Apple's come at once.
     static let bodyWaitMax = Duration.seconds(15)
+    /// Longest time for the rest of a body to arrive when the server ends. What is on its way is there sooner.
+    static let bodyWaitAtEndMax = Duration.seconds(1)
     /// A connection on which nothing moves for so long is closed, or a thousand forgotten ones would fill the table.
     static let idleTimeout = TimeAmount.seconds(30)
     /// Most connections of a listener; more wait to be accepted.

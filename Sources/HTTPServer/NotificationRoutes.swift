@@ -49,6 +49,8 @@ struct NotificationRoutes: Sendable {
             return refuse(.serviceUnavailable, "bodies_full", "too many notifications are being received")
         } catch BodyReader.Failure.tooSlow {
             return refuse(.requestTimeout, "body_too_slow", "the body did not arrive in time")
+        } catch BodyReader.Failure.ending {
+            return refuse(.serviceUnavailable, "server_ends", "the server ends, and the body had not arrived")
         } catch {
             return refuse(.badRequest, "body_incomplete", "the body did not arrive as a whole")
         }

@@ -19,11 +19,7 @@ extension Listener {
         EventRoutes(log: log, logger: logger).add(to: router)
         ProductRoutes(products: products, logger: logger).add(to: router)
         HealthRoute(log: log).add(to: router)
-        router.get("/metrics") { _, _ in
-            Response(
-                status: .ok, headers: [.contentType: "text/plain; version=0.0.4"],
-                body: .init(byteBuffer: ByteBuffer(string: metrics.prometheusText)))
-        }
+        MetricsRoute(metrics: metrics).add(to: router)
         return Listener(router, address: address, logger: logger, onListening: onListening)
     }
 }

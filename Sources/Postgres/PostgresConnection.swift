@@ -16,10 +16,20 @@ package actor PostgresConnection {
         case closed
     }
 
+    /// What became of a connection since it was lent.
+    private enum Lending: UInt8, AtomicRepresentable {
+        case unused
+        /// Something may have been sent.
+        case used
+        /// It was gone before anything was sent.
+        case brokeUnused
+    }
+
     private nonisolated let thread: ConnectionThread
     nonisolated let wakeUp = WakeUp()
     private nonisolated let pid = Atomic<Int32>(0)
     private nonisolated let published = Atomic<Condition>(.closed)
+    private nonisolated let lending = Atomic<Lending>(.used)
     private var session: Session?
     private var isListening = false
 
@@ -68,6 +78,16 @@ package actor PostgresConnection {
     /// What the pool needs to know, without waiting for the connection's thread.
     nonisolated var condition: Condition {
         published.load(ordering: .acquiring)
+    }
+
+    /// The pool lends it from now on.
+    nonisolated func beginLending() {
+        lending.store(.unused, ordering: .releasing)
+    }
+
+    /// True if it turned out to be lost before anything was sent over it since it was lent.
+    nonisolated var brokeUnused: Bool {
+        lending.load(ordering: .acquiring) == .brokeUnused
     }
 
     /// Runs one statement.
@@ -152,8 +172,10 @@ package actor PostgresConnection {
             try session.refresh()
         } catch {
             self.session = nil
+            if lending.load(ordering: .relaxed) == .unused { lending.store(.brokeUnused, ordering: .releasing) }
             throw error
         }
+        lending.store(.used, ordering: .releasing)
         do {
             return try body(session)
         } catch {

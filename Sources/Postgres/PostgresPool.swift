@@ -78,7 +78,9 @@ package actor PostgresPool {
 
     /// Lends a connection to the body and takes it back, whether the body returns or throws.
     ///
-    /// A transaction that the body leaves open is rolled back. The body must not keep the connection.
+    /// A transaction that the body leaves open is rolled back. The body must not keep the connection. A connection that
+    /// broke while it was idle shows that only when it is used: if nothing had been sent over it, the body is run once
+    /// more, with another one.
     ///
     /// - Throws: What the body throws; ``PostgresError/Kind/deadlineExceeded`` when no connection was free in time, or
     ///   the task was cancelled while it waited; ``PostgresError/Kind/unavailable`` when the server cannot be reached,
@@ -87,14 +89,30 @@ package actor PostgresPool {
         deadline: ContinuousClock.Instant,
         _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> T
     ) async throws(PostgresError) -> T {
+        let first = try await lend(deadline: deadline, body)
+        guard first.wasBroken else { return try first.result.get() }
+        return try await lend(deadline: deadline, body).result.get()
+    }
+
+    private struct Lending<T: Sendable>: Sendable {
+        let result: Result<T, PostgresError>
+        /// The connection turned out to be broken before anything was sent over it.
+        let wasBroken: Bool
+    }
+
+    private func lend<T: Sendable>(
+        deadline: ContinuousClock.Instant,
+        _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> T
+    ) async throws(PostgresError) -> Lending<T> {
         let connection = try await borrow(deadline: deadline)
+        connection.beginLending()
         do {
             let value = try await body(connection)
             await giveBack(connection)
-            return value
+            return Lending(result: .success(value), wasBroken: false)
         } catch {
             await giveBack(connection)
-            throw error
+            return Lending(result: .failure(error), wasBroken: connection.brokeUnused)
         }
     }
 

@@ -5,9 +5,17 @@ enum Limits {
     /// Most batches until a stream's leader looks whether there is something else to do: enough that reading ahead pays,
     /// few enough that a server that ends waits for a second at most.
     static let batchesAtOnceMax = 20
-    /// Longest time between two looks at the log. Notifications by the database wake the projector at once; this is
-    /// the net below them.
-    static let pollInterval = Duration.seconds(2)
+    /// Longest time between two looks at all streams. Notifications name those that have new events; this is the net
+    /// below them, and ten thousand idle streams make it a matter of 10 ms.
+    static let sweepInterval = Duration.seconds(10)
+    /// Pause until a stream that another projector leads is looked at again. With the time in which the database notices
+    /// that a leader is gone, it bounds how long a stream waits for another one.
+    static let leadRetryPause = Duration.milliseconds(250)
+    /// After so long without a word in the middle of a batch a leader counts as stopped, and loses its stream. It folds
+    /// a batch in a fraction of this, and one that was only slow begins it again.
+    static let leaderSilenceMax = Duration.seconds(10)
+    /// Longest time until the database notices that the leader that it works for is gone.
+    static let leaderCheckInterval = Duration.milliseconds(500)
     /// Longest time for one statement of a batch.
     static let statementWaitMax = Duration.seconds(30)
     /// Longest time for a read.

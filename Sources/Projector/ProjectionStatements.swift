@@ -5,6 +5,7 @@ import Postgres
 /// Those behind ``lead`` or ``choose`` name projection tables without a schema: these choose the set that they mean, until
 /// the end of the transaction.
 enum ProjectionStatements {
+    /// All streams that are behind. It reads three rows for each stream there is, so it is asked seldom.
     static let streamsBehind = Statement(
         "projector_streams_behind",
         """
@@ -16,6 +17,20 @@ enum ProjectionStatements {
         left join subledger.product_catalog using (app)
         where stream_head.position > coalesce(checkpoint.position, 0)
           or checkpoint.products <> coalesce(product_catalog.products, '')
+        order by stream.stream_id
+        """)
+
+    /// Those of some streams that are behind. It reads three rows for each of these.
+    static let namedStreamsBehind = Statement(
+        "projector_named_streams_behind",
+        """
+        select stream.stream_id, stream.app, stream.environment,
+          stream_head.position - coalesce(checkpoint.position, 0)
+        from unnest($1::integer[]) as named (stream_id)
+        join subledger.stream using (stream_id)
+        join subledger.stream_head using (stream_id)
+        left join subledger.checkpoint using (stream_id)
+        where stream_head.position > coalesce(checkpoint.position, 0)
         order by stream.stream_id
         """)
 

@@ -21,17 +21,34 @@ package struct Projector: Sendable {
         self.logger = logger
     }
 
+    /// What the sessions of a projector need: a leader that is gone or stopped must not hold its stream for ever.
+    package static var sessionSettings: [String: String] {
+        [
+            "client_connection_check_interval": milliseconds(Limits.leaderCheckInterval),
+            "idle_in_transaction_session_timeout": milliseconds(Limits.leaderSilenceMax),
+        ]
+    }
+
+    private static func milliseconds(_ duration: Duration) -> String {
+        String(duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000)
+    }
+
     /// Runs until its task is cancelled. Failures are logged and tried again; none ends it.
     package func run() async {
         var connection: PostgresConnection?
+        var agenda = Agenda(now: .now)
         while !Task.isCancelled {
-            if connection == nil { connection = await listen() }
-            let isHealthy = await foldAllStreams()
-            guard isHealthy, let listening = connection else {
+            if connection == nil {
+                connection = await listen()
+                // Only looking shows what was said while nobody listened.
+                agenda.lookAtAll(at: .now)
+            }
+            await fold(&agenda)
+            guard let listening = connection else {
                 try? await Task.sleep(for: Limits.failurePause)
                 continue
             }
-            if await waitForEvents(on: listening) == false {
+            if await waitForEvents(on: listening, &agenda) == false {
                 await listening.close()
                 connection = nil
             }
@@ -44,23 +61,35 @@ package struct Projector: Sendable {
     /// - Returns: False if something failed.
     @discardableResult
     package func foldAllStreams() async -> Bool {
+        var agenda = Agenda(now: .now)
+        return await fold(&agenda)
+    }
+
+    /// Folds what is due.
+    ///
+    /// - Returns: False if something failed.
+    @discardableResult
+    private func fold(_ agenda: inout Agenda) async -> Bool {
+        let look = agenda.take(now: .now)
+        if case .only(let ids) = look, ids.isEmpty { return true }
         do throws(PostgresError) {
-            let rows = try await pool.query(
-                ProjectionStatements.streamsBehind, [], deadline: .now + Limits.readWaitMax)
-            var isHealthy = true
+            let rows = try await behind(look)
             var lag: Int64 = 0
             for row in rows { lag += try row.value(Int64.self, at: 3) }
             metrics.lag.record(lag)
+            var isHealthy = true
             for row in rows {
                 let id: Int32 = try row.value(at: 0)
                 let app: String = try row.value(at: 1)
                 let environment: String = try row.value(at: 2)
-                if await fold(streamId: id, app: app, environment: environment) {
-                    lag -= try row.value(Int64.self, at: 3)
-                    metrics.lag.record(lag)
-                } else {
+                let outcome = await fold(streamId: id, app: app, environment: environment)
+                agenda.note(id, outcome, now: .now)
+                if outcome == .failed {
                     metrics.failures.increment()
                     isHealthy = false
+                } else {
+                    lag -= try row.value(Int64.self, at: 3)
+                    metrics.lag.record(lag)
                 }
             }
             return isHealthy
@@ -69,19 +98,34 @@ package struct Projector: Sendable {
             logger.warning(
                 "projector cannot read the log",
                 metadata: ["db.error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "")"])
+            agenda.lookAtAll(at: .now + Limits.failurePause)
             return false
         }
     }
 
-    private func fold(streamId: Int32, app: String, environment: String) async -> Bool {
+    private func behind(_ look: Agenda.Look) async throws(PostgresError) -> RowSet {
+        switch look {
+        case .all:
+            return try await pool.query(
+                ProjectionStatements.streamsBehind, [], deadline: .now + Limits.readWaitMax)
+        case .only(let ids):
+            return try await pool.query(
+                ProjectionStatements.namedStreamsBehind, [.array(ids.sorted())], deadline: .now + Limits.readWaitMax)
+        }
+    }
+
+    private func fold(streamId: Int32, app: String, environment: String) async -> Agenda.Outcome {
         let projector = StreamProjector(pool: pool, streamId: streamId)
         do throws(ProjectionError) {
-            while case .folded = try await projector.fold(batchesMax: Limits.batchesAtOnceMax) {
-                if Task.isCancelled { return true }
+            while true {
+                switch try await projector.fold(batchesMax: Limits.batchesAtOnceMax) {
+                case .folded: if Task.isCancelled { return .done }
+                case .caughtUp: return .done
+                case .ledElsewhere: return .ledElsewhere
+                }
             }
-            return true
         } catch {
-            if Task.isCancelled { return true }
+            if Task.isCancelled { return .done }
             var metadata: Logger.Metadata = [
                 "stream.app": "\(app)", "stream.environment": "\(environment)", "error": "\(error)",
             ]
@@ -91,7 +135,7 @@ package struct Projector: Sendable {
                 metadata["db.statement"] = "\(cause.statement ?? "none")"
             }
             logger.error("projector stopped", metadata: metadata)
-            return false
+            return .failed
         }
     }
 
@@ -107,16 +151,21 @@ package struct Projector: Sendable {
     }
 
     /// Returns when there may be something to fold; false if the connection is lost.
-    private func waitForEvents(on connection: PostgresConnection) async -> Bool {
-        await withTaskCancellationHandler {
+    private func waitForEvents(on connection: PostgresConnection, _ agenda: inout Agenda) async -> Bool {
+        let next = agenda.next
+        let arrived = await withTaskCancellationHandler { () -> [Postgres.Notification]? in
             do throws(PostgresError) {
-                _ = try await connection.notifications(until: .now + Limits.pollInterval)
-                return true
+                return try await connection.notifications(until: next)
             } catch {
-                return false
+                return nil
             }
         } onCancel: {
             connection.interrupt()
         }
+        guard let arrived else { return false }
+        agenda.name(arrived.compactMap { Int32($0.payload) })
+        // Products were stated anew; any of their app's streams may be folded with others.
+        if arrived.contains(where: { $0.payload == "products" }) { agenda.lookAtAll(at: .now) }
+        return true
     }
 }

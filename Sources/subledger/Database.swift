@@ -101,9 +101,9 @@ struct Database {
         }
     }
 
-    /// Takes on each role once, so that a missing grant is told at start and not by every request.
-    func checkRoles() async throws {
-        for role in Role.allCases {
+    /// Takes on each of the roles once, so that a missing grant is told at start and not by every request.
+    func check(_ roles: some Sequence<Role>) async throws {
+        for role in roles {
             let connection = try await PostgresConnection.connect(
                 configuration(role), deadline: .now + Limits.connectWaitMax)
             await connection.close()

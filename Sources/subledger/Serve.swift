@@ -1,14 +1,8 @@
-import AppStore
 import ArgumentParser
-import EventLog
 import HTTPServer
 import Logging
 import Metrics
-import Postgres
-import Projector
 import ServiceLifecycle
-import Synchronization
-import UnixSignals
 
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -44,6 +38,14 @@ struct Serve: AsyncParsableCommand {
             """, valueName: "mode"))
     var ocsp: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            The parts of the server that this process runs, with commas: receiver takes notifications, projector folds \
+            them, reader answers backends. [SUBLEDGER_ROLES; all of them]
+            """, valueName: "names"))
+    var roles: String?
+
     @Option(help: "Address for Apple's notifications. [SUBLEDGER_PUBLIC_HOST; 0.0.0.0]")
     var publicHost: String?
 
@@ -61,7 +63,7 @@ struct Serve: AsyncParsableCommand {
             let flags = database.values.merging(
                 settings([
                     (["apps", "file"], appsFile),
-                    (["ocsp"], ocsp),
+                    (["ocsp"], ocsp), (["roles"], roles),
                     (["root", "files"], root.isEmpty ? nil : root.joined(separator: ",")),
                     (["public", "host"], publicHost), (["public", "port"], publicPort),
                     (["private", "host"], privateHost), (["private", "port"], privatePort),
@@ -72,119 +74,60 @@ struct Serve: AsyncParsableCommand {
 
     private func serve(_ settings: Settings) async throws {
         let logger = try settings.logger()
+        let roles = try settings.roles()
         let configured = try settings.apps()
-        let publicAddress = try settings.publicAddress()
+        let receiving = ReceiverPart.Settings(
+            apps: configured, address: try settings.publicAddress(), roots: try settings.roots(),
+            revocationMode: try settings.revocationMode())
         let privateAddress = try settings.privateAddress()
-        let roots = try settings.roots()
-        let revocationMode = try settings.revocationMode()
-        for file in settings.rootFiles {
-            logger.warning(
-                "a root certificate beside Apple's is trusted: whoever has its key can make up notifications",
-                metadata: ["file": "\(file)"])
-        }
-        for app in configured where app.environments.contains(where: \.isLocal) {
-            logger.warning(
-                "notifications of Xcode or local tests are taken, which nobody signs: anybody can make them up",
-                metadata: ["stream.app": "\(app.bundleId)"])
-        }
-        for app in configured where app.appAppleId == nil && app.environments.contains(.production) {
-            logger.notice(
-                "no appAppleId is configured, so signed notifications are told by their bundle id alone",
-                metadata: ["stream.app": "\(app.bundleId)"])
-        }
-        if configured.isEmpty {
-            logger.warning("no app is configured: every notification will be answered 503")
-        }
-        for app in configured where app.acceptsWithoutSecret {
-            logger.warning(
-                "notifications without a secret are taken: whoever knows the URL can make them up",
-                metadata: ["stream.app": "\(app.bundleId)"])
+        if roles.contains(.receiver) {
+            ReceiverPart.warn(about: configured, rootFiles: settings.rootFiles, logger: logger)
         }
         let metrics = MetricsRegistry()
         MetricsSystem.bootstrap(metrics)
         Gauge(label: "subledger_build_info", dimensions: [("version", Subledger.configuration.version)]).record(1)
 
-        guard let database = try await openUnlessStopped(settings, logger: logger) else { return }
+        let opened = try await Database.openUnlessStopped(
+            settings, checking: roles.map(\.databaseRole), logger: logger)
+        guard let database = opened else { return }
         if database.durability.synchronousCommitIsOff {
             logger.warning("the database's synchronous_commit is off; it is switched on for our own sessions")
         }
-        let receiverPool = database.pool(.receiver, limit: 2, logger: logger)
-        let projectorPool = database.pool(.projector, limit: Projector.connectionsMax, logger: logger)
-        let readerPool = database.pool(.reader, limit: 8, logger: logger)
-        let productPool = database.pool(.products, limit: 1, logger: logger)
-        // Anybody may ask for the public health check, and must not take a connection from the appender.
-        let healthPool = database.pool(.receiver, limit: 1, logger: logger)
-        let appender = Appender(pool: receiverPool, logger: logger)
-        let log = LogReader(pool: readerPool)
+        let receiver =
+            roles.contains(.receiver)
+            ? try await ReceiverPart(receiving, database: database, logger: logger) : nil
+        let projector =
+            roles.contains(.projector)
+            ? ProjectorPart(database: database, logger: logger) : nil
+        let backends = PrivatePart(
+            at: privateAddress, roles: roles, database: database, metrics: metrics,
+            logger: logger)
+        let pools = (receiver?.pools ?? []) + (projector?.pools ?? []) + backends.pools
 
-        let verdicts = VerdictLog(pool: healthPool)
-        let revocation = RevocationService(
-            mode: revocationMode, revoked: try await database.stoppingOnError { try await verdicts.revoked() },
-            verdicts: verdicts, logger: logger)
-
-        // In the order of their start; they end in the opposite order, each when it has finished its work.
-        let services: [any Service] = [
-            DatabaseService(
-                embedded: database.embedded,
-                pools: [receiverPool, projectorPool, readerPool, productPool, healthPool]),
-            ProjectorService(
-                projector: Projector(
-                    pool: projectorPool, listener: database.configuration(.projector), logger: logger)),
-            Listener.private(
-                at: privateAddress, log: log, subscriptions: SubscriptionReader(pool: readerPool),
-                products: ProductStore(pool: productPool), metrics: metrics, now: Clock.now, logger: logger,
-                onListening: { port in
-                    logger.info("private listener is up", metadata: ["http.address": "\(privateAddress.on(port))"])
-                }),
-            AppenderService(appender: appender),
-            revocation,
-            Listener.public(
-                at: publicAddress,
-                verifier: NotificationVerifier(
-                    apps: Apps(configured), signatures: SignatureVerifier(roots: roots),
-                    revocation: revocation.checker),
-                appender: appender,
-                log: LogReader(pool: healthPool), now: Clock.now, logger: logger,
-                onListening: { port in
-                    logger.info("public listener is up", metadata: ["http.address": "\(publicAddress.on(port))"])
-                }),
+        // In the order of their start; they end in the opposite order, each when it has finished its work. A process
+        // that does not have all roles has not all of them.
+        let services: [(any Service)?] = [
+            DatabaseService(embedded: database.embedded, pools: pools),
+            projector?.service,
+            backends.listener,
+            receiver?.appender,
+            receiver?.revocation,
+            receiver?.listener,
         ]
         var group = ServiceGroupConfiguration(
-            services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger.atLeast(.warning))
-        // Longer than any answer takes (15 s for a body, 10 s for its commit): who is still connected then is not
-        // waiting for one.
+            services: services.compactMap(\.self), gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: logger.atLeast(.warning))
+        // Longer than any answer takes (a second for a body that is on its way, 10 s for its commit): who is still
+        // connected then is not waiting for one.
         group.maximumGracefulShutdownDuration = .seconds(30)
         try await ServiceGroup(configuration: group).run()
         logger.info("stopped")
     }
-
-    /// Nil if a signal came meanwhile; what had been started is stopped again.
-    private func openUnlessStopped(_ settings: Settings, logger: Logger) async throws -> Database? {
-        // With somebody else's database there is nothing to stop yet, and a signal may end the process as usual.
-        let trapped: [UnixSignal] = settings.databaseURL == nil ? [.sigterm, .sigint] : []
-        let early = EarlySignal()
-        let watcher = Task { [signals = await UnixSignalsSequence(trapping: trapped)] in
-            for await _ in signals { early.hasCome.store(true, ordering: .relaxed) }
-        }
-        defer { watcher.cancel() }
-        let database = try await Database.open(settings, logger: logger)
-        try await database.stoppingOnError { try await database.checkRoles() }
-        guard !early.hasCome.load(ordering: .relaxed) else {
-            await database.embedded?.stop()
-            logger.info("stopped")
-            return nil
-        }
-        return database
-    }
-}
-
-/// A signal that came before there were services to stop.
-private final class EarlySignal: Sendable {
-    let hasCome = Atomic(false)
 }
 
 extension ListenAddress {
-    fileprivate func on(_ port: Int) -> ListenAddress { ListenAddress(host: host, port: port) }
+    /// The same address with the port that was really taken.
+    func on(_ port: Int) -> ListenAddress { ListenAddress(host: host, port: port) }
 }
 
 extension Logger {

@@ -94,6 +94,11 @@ struct Settings {
         return logger
     }
 
+    // MARK: Roles
+
+    /// As given; nil when not given at all, since nothing between commas is a mistake.
+    var roleNames: String? { reader.string(forKey: "roles") }
+
     // MARK: Listeners
 
     func publicAddress() throws(SettingError) -> ListenAddress {

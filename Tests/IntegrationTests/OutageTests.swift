@@ -71,4 +71,36 @@ struct OutageTests {
         }
         try FileManager.default.removeItem(atPath: folder)
     }
+
+    @Test("a database that was restarted while nobody asked: the next notifications and reads are answered 200")
+    func restartedDatabase() async throws {
+        let folder = "/tmp/subledger-restart-\(getpid())"
+        let logger = LogRecorder().logger
+        let server = try await EmbeddedServer.start(folder: folder, logger: logger)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try await server.createDatabase("restart")
+        let database = server.configuration(database: "restart")
+        try await TestCluster.migrate(database)
+        do {
+            try await TestBundle.withServer(database: database) { bundle in
+                #expect(try await bundle.apple.post(try V1Body(number: 1).bytes).status == 200)
+                _ = try await bundle.subscription("/subscriptions/2000000000000001")
+                await server.stop()
+                let again = try await EmbeddedServer.start(folder: folder, logger: logger)
+
+                var statuses: [Int] = []
+                for number in 2...4 {
+                    statuses.append(try await bundle.apple.post(try V1Body(number: number).bytes).status)
+                    statuses.append(try await bundle.backend.get("/subscriptions/2000000000000001").status)
+                    statuses.append(try await bundle.apple.get("/health").status)
+                }
+
+                #expect(statuses == Array(repeating: 200, count: 9))
+                await again.stop()
+            }
+        } catch {
+            await server.stop()
+            throw error
+        }
+    }
 }

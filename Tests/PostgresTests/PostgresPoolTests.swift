@@ -146,6 +146,71 @@ extension WithServer {
             #expect(next != pid)
         }
 
+        /// Breaks every connection that the pool has at hand, and waits until that can be seen.
+        static func breakIdle(_ pool: PostgresPool) async throws {
+            for entry in await pool.idle {
+                try await TestServer.terminate(backend: entry.connection.backendPID)
+                try await eventually { await !entry.connection.isQuiet() }
+            }
+        }
+
+        @Test("connections that broke while they were idle cost nobody an error")
+        func brokenIdle() async throws {
+            let pool = try TestServer.pool(limit: 2)
+            let holder = try await pool.borrow(deadline: soon())
+            let other = try await pool.query(Self.pid, deadline: soon())[0].value(Int32.self, at: 0)
+            let before = [holder.backendPID, other]
+            await pool.giveBack(holder)
+            try await Self.breakIdle(pool)
+
+            let pid = try await pool.query(Self.pid, deadline: soon())[0].value(Int32.self, at: 0)
+            try await Self.breakIdle(pool)
+            let rows = try await pool.withConnection(deadline: soon()) { connection throws(PostgresError) in
+                try await connection.transaction([Step(Self.pid)], deadline: soon())
+            }
+
+            #expect(!before.contains(pid))
+            #expect(try rows[0][0].value(Int32.self, at: 0) != pid)
+            await pool.close()
+            #expect(await pool.counts == .init(open: 0, idle: 0, waiting: 0))
+        }
+
+        @Test("what was sent over a connection that breaks is not sent again")
+        func brokenInUse() async throws {
+            let pool = try TestServer.pool(limit: 2)
+            let calls = Recorder(0)
+
+            let error = try await failure { () throws(PostgresError) in
+                try await pool.withConnection(deadline: soon()) { connection throws(PostgresError) in
+                    calls.state.withLock { $0 += 1 }
+                    _ = try await connection.query(Self.pid, deadline: soon())
+                    return try await connection.query(
+                        Statement("p_suicide", "select pg_terminate_backend(pg_backend_pid())"), deadline: soon())
+                }
+            }
+
+            #expect(error.kind == .unavailable)
+            #expect(calls.state.withLock { $0 } == 1)
+        }
+
+        @Test("a connection that is closed by the first statement of its second use is not replaced either")
+        func brokenSecondUse() async throws {
+            let pool = try TestServer.pool(limit: 1)
+            _ = try await pool.query(Self.pid, deadline: soon())
+            let calls = Recorder(0)
+
+            let error = try await failure { () throws(PostgresError) in
+                try await pool.withConnection(deadline: soon()) { connection throws(PostgresError) in
+                    calls.state.withLock { $0 += 1 }
+                    return try await connection.query(
+                        Statement("p_suicide", "select pg_terminate_backend(pg_backend_pid())"), deadline: soon())
+                }
+            }
+
+            #expect(error.kind == .unavailable)
+            #expect(calls.state.withLock { $0 } == 1)
+        }
+
         @Test("after closing there is nothing to borrow, and who waits is told")
         func closed() async throws {
             let pool = try TestServer.pool(limit: 1)

@@ -89,6 +89,11 @@ package final class ServerProcess: Sendable {
         try await eventually("both listeners are up") { self.portsIfUp }
     }
 
+    /// The port of the private listener, which every process has, once it is up.
+    package func privatePort() async throws -> Int {
+        try await eventually("the private listener is up") { self.port("private") }
+    }
+
     /// The ports of both listeners; nil until both are up.
     package var portsIfUp: (public: Int, private: Int)? {
         guard let open = port("public"), let closed = port("private") else { return nil }

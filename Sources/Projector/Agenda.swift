@@ -1,0 +1,57 @@
+/// Which streams the projector looks at next, and when.
+///
+/// Looking at all of them costs as much as there are streams, so that is done seldom: notifications name those that have
+/// new events, and what could not be finished is remembered.
+struct Agenda: Sendable {
+    enum Look: Sendable, Hashable {
+        case all
+        case only(Set<Int32>)
+    }
+
+    /// What became of a stream that was looked at.
+    enum Outcome: Sendable, Hashable {
+        case done
+        /// Whoever leads it may die, and tells nobody.
+        case ledElsewhere
+        case failed
+    }
+
+    private var named: Set<Int32> = []
+    private var retries: [Int32: ContinuousClock.Instant] = [:]
+    private var allAt: ContinuousClock.Instant
+
+    /// All streams at first.
+    init(now: ContinuousClock.Instant) {
+        allAt = now
+    }
+
+    /// What is due now; empty if nothing is.
+    mutating func take(now: ContinuousClock.Instant) -> Look {
+        guard allAt > now else {
+            named = []
+            retries = [:]
+            allAt = now + Limits.sweepInterval
+            return .all
+        }
+        let due = retries.filter { $0.value <= now }.keys
+        for id in due { retries[id] = nil }
+        defer { named = [] }
+        return .only(named.union(due))
+    }
+
+    /// When something is due without anybody saying so.
+    var next: ContinuousClock.Instant { retries.values.reduce(allAt, min) }
+
+    mutating func lookAtAll(at time: ContinuousClock.Instant) { allAt = min(allAt, time) }
+
+    /// Somebody appended to these.
+    mutating func name(_ ids: some Sequence<Int32>) { named.formUnion(ids) }
+
+    mutating func note(_ id: Int32, _ outcome: Outcome, now: ContinuousClock.Instant) {
+        switch outcome {
+        case .done: break
+        case .ledElsewhere: retries[id] = now + Limits.leadRetryPause
+        case .failed: retries[id] = now + Limits.failurePause
+        }
+    }
+}

@@ -1,0 +1,38 @@
+import EventLog
+import HTTPServer
+import Logging
+import Postgres
+import Projector
+import Subscriptions
+
+/// The private listener: every process has one, so that each can be asked for its health and metrics. Only a reader
+/// answers backends on it.
+struct PrivatePart {
+    let listener: Listener
+    let pools: [PostgresPool]
+
+    init(
+        at address: ListenAddress, roles: Set<ServerRole>, database: Database,
+        metrics: MetricsRegistry, logger: Logger
+    ) {
+        let onListening: @Sendable (Int) async -> Void = { port in
+            logger.info("private listener is up", metadata: ["http.address": "\(address.on(port))"])
+        }
+        if roles.contains(.reader) {
+            let pool = database.pool(.reader, limit: 8, logger: logger)
+            let productPool = database.pool(.products, limit: 1, logger: logger)
+            pools = [pool, productPool]
+            listener = Listener.private(
+                at: address, log: LogReader(pool: pool), subscriptions: SubscriptionReader(pool: pool),
+                products: ProductStore(pool: productPool), metrics: metrics, now: Clock.now,
+                logger: logger, onListening: onListening)
+        } else {
+            // The health of what this process does: it works as the role that it has anyway.
+            let role: Database.Role = roles.contains(.receiver) ? .receiver : .projector
+            let pool = database.pool(role, limit: 1, logger: logger)
+            pools = [pool]
+            listener = Listener.operators(
+                at: address, log: LogReader(pool: pool), metrics: metrics, logger: logger, onListening: onListening)
+        }
+    }
+}

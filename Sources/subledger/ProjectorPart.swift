@@ -1,0 +1,18 @@
+import Logging
+import Postgres
+import Projector
+
+/// What folds the log.
+struct ProjectorPart {
+    let service: ProjectorService
+    let pools: [PostgresPool]
+
+    init(database: Database, logger: Logger) {
+        var session = database.configuration(.projector)
+        session.sessionSettings.merge(Projector.sessionSettings) { $1 }
+        let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: logger)
+        pools = [pool]
+        service = ProjectorService(
+            projector: Projector(pool: pool, listener: session, logger: logger))
+    }
+}

@@ -1,0 +1,125 @@
+import Foundation
+import Postgres
+import TestSupport
+import Testing
+
+@Suite("A projector takes over a stream from one that died or stopped in the middle of a batch")
+struct TakeoverTests {
+    /// A projector that leads the stream of one notification, in a batch that cannot go on, and another one beside it.
+    private struct Bundle {
+        let database: SharedDatabase
+        /// Receiver and reader.
+        let server: ServerProcess
+        let leader: ServerProcess
+        let leaderBackend: String
+        let other: ServerProcess
+        /// Holds what the batch waits for.
+        let blocker: PostgresConnection
+        let backend: HTTPClient
+
+        static func setup() async throws -> Bundle {
+            let database = try await SharedDatabase.make()
+            let server = try database.server("receiver,reader")
+            let leader = try database.server("projector")
+            let ports = try await server.ports()
+            _ = try await leader.privatePort()
+            let blocker = try await TestCluster.connect(database.configuration)
+            try await blocker.begin(deadline: .now + .seconds(20))
+            try await blocker.script(
+                "lock table subledger.access_period in share row exclusive mode", deadline: .now + .seconds(20))
+            let answer = try await HTTPClient(port: ports.public).post(try V1Body(number: 1).bytes)
+            #expect(answer.status == 200)
+            let leaderBackend = try await eventually("somebody leads the stream") { try await leads(database) }
+            let other = try database.server("projector")
+            _ = try await other.privatePort()
+            return Bundle(
+                database: database, server: server, leader: leader, leaderBackend: leaderBackend, other: other,
+                blocker: blocker, backend: HTTPClient(port: ports.private))
+        }
+
+        /// The backend that holds the lock of the stream's leader.
+        static func leads(_ database: SharedDatabase) async throws -> String? {
+            try await database.lines(
+                """
+                select pg_locks.pid::text
+                from pg_locks
+                join pg_stat_activity using (pid)
+                where pg_locks.locktype = 'advisory'
+                  and pg_locks.granted
+                  and pg_locks.objid = 1
+                  and pg_stat_activity.datname = current_database()
+                  and pg_stat_activity.application_name = 'subledger projector'
+                """
+            ).first
+        }
+
+        /// Waits until another backend leads.
+        func isTakenOver() async throws {
+            _ = try await eventually("the other projector leads") {
+                let pid = try await Self.leads(database)
+                return pid == nil || pid == leaderBackend ? nil : pid
+            }
+        }
+
+        func isFolded(_ number: Int) async throws {
+            _ = try await eventually("notification \(number) is folded") {
+                let line = 2_000_000_000_000_000 + number
+                return try await backend.get("/subscriptions/\(line)").status == 200 ? true : nil
+            }
+        }
+
+        func end(_ servers: [ServerProcess]) async throws {
+            await blocker.close()
+            for server in servers { server.signal(SIGTERM) }
+            for server in servers {
+                try await server.hasEnded()
+                #expect(server.exitStatus == 0)
+            }
+        }
+    }
+
+    @Test("killed while its statement waits inside the database: another leads the stream within two seconds")
+    func killed() async throws {
+        let bundle = try await Bundle.setup()
+
+        let start = ContinuousClock.now
+        bundle.leader.signal(SIGKILL)
+        try await bundle.isTakenOver()
+        let waited = ContinuousClock.now - start
+        try await bundle.blocker.rollback(deadline: .now + .seconds(20))
+
+        print("the leader was killed, and another led after \(waited)")
+        #expect(waited < .seconds(2))
+        try await bundle.isFolded(1)
+        try await bundle.end([bundle.server, bundle.other])
+    }
+
+    @Test("stopped for good: it keeps its stream until the database ends its silent session, and harms nothing later")
+    func stopped() async throws {
+        let bundle = try await Bundle.setup()
+
+        bundle.leader.signal(SIGSTOP)
+        let start = ContinuousClock.now
+        try await bundle.blocker.rollback(deadline: .now + .seconds(20))
+        try await bundle.isFolded(1)
+        let waited = ContinuousClock.now - start
+
+        print("the leader was stopped, and another had folded after \(waited)")
+        // Ten seconds of silence, and some for two slow processes.
+        #expect(waited > .seconds(5))
+        #expect(waited < .seconds(20))
+        let apple = HTTPClient(port: try await bundle.server.ports().public)
+        #expect(try await apple.post(try V1Body(number: 2).bytes).status == 200)
+        try await bundle.isFolded(2)
+        bundle.leader.signal(SIGCONT)
+        bundle.other.signal(SIGTERM)
+        try await bundle.other.hasEnded()
+        #expect(try await apple.post(try V1Body(number: 3).bytes).status == 200)
+        try await bundle.isFolded(3)
+        #expect(
+            try await bundle.database.lines(
+                "select format('%s %s', position, (select count(*) from subledger.access_period)) from subledger.checkpoint"
+            ) == ["3 3"])
+        try await bundle.end([bundle.server, bundle.leader])
+    }
+}

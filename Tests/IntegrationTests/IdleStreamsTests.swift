@@ -1,0 +1,108 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import Postgres
+@testable import Projector
+
+@Suite("Ten thousand streams, most of them idle, cost next to nothing")
+struct IdleStreamsTests {
+    private static let streams = 10_000
+
+    /// How many pages of 8 KB a statement looks at, as EXPLAIN counts them.
+    private static func pages(
+        _ statement: Statement, _ explain: Statement, in database: ConnectionConfiguration
+    ) async throws -> Int {
+        var projector = database.with(role: "subledger_projector")
+        projector.sessionSettings = ["enable_seqscan": "off", "plan_cache_mode": "force_custom_plan"]
+        let connection = try await TestCluster.connect(projector)
+        try await connection.script(
+            "prepare asked as \(statement.sql)", deadline: .now + .seconds(20))
+        let rows = try await connection.query(explain, deadline: .now + .seconds(20))
+        var lines: [String] = []
+        for row in rows { lines.append(try row.value(at: 0)) }
+        await connection.close()
+        // The first line of its kind is that of the whole statement.
+        let buffers = try #require(lines.first { $0.contains("Buffers: shared") })
+        return buffers.matches(of: /(?:hit|read)=(\d+)/).compactMap { Int($0.output.1) }.reduce(0, +)
+    }
+
+    @Test("a notification makes the projector look at the stream that it names, not at all of them")
+    func pages() async throws {
+        let database = try await TestCluster.freshDatabase()
+        let owner = try await TestCluster.connect(database)
+        try await owner.script(
+            """
+            insert into subledger.stream (stream_id, app, environment)
+            select id, 'com.example.app' || id, 'production'
+            from generate_series(1, \(Self.streams)) as id;
+            insert into subledger.stream_head (stream_id, position)
+            select stream_id, 10
+            from subledger.stream;
+            insert into subledger.checkpoint (stream_id, position, products)
+            select stream_id, case stream_id when 77 then 9 else 10 end, ''
+            from subledger.stream;
+            analyze;
+            """, deadline: .now + .seconds(60))
+        await owner.close()
+
+        let named = try await Self.pages(
+            ProjectionStatements.namedStreamsBehind,
+            Statement("explain_named", "explain (analyze, buffers) execute asked(array[77, 78])"), in: database)
+        let all = try await Self.pages(
+            ProjectionStatements.streamsBehind,
+            Statement("explain_all", "explain (analyze, buffers) execute asked(array['com.example.app1'], array[''])"),
+            in: database)
+
+        print("pages looked at: \(named) for two streams by name, \(all) for all \(Self.streams)")
+        #expect(named <= 40)
+        #expect(all <= 4000)
+    }
+
+    @Test("a look at all streams is due every ten seconds, and in between only what is named or unfinished")
+    func agenda() {
+        let start = ContinuousClock.now
+        var agenda = Agenda(now: start)
+
+        #expect(agenda.take(now: start) == .all)
+        #expect(agenda.take(now: start) == .only([]))
+        #expect(agenda.next == start + .seconds(10))
+        agenda.name([3, 4])
+        agenda.name([3])
+        #expect(agenda.take(now: start) == .only([3, 4]))
+        agenda.note(3, .done, now: start)
+        agenda.note(4, .ledElsewhere, now: start)
+        agenda.note(5, .failed, now: start)
+        #expect(agenda.next == start + .milliseconds(250))
+        agenda.name([6])
+        #expect(agenda.take(now: start + .milliseconds(249)) == .only([6]))
+        #expect(agenda.take(now: start + .milliseconds(250)) == .only([4]))
+        #expect(agenda.take(now: start + .seconds(1)) == .only([5]))
+        #expect(agenda.take(now: start + .seconds(9)) == .only([]))
+        #expect(agenda.take(now: start + .seconds(10)) == .all)
+        agenda.lookAtAll(at: start + .seconds(11))
+        #expect(agenda.take(now: start + .seconds(11)) == .all)
+    }
+
+    @Test("an event in one stream is folded at once beside ten thousand idle ones")
+    func folded() async throws {
+        try await TestBundle.withServer { server in
+            let owner = try await TestCluster.connect(server.database)
+            try await owner.script(
+                """
+                insert into subledger.stream (stream_id, app, environment)
+                select id, 'com.example.idle' || id, 'production'
+                from generate_series(1, \(Self.streams)) as id;
+                insert into subledger.stream_head (stream_id, position)
+                select stream_id, 0
+                from subledger.stream
+                """, deadline: .now + .seconds(60))
+            await owner.close()
+
+            #expect(try await server.apple.post(try V1Body(number: 1).bytes).status == 200)
+            _ = try await server.subscription("/subscriptions/2000000000000001")
+
+            #expect(try await server.sql("select stream_id::text from subledger.checkpoint") == ["10001"])
+        }
+    }
+}

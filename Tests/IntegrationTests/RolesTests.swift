@@ -1,0 +1,85 @@
+import Foundation
+import Postgres
+import TestSupport
+import Testing
+
+@Suite("serve --roles runs the parts of the server apart")
+struct RolesTests {
+    @Test(
+        "a role that is none is told in one line, with status 78",
+        arguments: ["", "receiver,", "writer", "receiver,Reader", "receiver projector"])
+    func unknown(_ names: String) throws {
+        let byFlag = try ServerProcess.run(["serve", "--roles", names, "--data-folder", "/tmp/subledger-no-roles"])
+        let byVariable = try ServerProcess.run(
+            ["serve", "--data-folder", "/tmp/subledger-no-roles"], environment: ["SUBLEDGER_ROLES": names])
+
+        for result in [byFlag, byVariable] {
+            #expect(result.status == 78)
+            #expect(result.error.hasSuffix("is none of receiver, projector, reader\n"), "\(result.error)")
+            #expect(result.error.split(separator: "\n").count == 1)
+        }
+    }
+
+    @Test("a notification goes through three processes of a role each; each has health and metrics, one has readers")
+    func apart() async throws {
+        let database = try await SharedDatabase.make()
+        let receiver = try database.server("receiver")
+        let projector = try database.server("projector")
+        let reader = try database.server("reader")
+        let backend = HTTPClient(port: try await reader.privatePort())
+
+        let answer = try await HTTPClient(port: try await receiver.ports().public).post(try V1Body(number: 1).bytes)
+        #expect(answer.status == 200)
+        _ = try await eventually("the subscription is readable") {
+            try await backend.get("/subscriptions/2000000000000001").status == 200 ? true : nil
+        }
+
+        for (server, own) in [
+            (receiver, "subledger_notifications_total"), (projector, "subledger_projector_lag_events"),
+        ] {
+            let client = HTTPClient(port: try await server.privatePort())
+            #expect(try await client.get("/health").status == 200)
+            #expect(try await client.get("/metrics").body.contains(own))
+            #expect(try await client.get("/subscriptions/2000000000000001").status == 404)
+            #expect(try await client.get("/events?app=\(V1Body.app)").status == 404)
+        }
+        #expect(try await backend.get("/health").status == 200)
+        #expect(!projector.log.contains("public listener"))
+        #expect(!reader.log.contains("public listener"))
+        #expect(
+            try await database.lines(
+                """
+                select distinct application_name
+                from pg_stat_activity
+                where datname = current_database()
+                  and application_name like 'subledger %'
+                order by 1
+                """) == ["subledger projector", "subledger reader", "subledger receiver"])
+        for server in [receiver, projector, reader] { server.signal(SIGTERM) }
+        for server in [receiver, projector, reader] {
+            try await server.hasEnded()
+            #expect(server.exitStatus == 0)
+        }
+    }
+
+    @Test("a process needs the database roles of its parts alone")
+    func grants() async throws {
+        let database = try await SharedDatabase.make()
+        let user = "roles_" + UUID().uuidString.lowercased().prefix(8)
+        try await database.script(
+            """
+            create role \(user) login;
+            grant subledger_owner, subledger_reader to \(user);
+            """)
+        let reader = try database.server("reader", user: String(user))
+        #expect(try await HTTPClient(port: try await reader.privatePort()).get("/health").status == 200)
+        reader.signal(SIGTERM)
+        try await reader.hasEnded()
+
+        let both = try database.server("reader,projector", user: String(user))
+        try await both.hasEnded()
+
+        #expect(both.exitStatus == 69)
+        #expect(both.log.contains("subledger_projector"))
+    }
+}

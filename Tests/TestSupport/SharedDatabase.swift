@@ -1,0 +1,43 @@
+import Foundation
+import Postgres
+
+/// A database of the test cluster that several server processes work on.
+package struct SharedDatabase: Sendable {
+    package let configuration: ConnectionConfiguration
+    private let name: String
+    private let socketFolder: String
+
+    package static func make() async throws -> SharedDatabase {
+        let server = try await TestCluster.server()
+        let name = "shared_" + UUID().uuidString.lowercased().prefix(8)
+        try await server.createDatabase(name, template: "template_subledger")
+        return SharedDatabase(
+            configuration: server.configuration(database: name), name: name, socketFolder: server.socketFolder)
+    }
+
+    /// Starts `subledger serve` with these roles.
+    package func server(_ roles: String, user: String = "subledger") throws -> ServerProcess {
+        try ServerProcess(
+            dataFolder: "/tmp/subledger-shared-none",
+            environment: [
+                "SUBLEDGER_DATABASE_URL": "postgres:///\(name)?host=\(socketFolder)&user=\(user)",
+                "SUBLEDGER_ROLES": roles, "SUBLEDGER_OCSP": "off",
+            ])
+    }
+
+    /// Runs SQL as the owner of the database.
+    package func script(_ sql: String) async throws {
+        let connection = try await TestCluster.connect(configuration)
+        try await connection.script(sql, deadline: .now + .seconds(20))
+        await connection.close()
+    }
+
+    /// The first column of a query, as text.
+    package func lines(_ sql: StaticString) async throws -> [String] {
+        let connection = try await TestCluster.connect(configuration)
+        let rows = try await connection.query(Statement("lines", sql), deadline: .now + .seconds(20))
+        let lines: [String] = try (0..<rows.count).map { try rows[$0].value(at: 0) }
+        await connection.close()
+        return lines
+    }
+}
