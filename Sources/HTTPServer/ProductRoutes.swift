@@ -105,6 +105,7 @@ struct ProductRoutes: Sendable {
         case .tooLarge: Answer.error(.contentTooLarge, "the body is larger than \(Limits.bodyBytesMax) bytes")
         case .noRoom: Answer.error(.serviceUnavailable, "too many bodies are being received")
         case .tooSlow: Answer.error(.requestTimeout, "the body did not arrive in time")
+        case .ending: Answer.error(.serviceUnavailable, "the server is ending")
         case .incomplete: Answer.error(.badRequest, "the body did not arrive as a whole")
         }
     }
