@@ -1,7 +1,8 @@
 // How long it takes from the receipt of a notification until what it says can be read, at a steady rate: a server of its
 // own with a private PostgreSQL, real HTTP, and a reader that watches how far the log is folded.
 //
-//     swift build -c release && .build/release/LatencyBenchmark --rate 500 --seconds 20
+//     swift build -c release --product subledger && swift build -c release --product LatencyBenchmark
+//     .build/release/LatencyBenchmark --rate 500 --seconds 20
 //
 // Receipt is `received_at` of the event, by the server's clock; readable is when the watcher first sees a checkpoint at
 // or behind its position. It looks every millisecond, so a latency is too long by one at most.
