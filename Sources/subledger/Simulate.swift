@@ -37,6 +37,10 @@ struct Simulate: AsyncParsableCommand {
     var expected: String?
 
     @Option(
+        help: ArgumentHelp("Write the right figures of the views for analysts here.", valueName: "file"))
+    var figures: String?
+
+    @Option(
         help: ArgumentHelp(
             "Write what products entitle to here, as CSV that `product import` reads.", valueName: "file"))
     var writeProducts: String?
@@ -72,11 +76,11 @@ struct Simulate: AsyncParsableCommand {
 
     func validate() throws {
         guard url == nil || output == nil else { throw ValidationError("Give either --url or --output.") }
-        let actions = [url, output, writeRoot, writeProducts, writeLinks, expected, compare]
+        let actions = [url, output, writeRoot, writeProducts, writeLinks, expected, figures, compare]
         guard listStories || actions.contains(where: { $0 != nil }) else {
             throw ValidationError(
-                "Give --url, --output, --write-root, --write-products, --write-links, --expected, --compare or "
-                    + "--list-stories.")
+                "Give --url, --output, --write-root, --write-products, --write-links, --expected, --figures, "
+                    + "--compare or --list-stories.")
         }
         guard links == nil || url != nil else { throw ValidationError("--links goes with --url.") }
         guard (1...1000).contains(connections) else {
@@ -102,9 +106,8 @@ struct Simulate: AsyncParsableCommand {
         }
         try await reportingFailures {
             if let writeRoot { try OutputFile.write(TestCertificates.standard.rootPEM, to: writeRoot) }
-            guard [url, output, writeProducts, writeLinks, expected, compare].contains(where: { $0 != nil }) else {
-                return
-            }
+            guard [url, output, writeProducts, writeLinks, expected, figures, compare].contains(where: { $0 != nil })
+            else { return }
             try await simulate(try told.simulation())
         }
     }
@@ -114,6 +117,7 @@ struct Simulate: AsyncParsableCommand {
         if let writeProducts { try SimulationFiles.writeProducts(of: simulation.settings.app, to: writeProducts) }
         if let writeLinks { try SimulationFiles.writeLinks(of: simulation, to: writeLinks) }
         if let expected { try SimulationFiles.writeAnswers(of: simulation, to: expected) }
+        if let figures { try SimulationFiles.writeFigures(of: simulation, to: figures) }
         if let output { try SimulationFiles.writeDeliveries(of: simulation, to: output) }
         var hasRefused = false
         var hasFailed = false

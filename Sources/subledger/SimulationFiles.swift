@@ -46,6 +46,20 @@ enum SimulationFiles {
         try OutputFile.write(lines.joined(separator: "\n") + "\n", to: name)
     }
 
+    /// `{"figure":"movements 2025-03-01 com.example.app.plus.monthly starts","value":3}`, as if all were delivered.
+    static func writeFigures(of simulation: Simulation, to name: String) throws {
+        var file = try OutputFile(name)
+        for (figure, value) in simulation.figures.values.sorted(by: { $0.key < $1.key }) {
+            var writer = JSONWriter()
+            writer.object { writer in
+                writer.member("figure", figure)
+                writer.member("value", value)
+            }
+            try file.write(line: writer.bytes)
+        }
+        try file.flush()
+    }
+
     /// About each line `{"app":…,"environment":…,"originalTransactionId":…,"at":…,"active":…,"story":…}`, and about
     /// each id of a customer `{"app":…,"environment":…,"customerId":…,"entitlement":…,"at":…,"active":…,"until":…,
     /// "story":…}`: until is the end of access that holds then, null if it has none. With `"incomplete":true` where

@@ -11,7 +11,7 @@ enum SchemaCatalog {
         with relation as (
           select pg_class.oid, relname, relacl, relowner, reloptions, relpersistence
           from pg_class
-          where relnamespace = 'subledger'::regnamespace
+          where relnamespace in ('subledger'::regnamespace, 'analyst'::regnamespace)
         )
         select format('column %s.%s %s %s %s %s', relname, attnum, attname, format_type(atttypid, atttypmod),
           concat_ws(' ', attnotnull, attcompression, attacl), col_description(attrelid, attnum))
@@ -33,7 +33,7 @@ enum SchemaCatalog {
         union all
         select format('view %s %s', viewname, definition)
         from pg_views
-        where schemaname = 'subledger'
+        where schemaname in ('subledger', 'analyst')
         union all
         select format('function %s %s %s', proname, prosrc, proowner::regrole)
         from pg_proc
@@ -41,7 +41,7 @@ enum SchemaCatalog {
         union all
         select format('schema %s %s', nspowner::regrole, nspacl)
         from pg_namespace
-        where nspname = 'subledger'
+        where nspname in ('subledger', 'analyst')
         union all
         select format('version %s', version)
         from subledger.schema_version

@@ -455,3 +455,1142 @@ $$;
 -- Tokens ------------------------------------------------------------------------------------------------------------
 
 -- Analysts ----------------------------------------------------------------------------------------------------------
+-- Views for people who ask questions in SQL. Everything is worked out from the log and the projections when it is
+-- read, and nothing is accumulated: an event of any age restates every figure that it touches.
+--
+-- A figure is a view (trials) over one with a row for each fact behind it (trials_detail), which carries the positions
+-- of the events that say so; look those up in analyst.events. Days and months are UTC's. An app and an environment are
+-- columns everywhere, so sum over them only if you mean to. Left out: bodies, device ids, and the app's own user ids.
+
+create schema analyst;
+
+comment on schema analyst is
+  'Figures of subscriptions, each with the rows and the events behind it, worked out when read';
+
+create index event_renewal_failure_idx on subledger.event (stream_id, position) where kind = 'renewal_failure';
+
+create view analyst.events as
+select
+  stream.app,
+  stream.environment,
+  event.position,
+  event.received_at,
+  event.occurred_at,
+  event.source,
+  event.type,
+  event.subtype,
+  event.kind,
+  case when octet_length(event.dedupe_key) = 16 then encode(event.dedupe_key, 'hex')::uuid end as notification_uuid,
+  coalesce(
+    event.facts #>> '{transactions,0,originalTransactionId}', event.facts #>> '{renewals,0,originalTransactionId}'
+  ) as original_transaction_id,
+  event.facts #>> '{transactions,0,transactionId}' as transaction_id,
+  event.facts #>> '{transactions,0,productId}' as product_id,
+  coalesce(jsonb_array_length(event.defects), 0) as defects
+from subledger.event
+join subledger.stream using (stream_id);
+
+comment on view analyst.events is
+  'Every notification that was taken, in the order of its commit within app and environment';
+comment on column analyst.events.app is 'Bundle id';
+comment on column analyst.events.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.events.position is
+  'From 1 without a gap in its app and environment; positions elsewhere lead here';
+comment on column analyst.events.received_at is 'When it was taken, by our clock';
+comment on column analyst.events.occurred_at is
+  'When Apple signed it; for V1, which does not say, when it happened by the dates within it';
+comment on column analyst.events.source is 'apple-v1 or apple-v2';
+comment on column analyst.events.type is 'As Apple spells it; null when unreadable';
+comment on column analyst.events.subtype is 'As Apple spells it; V1 has none';
+comment on column analyst.events.kind is 'What happened, in one word for both versions: see subledger.event';
+comment on column analyst.events.notification_uuid is 'Apple''s id of the notification; V1 has none';
+comment on column analyst.events.original_transaction_id is
+  'The subscription that it is about; a V1 body may speak of more, this is the first';
+comment on column analyst.events.transaction_id is 'The first purchase that it states';
+comment on column analyst.events.product_id is 'Product of that purchase';
+comment on column analyst.events.defects is 'How many of its fields could not be read';
+
+create view analyst.transactions as
+select
+  stream.app,
+  stream.environment,
+  transaction.original_transaction_id,
+  transaction.transaction_id,
+  transaction.web_order_line_item_id,
+  transaction.product_id,
+  transaction.type,
+  transaction.subscription_group_identifier,
+  transaction.quantity,
+  transaction.purchase_date,
+  transaction.original_purchase_date,
+  transaction.expires_date,
+  transaction.transaction_reason,
+  round(transaction.price / 1000.0, 3) as price,
+  transaction.currency,
+  transaction.storefront,
+  coalesce(transaction.in_app_ownership_type = 'FAMILY_SHARED', false) as is_family_shared,
+  coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false) as is_trial,
+  transaction.offer_type,
+  coalesce(transaction.offer_identifier, transaction.promotional_offer_id, transaction.offer_code_ref_name)
+    as offer_identifier,
+  transaction.offer_discount_type,
+  transaction.offer_period,
+  transaction.is_upgraded,
+  transaction.revocation_date,
+  transaction.revocation_reason,
+  transaction.revocation_type,
+  case
+    when transaction.revocation_date is null then null
+    when transaction.in_app_ownership_type = 'FAMILY_SHARED' or transaction.revocation_type = 'FAMILY_REVOKE' then null
+    when transaction.revocation_type = 'REFUND_PRORATED' then 'part'
+    when not transaction.is_upgraded or transaction.revocation_type = 'REFUND_FULL' then 'full'
+  end as refund,
+  case
+    when transaction.revocation_type = 'REFUND_PRORATED' then transaction.revocation_percentage / 1000.0
+    when transaction.revocation_date is not null then coalesce(transaction.revocation_percentage / 1000.0, 100)
+  end as refund_percent,
+  transaction.positions
+from subledger.transaction
+join subledger.stream using (stream_id);
+
+comment on view analyst.transactions is
+  'Every purchase and renewal as it now stands. Price and currency are stated by signed notifications (V2) alone: '
+  'they are null for what only V1 told';
+comment on column analyst.transactions.app is 'Bundle id';
+comment on column analyst.transactions.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.transactions.original_transaction_id is 'The subscription that it belongs to';
+comment on column analyst.transactions.transaction_id is 'Apple''s id of the purchase';
+comment on column analyst.transactions.web_order_line_item_id is 'Equal for one period restored on several devices';
+comment on column analyst.transactions.product_id is 'What was bought';
+comment on column analyst.transactions.type is 'Kind of the product as Apple spells it; V1 does not say';
+comment on column analyst.transactions.subscription_group_identifier is 'Group of products of which one runs at a time';
+comment on column analyst.transactions.quantity is 'How many were bought';
+comment on column analyst.transactions.purchase_date is 'When the period starts, or the purchase was made';
+comment on column analyst.transactions.original_purchase_date is 'When the subscription was bought first';
+comment on column analyst.transactions.expires_date is 'End of the period as stated; null for what does not expire';
+comment on column analyst.transactions.transaction_reason is 'PURCHASE or RENEWAL; V1 does not say';
+comment on column analyst.transactions.price is
+  'In the currency''s unit (Apple states thousandths). V1 states none: null';
+comment on column analyst.transactions.currency is 'ISO 4217. V1 states none: null';
+comment on column analyst.transactions.storefront is 'Country of the store, ISO 3166-1 alpha-3; V1 does not say';
+comment on column analyst.transactions.is_family_shared is 'Used by a family member, who does not pay for it';
+comment on column analyst.transactions.is_trial is 'A free trial, by the offer or by V1''s is_trial_period';
+comment on column analyst.transactions.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
+comment on column analyst.transactions.offer_identifier is 'Name of the offer, whatever its type';
+comment on column analyst.transactions.offer_discount_type is
+  'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT; V1 does not say';
+comment on column analyst.transactions.offer_period is 'Length of the offer, ISO 8601';
+comment on column analyst.transactions.is_upgraded is 'Replaced by a better product, so far as Apple said so';
+comment on column analyst.transactions.revocation_date is 'When it was refunded or taken from a family member';
+comment on column analyst.transactions.revocation_reason is '1 an issue within the app, 0 another';
+comment on column analyst.transactions.revocation_type is 'As Apple spells it; V1 does not say';
+comment on column analyst.transactions.refund is
+  'full (counts as if never bought), part (ended at revocation_date), null when not refunded';
+comment on column analyst.transactions.refund_percent is
+  'Part of the price that was paid back, 0 to 100; null when it is not known or nothing was';
+comment on column analyst.transactions.positions is 'The events that state it, ascending';
+
+create view analyst.plans as
+with period as (
+  select
+    stream_id,
+    product_id,
+    case
+      when days = 7 then 'P1W'
+      when days between 28 and 31 then 'P1M'
+      when days between 59 and 62 then 'P2M'
+      when days between 89 and 92 then 'P3M'
+      when days between 181 and 184 then 'P6M'
+      when days between 365 and 366 then 'P1Y'
+    end as length
+  from subledger.transaction
+  cross join lateral round(extract(epoch from expires_date - purchase_date) / 86400) as days
+  where product_id is not null
+    and expires_date is not null
+    and offer_type is null
+    and is_trial_period is not true
+), counted as (
+  select stream_id, product_id, length, count(*) as transactions
+  from period
+  where length is not null
+  group by stream_id, product_id, length
+), commonest as (
+  select distinct on (stream_id, product_id) stream_id, product_id, length, transactions
+  from counted
+  order by stream_id, product_id, transactions desc, length
+)
+select
+  stream.app,
+  stream.environment,
+  commonest.stream_id,
+  commonest.product_id,
+  commonest.length,
+  case commonest.length
+    when 'P1W' then 12 / 52.0
+    else extract(year from commonest.length::interval) * 12 + extract(month from commonest.length::interval)
+  end as months,
+  commonest.transactions
+from commonest
+join subledger.stream using (stream_id);
+
+comment on view analyst.plans is
+  'How long a product pays for, learned from its transactions since Apple does not state it: the commonest length of '
+  'those without an offer. The short periods of the sandbox have none, so nothing is said of their monthly value';
+comment on column analyst.plans.app is 'Bundle id';
+comment on column analyst.plans.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.plans.stream_id is 'App and environment in one number';
+comment on column analyst.plans.product_id is 'The product';
+comment on column analyst.plans.length is 'P1W, P1M, P2M, P3M, P6M or P1Y';
+comment on column analyst.plans.months is 'The same in months; a year has 52 weeks';
+comment on column analyst.plans.transactions is 'How many have this length';
+
+create view analyst.ordered_periods as
+with ordered as (
+  select
+    stream_id,
+    original_transaction_id,
+    transaction_id,
+    product_id,
+    cause,
+    cut,
+    starts_at,
+    ends_at,
+    min(starts_at) over line as first_start,
+    max(ends_at) over line as previous_end,
+    max(case when cause = 'paid' then ends_at end) over line as previous_paid_end,
+    lag(cut) over line as previous_cut,
+    lag(product_id) over line as previous_product_id,
+    lead(starts_at) over line as next_start
+  from subledger.access_period
+  where cause in ('paid', 'grace')
+  -- One window for all: this view is most of the work of every figure.
+  window line as (
+    partition by stream_id, original_transaction_id
+    order by starts_at, cause desc, transaction_id
+    rows between unbounded preceding and 1 preceding
+  )
+)
+select
+  stream.app,
+  stream.environment,
+  ordered.stream_id,
+  ordered.original_transaction_id,
+  ordered.transaction_id,
+  ordered.product_id,
+  case
+    when transaction.in_app_ownership_type = 'FAMILY_SHARED' then 'family'
+    when ordered.cause = 'grace' then 'grace'
+    when coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false) then 'trial'
+    else 'paying'
+  end as standing,
+  ordered.cut,
+  greatest(ordered.starts_at, ordered.previous_paid_end) as starts_at,
+  case ordered.cause when 'grace' then least(ordered.ends_at, ordered.next_start) else ordered.ends_at end as ends_at,
+  coalesce(ordered.first_start, ordered.starts_at) as first_start,
+  ordered.previous_end,
+  ordered.previous_cut,
+  ordered.previous_product_id,
+  case
+    when ordered.next_start is null or ordered.next_start > greatest(ordered.previous_end, ordered.ends_at)
+      then greatest(ordered.previous_end, ordered.ends_at)
+  end as lapsed_at,
+  ordered.next_start,
+  transaction.price,
+  transaction.currency,
+  transaction.offer_discount_type,
+  transaction.offer_period,
+  transaction.positions
+from ordered
+join subledger.stream using (stream_id)
+join subledger.transaction
+  on transaction.stream_id = ordered.stream_id
+  and transaction.transaction_id = ordered.transaction_id
+  -- Equal, said so that the planner does not take it for one chance in a hundred thousand beside the one above.
+  and transaction.original_transaction_id >= ordered.original_transaction_id
+  and transaction.original_transaction_id <= ordered.original_transaction_id;
+
+comment on view analyst.ordered_periods is
+  'Access periods of each subscription in their order, with what stood before and what came after. Where they overlap, '
+  'as a purchase and its restored copy do, the part of the later one that adds no time is cut off: nothing may be left '
+  'of it, and starts_at is then not before ends_at. Ask analyst.periods, which is without these';
+comment on column analyst.ordered_periods.app is 'Bundle id';
+comment on column analyst.ordered_periods.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.ordered_periods.stream_id is 'App and environment in one number';
+comment on column analyst.ordered_periods.original_transaction_id is 'The subscription';
+comment on column analyst.ordered_periods.transaction_id is
+  'What pays for it; for grace, the period whose renewal failed';
+comment on column analyst.ordered_periods.product_id is 'The product';
+comment on column analyst.ordered_periods.standing is
+  'paying, trial (free), grace (access, and no payment), family (somebody else pays)';
+comment on column analyst.ordered_periods.cut is
+  'Why it ended early: upgraded, family_revoked, refunded_in_part, switched_off (in grace)';
+comment on column analyst.ordered_periods.starts_at is 'Included';
+comment on column analyst.ordered_periods.ends_at is 'Excluded; grace gives way to what is paid';
+comment on column analyst.ordered_periods.first_start is 'When the subscription''s first period began';
+comment on column analyst.ordered_periods.previous_end is 'When access ended before; null for the first period';
+comment on column analyst.ordered_periods.previous_cut is 'Why the period before ended early';
+comment on column analyst.ordered_periods.previous_product_id is 'Product of the period before';
+comment on column analyst.ordered_periods.lapsed_at is 'When access ended, if nothing followed at once; else null';
+comment on column analyst.ordered_periods.next_start is 'When the period after it begins; null for the last';
+comment on column analyst.ordered_periods.price is
+  'In thousandths of the currency''s unit, as Apple states it; null in V1';
+comment on column analyst.ordered_periods.currency is 'ISO 4217; null in V1';
+comment on column analyst.ordered_periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
+comment on column analyst.ordered_periods.offer_period is 'Length of the offer, ISO 8601';
+comment on column analyst.ordered_periods.positions is 'The events that state the transaction, ascending';
+
+create view analyst.periods as
+select
+  app,
+  environment,
+  stream_id,
+  original_transaction_id,
+  transaction_id,
+  product_id,
+  standing,
+  cut,
+  starts_at,
+  ends_at,
+  ((starts_at at time zone 'UTC') - interval '1 microsecond')::date + 1 as first_day,
+  ((ends_at at time zone 'UTC') - interval '1 microsecond')::date as last_day,
+  first_start,
+  price,
+  currency,
+  offer_discount_type,
+  offer_period,
+  positions
+from analyst.ordered_periods
+where starts_at < ends_at;
+
+comment on view analyst.periods is
+  'When a subscription gave access, each instant once: where periods overlap, the one that began first counts, and '
+  'grace gives way to what is paid. Refunded periods are gone, periods that an upgrade replaced end where it began';
+comment on column analyst.periods.app is 'Bundle id';
+comment on column analyst.periods.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.periods.stream_id is 'App and environment in one number';
+comment on column analyst.periods.original_transaction_id is 'The subscription';
+comment on column analyst.periods.transaction_id is 'What pays for it; for grace, the period whose renewal failed';
+comment on column analyst.periods.product_id is 'The product';
+comment on column analyst.periods.standing is
+  'paying, trial (free), grace (access, and no payment), family (somebody else pays)';
+comment on column analyst.periods.cut is
+  'Why it ended early: upgraded, family_revoked, refunded_in_part, switched_off (in grace)';
+comment on column analyst.periods.starts_at is 'Included';
+comment on column analyst.periods.ends_at is 'Excluded';
+comment on column analyst.periods.first_day is 'The first day whose 00:00 UTC lies in the period';
+comment on column analyst.periods.last_day is 'The last day whose 00:00 UTC does; before first_day when none does';
+comment on column analyst.periods.first_start is 'When the subscription''s first period began';
+comment on column analyst.periods.price is 'In thousandths of the currency''s unit, as Apple states it; null in V1';
+comment on column analyst.periods.currency is 'ISO 4217; null in V1';
+comment on column analyst.periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
+comment on column analyst.periods.offer_period is 'Length of the offer, ISO 8601';
+comment on column analyst.periods.positions is 'The events that state the transaction, ascending';
+
+create view analyst.active_subscribers_detail as
+select
+  app,
+  environment,
+  stream_id,
+  standing,
+  product_id,
+  original_transaction_id,
+  transaction_id,
+  starts_at,
+  ends_at,
+  first_day,
+  last_day,
+  positions
+from analyst.periods
+where first_day <= last_day;
+
+comment on view analyst.active_subscribers_detail is
+  'The period by which a subscription counts in active_subscribers, on each day from first_day to last_day';
+comment on column analyst.active_subscribers_detail.app is 'Bundle id';
+comment on column analyst.active_subscribers_detail.environment is
+  'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.active_subscribers_detail.stream_id is 'App and environment in one number';
+comment on column analyst.active_subscribers_detail.standing is 'paying, trial, grace or family';
+comment on column analyst.active_subscribers_detail.product_id is 'The product';
+comment on column analyst.active_subscribers_detail.original_transaction_id is 'The subscription';
+comment on column analyst.active_subscribers_detail.transaction_id is
+  'What pays for the period; for grace, the one whose renewal failed';
+comment on column analyst.active_subscribers_detail.starts_at is 'Included';
+comment on column analyst.active_subscribers_detail.ends_at is 'Excluded';
+comment on column analyst.active_subscribers_detail.first_day is 'The first day whose 00:00 UTC lies in the period';
+comment on column analyst.active_subscribers_detail.last_day is 'The last day whose 00:00 UTC lies in the period';
+comment on column analyst.active_subscribers_detail.positions is 'The events that state the transaction';
+
+create view analyst.active_subscribers as
+with alike as (
+  -- Periods with the same days are taken together first: there are few such kinds of period.
+  select stream_id, product_id, standing, first_day, last_day, count(*) as subscriptions
+  from analyst.active_subscribers_detail
+  group by stream_id, product_id, standing, first_day, last_day
+), daily as (
+  select
+    alike.stream_id,
+    alike.product_id,
+    change.day,
+    sum(change.by * alike.subscriptions) filter (where alike.standing = 'paying') as paying,
+    sum(change.by * alike.subscriptions) filter (where alike.standing = 'trial') as in_trial,
+    sum(change.by * alike.subscriptions) filter (where alike.standing = 'grace') as in_grace,
+    sum(change.by * alike.subscriptions) filter (where alike.standing = 'family') as family
+  from alike
+  cross join lateral (values (alike.first_day, 1), (alike.last_day + 1, -1)) as change (day, by)
+  group by alike.stream_id, alike.product_id, change.day
+), span as (
+  select stream_id, product_id, min(day) as first_day, least(max(day) - 1, (now() at time zone 'UTC')::date) as last_day
+  from daily
+  group by stream_id, product_id
+), filled as (
+  -- Days on which nothing changed are counted too.
+  select stream_id, product_id, day, paying, in_trial, in_grace, family
+  from daily
+  union all
+  select stream_id, product_id, generate_series(first_day, last_day, interval '1 day')::date, 0, 0, 0, 0
+  from span
+)
+select
+  filled.day,
+  stream.app,
+  stream.environment,
+  filled.product_id,
+  coalesce(sum(sum(filled.paying)) over running, 0)::bigint as paying,
+  coalesce(sum(sum(filled.in_trial)) over running, 0)::bigint as in_trial,
+  coalesce(sum(sum(filled.in_grace)) over running, 0)::bigint as in_grace,
+  coalesce(sum(sum(filled.family)) over running, 0)::bigint as family
+from filled
+join subledger.stream using (stream_id)
+where filled.day <= (now() at time zone 'UTC')::date
+group by filled.stream_id, filled.product_id, filled.day, stream.app, stream.environment
+window running as (partition by filled.stream_id, filled.product_id order by filled.day);
+
+comment on view analyst.active_subscribers is
+  'Subscriptions with access at 00:00 UTC of each day up to today, by product. From active_subscribers_detail';
+comment on column analyst.active_subscribers.day is 'Counted at its 00:00 UTC';
+comment on column analyst.active_subscribers.app is 'Bundle id';
+comment on column analyst.active_subscribers.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.active_subscribers.product_id is 'The product';
+comment on column analyst.active_subscribers.paying is 'Within a period that the customer pays for';
+comment on column analyst.active_subscribers.in_trial is 'Within a free trial';
+comment on column analyst.active_subscribers.in_grace is 'With access though the renewal failed; not paying';
+comment on column analyst.active_subscribers.family is 'Family members, for whom somebody else pays';
+
+create view analyst.movements_detail as
+select
+  date_trunc('month', movement.at at time zone 'UTC')::date as month,
+  period.app,
+  period.environment,
+  period.stream_id,
+  period.product_id,
+  movement.kind as movement,
+  movement.at,
+  date_trunc('month', period.first_start at time zone 'UTC')::date as cohort,
+  period.standing,
+  case
+    when movement.kind = 'churn' and period.next_start is null then (
+      select subscription.expiration_intent
+      from subledger.subscription
+      where subscription.stream_id = period.stream_id
+        and subscription.original_transaction_id = period.original_transaction_id
+    )
+  end as expiration_intent,
+  period.original_transaction_id,
+  period.transaction_id,
+  period.positions
+from analyst.ordered_periods as period
+cross join lateral (
+  values
+    (
+      case
+        when period.previous_end is null then 'start'
+        when period.previous_end < period.starts_at then 'reactivation'
+        when period.standing = 'grace' or period.previous_cut = 'upgraded' then null
+        when period.starts_at >= period.ends_at then null
+        else 'renewal'
+      end,
+      period.starts_at
+    ),
+    (case when period.lapsed_at <= now() then 'churn' end, period.lapsed_at)
+) as movement (kind, at)
+where movement.kind is not null
+  and period.standing <> 'family';
+
+comment on view analyst.movements_detail is
+  'What changed in a subscription and when: start (its first period, a free trial too), renewal (a period without a '
+  'gap before it), reactivation (one after a gap, bought anew or charged after all), churn (access ended, and nothing '
+  'followed at once; grace is access). Family members are left out. Starts and reactivations less churn is what the '
+  'number of subscriptions with access changed by';
+comment on column analyst.movements_detail.month is 'First day of the month of at, UTC';
+comment on column analyst.movements_detail.app is 'Bundle id';
+comment on column analyst.movements_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.movements_detail.stream_id is 'App and environment in one number';
+comment on column analyst.movements_detail.product_id is 'Of the period that begins, or at churn ends';
+comment on column analyst.movements_detail.movement is 'start, renewal, reactivation or churn';
+comment on column analyst.movements_detail.at is 'When the period began, or at churn ended';
+comment on column analyst.movements_detail.cohort is 'First day of the month in which the subscription started';
+comment on column analyst.movements_detail.standing is 'Of that period: paying, trial or grace';
+comment on column analyst.movements_detail.expiration_intent is
+  'Why it ended, where Apple said so and nothing came after: 1 switched off by the customer, 2 billing error, 3 price '
+  'increase not agreed, 4 not for sale, 5 other';
+comment on column analyst.movements_detail.original_transaction_id is 'The subscription';
+comment on column analyst.movements_detail.transaction_id is 'The purchase of that period';
+comment on column analyst.movements_detail.positions is 'The events that state the transaction';
+
+create view analyst.movements as
+with counted as (
+  select month, stream_id, product_id, movement, count(*) as subscriptions
+  from analyst.movements_detail
+  group by month, stream_id, product_id, movement
+)
+select
+  counted.month,
+  stream.app,
+  stream.environment,
+  counted.product_id,
+  coalesce(sum(counted.subscriptions) filter (where counted.movement = 'start'), 0)::bigint as starts,
+  coalesce(sum(counted.subscriptions) filter (where counted.movement = 'renewal'), 0)::bigint as renewals,
+  coalesce(sum(counted.subscriptions) filter (where counted.movement = 'reactivation'), 0)::bigint as reactivations,
+  coalesce(sum(counted.subscriptions) filter (where counted.movement = 'churn'), 0)::bigint as churned
+from counted
+join subledger.stream using (stream_id)
+group by counted.month, stream.app, stream.environment, counted.product_id;
+
+comment on view analyst.movements is
+  'Starts, renewals, reactivations and churn of each month, by product. From movements_detail';
+comment on column analyst.movements.month is 'First day of the month, UTC. The running one is not over';
+comment on column analyst.movements.app is 'Bundle id';
+comment on column analyst.movements.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.movements.product_id is 'Of the period that begins, or at churn ends';
+comment on column analyst.movements.starts is 'Subscriptions that began, free trials too';
+comment on column analyst.movements.renewals is 'Periods that began without a gap, upgrades not counted';
+comment on column analyst.movements.reactivations is 'Subscriptions that came back after a gap';
+comment on column analyst.movements.churned is 'Subscriptions whose access ended';
+
+create view analyst.mrr_detail as
+select
+  periods.app,
+  periods.environment,
+  periods.stream_id,
+  periods.currency,
+  periods.product_id,
+  periods.original_transaction_id,
+  periods.transaction_id,
+  round(periods.price / 1000.0, 3) as price,
+  length.months,
+  round(round(periods.price / length.months, 6)) / 1000 as mrr,
+  periods.first_day,
+  periods.last_day,
+  periods.positions
+from analyst.periods
+left join analyst.plans
+  on plans.stream_id = periods.stream_id
+  and plans.product_id = periods.product_id
+cross join lateral (
+  select
+    case
+      when periods.offer_discount_type = 'PAY_UP_FRONT' and periods.offer_period ~ '^P[1-9][0-9]?[DWMY]$' then
+        substr(periods.offer_period, 2, length(periods.offer_period) - 2)::numeric
+          * case right(periods.offer_period, 1)
+            when 'D' then 12 / 365.0
+            when 'W' then 12 / 52.0
+            when 'M' then 1
+            else 12
+          end
+      else plans.months
+    end as months
+) as length
+-- Paying, said so that the planner expects most of them.
+where periods.standing not in ('trial', 'grace', 'family')
+  and periods.first_day <= periods.last_day;
+
+comment on view analyst.mrr_detail is
+  'What a paid period comes to a month, on each day from first_day to last_day. Trials, grace and family members are '
+  'left out. mrr is null where the price is not known (V1) or the length of the plan (the sandbox''s short periods)';
+comment on column analyst.mrr_detail.app is 'Bundle id';
+comment on column analyst.mrr_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.mrr_detail.stream_id is 'App and environment in one number';
+comment on column analyst.mrr_detail.currency is 'ISO 4217; null in V1';
+comment on column analyst.mrr_detail.product_id is 'The product';
+comment on column analyst.mrr_detail.original_transaction_id is 'The subscription';
+comment on column analyst.mrr_detail.transaction_id is 'The purchase';
+comment on column analyst.mrr_detail.price is 'Of the period, in the currency''s unit; null in V1';
+comment on column analyst.mrr_detail.months is
+  'For how many months the price is: the offer''s where it is paid up front, else the plan''s';
+comment on column analyst.mrr_detail.mrr is 'price by months, to the thousandth';
+comment on column analyst.mrr_detail.first_day is 'The first day whose 00:00 UTC lies in the period';
+comment on column analyst.mrr_detail.last_day is 'The last day whose 00:00 UTC lies in the period';
+comment on column analyst.mrr_detail.positions is 'The events that state the transaction';
+
+create view analyst.mrr as
+with alike as (
+  -- Periods with the same days are taken together first: there are few such kinds of period.
+  select stream_id, currency, first_day, last_day, count(*) as subscriptions, count(mrr) as priced, sum(mrr) as mrr
+  from analyst.mrr_detail
+  group by stream_id, currency, first_day, last_day
+), daily as (
+  select
+    alike.stream_id,
+    alike.currency,
+    change.day,
+    sum(change.by * alike.subscriptions) as subscriptions,
+    sum(change.by * alike.priced) as priced,
+    sum(change.by * alike.mrr) as mrr
+  from alike
+  cross join lateral (values (alike.first_day, 1), (alike.last_day + 1, -1)) as change (day, by)
+  group by alike.stream_id, alike.currency, change.day
+), span as (
+  select stream_id, currency, min(day) as first_day, least(max(day) - 1, (now() at time zone 'UTC')::date) as last_day
+  from daily
+  group by stream_id, currency
+), filled as (
+  -- Days on which nothing changed are counted too.
+  select stream_id, currency, day, subscriptions, priced, mrr
+  from daily
+  union all
+  select stream_id, currency, generate_series(first_day, last_day, interval '1 day')::date, 0, 0, 0
+  from span
+)
+select
+  filled.day,
+  stream.app,
+  stream.environment,
+  filled.currency,
+  coalesce(sum(sum(filled.priced)) over running, 0)::bigint as subscriptions,
+  coalesce(sum(sum(filled.mrr)) over running, 0)::numeric(20, 3) as mrr,
+  (coalesce(sum(sum(filled.subscriptions)) over running, 0) - coalesce(sum(sum(filled.priced)) over running, 0))::bigint
+    as unpriced
+from filled
+join subledger.stream using (stream_id)
+where filled.day <= (now() at time zone 'UTC')::date
+group by filled.stream_id, filled.currency, filled.day, stream.app, stream.environment
+window running as (partition by filled.stream_id, filled.currency order by filled.day);
+
+comment on view analyst.mrr is
+  'Monthly recurring revenue by currency at 00:00 UTC of each day up to today. From mrr_detail';
+comment on column analyst.mrr.day is 'Counted at its 00:00 UTC';
+comment on column analyst.mrr.app is 'Bundle id';
+comment on column analyst.mrr.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.mrr.currency is 'ISO 4217; null for what only V1 told, which states no price';
+comment on column analyst.mrr.subscriptions is 'Paying subscriptions whose price and length are known';
+comment on column analyst.mrr.mrr is 'What they come to a month, in the currency''s unit, before Apple''s share';
+comment on column analyst.mrr.unpriced is 'Paying subscriptions that are missing in mrr';
+
+create view analyst.trials_detail as
+select
+  date_trunc('month', trial.starts_at at time zone 'UTC')::date as month,
+  trial.app,
+  trial.environment,
+  trial.product_id,
+  trial.original_transaction_id,
+  trial.transaction_id,
+  trial.starts_at,
+  trial.ends_at,
+  case
+    when converted.starts_at is not null then 'converted'
+    when trial.ends_at > now() then 'running'
+    when subscription.in_billing_retry and trial.ends_at + interval '60 days' > now() then 'retried'
+    else 'lost'
+  end as outcome,
+  converted.starts_at as converted_at,
+  trial.positions || coalesce(converted.positions, '{}') as positions
+from analyst.periods as trial
+left join subledger.subscription using (stream_id, original_transaction_id)
+left join lateral (
+  select access_period.starts_at, transaction.positions
+  from subledger.access_period
+  join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
+  where access_period.stream_id = trial.stream_id
+    and access_period.original_transaction_id = trial.original_transaction_id
+    and access_period.cause = 'paid'
+    and access_period.starts_at > trial.starts_at
+    and not coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false)
+  order by access_period.starts_at, transaction_id
+  limit 1
+) as converted on true
+where trial.standing = 'trial';
+
+comment on view analyst.trials_detail is
+  'Every free trial, and whether a paid period followed, at once or later. One that was paid back in full '
+  'does not count';
+comment on column analyst.trials_detail.month is 'First day of the month in which the trial began, UTC';
+comment on column analyst.trials_detail.app is 'Bundle id';
+comment on column analyst.trials_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.trials_detail.product_id is 'The product on trial';
+comment on column analyst.trials_detail.original_transaction_id is 'The subscription';
+comment on column analyst.trials_detail.transaction_id is 'The trial''s transaction';
+comment on column analyst.trials_detail.starts_at is 'Included';
+comment on column analyst.trials_detail.ends_at is 'Excluded';
+comment on column analyst.trials_detail.outcome is
+  'converted, running, retried (Apple still tries to charge), or lost';
+comment on column analyst.trials_detail.converted_at is 'When the first paid period after it began';
+comment on column analyst.trials_detail.positions is 'The events that state the trial, and the paid period after it';
+
+create view analyst.trials as
+select
+  trials_detail.month,
+  trials_detail.app,
+  trials_detail.environment,
+  trials_detail.product_id,
+  count(*) as trials,
+  count(*) filter (where trials_detail.outcome = 'converted') as converted,
+  count(*) filter (where trials_detail.outcome = 'lost') as lost,
+  count(*) filter (where trials_detail.outcome in ('running', 'retried')) as undecided,
+  round(
+    100.0 * count(*) filter (where trials_detail.outcome = 'converted')
+      / nullif(count(*) filter (where trials_detail.outcome in ('converted', 'lost')), 0),
+    1
+  ) as conversion_percent
+from analyst.trials_detail
+group by trials_detail.month, trials_detail.app, trials_detail.environment, trials_detail.product_id;
+
+comment on view analyst.trials is
+  'Free trials by the month of their start, and what became of them. From trials_detail';
+comment on column analyst.trials.month is 'First day of the month in which the trial began, UTC';
+comment on column analyst.trials.app is 'Bundle id';
+comment on column analyst.trials.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.trials.product_id is 'The product on trial';
+comment on column analyst.trials.trials is 'How many began';
+comment on column analyst.trials.converted is 'Of these, how many were followed by a paid period';
+comment on column analyst.trials.lost is 'How many ended without one';
+comment on column analyst.trials.undecided is 'How many still run, or are still tried to be charged';
+comment on column analyst.trials.conversion_percent is 'Converted of those that are decided; null when none is';
+
+create view analyst.retention_detail as
+select
+  date_trunc('month', span.line_start)::date as cohort,
+  span.app,
+  span.environment,
+  span.original_transaction_id,
+  span.transaction_id,
+  held.first_month,
+  held.last_month,
+  age.months_to_now - (span.line_start + make_interval(months => age.months_to_now) >= span.today)::integer
+    as months_reached,
+  span.positions
+from (
+  select
+    app,
+    environment,
+    original_transaction_id,
+    transaction_id,
+    first_start at time zone 'UTC' as line_start,
+    starts_at at time zone 'UTC' as starts_at,
+    least(ends_at, now()) at time zone 'UTC' as ends_at,
+    now() at time zone 'UTC' as today,
+    positions
+  from analyst.periods
+  where standing <> 'family'
+    and starts_at < now()
+) as span
+cross join lateral (
+  select
+    ((date_part('year', span.starts_at) - date_part('year', span.line_start)) * 12
+      + date_part('month', span.starts_at) - date_part('month', span.line_start))::integer as months_to_start,
+    ((date_part('year', span.ends_at) - date_part('year', span.line_start)) * 12
+      + date_part('month', span.ends_at) - date_part('month', span.line_start))::integer as months_to_end,
+    ((date_part('year', span.today) - date_part('year', span.line_start)) * 12
+      + date_part('month', span.today) - date_part('month', span.line_start))::integer as months_to_now
+) as age
+cross join lateral (
+  select
+    age.months_to_start + (span.line_start + make_interval(months => age.months_to_start) < span.starts_at)::integer
+      as first_month,
+    age.months_to_end - (span.line_start + make_interval(months => age.months_to_end) >= span.ends_at)::integer
+      as last_month
+) as held
+where held.first_month <= held.last_month;
+
+comment on view analyst.retention_detail is
+  'Every period with the monthly anniversaries of its subscription''s start that lie in it. Family members are left '
+  'out, grace counts as access';
+comment on column analyst.retention_detail.cohort is 'First day of the month in which the subscription started, UTC';
+comment on column analyst.retention_detail.app is 'Bundle id';
+comment on column analyst.retention_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.retention_detail.original_transaction_id is 'The subscription';
+comment on column analyst.retention_detail.transaction_id is 'What pays for the period';
+comment on column analyst.retention_detail.first_month is 'The first anniversary within; 0 is the start itself';
+comment on column analyst.retention_detail.last_month is 'The last anniversary within';
+comment on column analyst.retention_detail.months_reached is 'The last anniversary that is not in the future';
+comment on column analyst.retention_detail.positions is 'The events that state the transaction';
+
+create view analyst.retention as
+with held as (
+  select app, environment, cohort, first_month, last_month, months_reached, count(*) as subscriptions
+  from analyst.retention_detail
+  group by app, environment, cohort, first_month, last_month, months_reached
+), cohort as (
+  select app, environment, cohort, max(months_reached) as months_max, sum(subscriptions) as subscriptions
+  from held
+  where first_month = 0
+  group by app, environment, cohort
+)
+select
+  cohort.cohort,
+  cohort.app,
+  cohort.environment,
+  since.months_since,
+  cohort.subscriptions::bigint as subscriptions,
+  sum(held.subscriptions) filter (
+    where held.first_month = 0 and held.months_reached >= since.months_since
+  )::bigint as reached,
+  coalesce(
+    sum(held.subscriptions) filter (where since.months_since between held.first_month and held.last_month), 0
+  )::bigint as active
+from cohort
+cross join lateral generate_series(0, cohort.months_max) as since (months_since)
+join held using (app, environment, cohort)
+group by cohort.cohort, cohort.app, cohort.environment, since.months_since, cohort.subscriptions;
+
+comment on view analyst.retention is
+  'How many subscriptions of each month''s starts had access so many months after their own start. From '
+  'retention_detail';
+comment on column analyst.retention.cohort is 'First day of the month in which they started, UTC';
+comment on column analyst.retention.app is 'Bundle id';
+comment on column analyst.retention.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.retention.months_since is 'Whole months since each one''s own start; 0 is the start itself';
+comment on column analyst.retention.subscriptions is 'How many started';
+comment on column analyst.retention.reached is
+  'For how many of them that many months have gone by: divide active by this';
+comment on column analyst.retention.active is 'How many had access at that anniversary';
+
+create view analyst.refunds_detail as
+select distinct on (
+  app, environment, original_transaction_id, coalesce(web_order_line_item_id, transaction_id)
+)
+  date_trunc('month', revocation_date at time zone 'UTC')::date as month,
+  app,
+  environment,
+  product_id,
+  original_transaction_id,
+  transaction_id,
+  revocation_date,
+  refund,
+  revocation_reason,
+  price,
+  round(price * refund_percent / 100, 3) as amount,
+  currency,
+  positions
+from analyst.transactions
+where refund is not null
+order by app, environment, original_transaction_id, coalesce(web_order_line_item_id, transaction_id), transaction_id;
+
+comment on view analyst.refunds_detail is
+  'Every purchase that stands refunded; a refund that was reversed does not. One restored on several devices '
+  'counts once';
+comment on column analyst.refunds_detail.month is 'First day of the month of the refund, UTC';
+comment on column analyst.refunds_detail.app is 'Bundle id';
+comment on column analyst.refunds_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.refunds_detail.product_id is 'What was bought';
+comment on column analyst.refunds_detail.original_transaction_id is 'The subscription';
+comment on column analyst.refunds_detail.transaction_id is 'The purchase';
+comment on column analyst.refunds_detail.revocation_date is 'When it was refunded';
+comment on column analyst.refunds_detail.refund is 'full or part';
+comment on column analyst.refunds_detail.revocation_reason is '1 an issue within the app, 0 another';
+comment on column analyst.refunds_detail.price is 'What had been paid, in the currency''s unit; null in V1';
+comment on column analyst.refunds_detail.amount is 'What was paid back; null where price or part are not known';
+comment on column analyst.refunds_detail.currency is 'ISO 4217; null in V1';
+comment on column analyst.refunds_detail.positions is 'The events that state the purchase';
+
+create view analyst.refunds as
+select
+  refunds_detail.month,
+  refunds_detail.app,
+  refunds_detail.environment,
+  refunds_detail.product_id,
+  refunds_detail.currency,
+  count(*) filter (where refunds_detail.refund = 'full') as in_full,
+  count(*) filter (where refunds_detail.refund = 'part') as in_part,
+  sum(refunds_detail.amount) as amount
+from analyst.refunds_detail
+group by
+  refunds_detail.month, refunds_detail.app, refunds_detail.environment, refunds_detail.product_id,
+  refunds_detail.currency;
+
+comment on view analyst.refunds is 'Refunds by the month in which they were made. From refunds_detail';
+comment on column analyst.refunds.month is 'First day of the month of the refund, UTC';
+comment on column analyst.refunds.app is 'Bundle id';
+comment on column analyst.refunds.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.refunds.product_id is 'What was bought';
+comment on column analyst.refunds.currency is 'ISO 4217; null in V1';
+comment on column analyst.refunds.in_full is 'Purchases paid back, as if never made';
+comment on column analyst.refunds.in_part is 'Purchases paid back for the rest of their period';
+comment on column analyst.refunds.amount is 'What was paid back where it is known, in the currency''s unit';
+
+create view analyst.billing_retries_detail as
+with failure as (
+  select
+    event.stream_id,
+    event.position,
+    event.received_at,
+    failed.original_transaction_id,
+    failed.transaction_id,
+    failed.product_id,
+    failed.due_at
+  from subledger.event
+  -- A V1 body shows all lines of an account: the one that failed is tried again, and so may others that failed before.
+  cross join lateral (
+    select renewal ->> 'originalTransactionId' as line
+    from jsonb_array_elements(event.facts -> 'renewals') as renewal
+    where (renewal -> 'isInBillingRetryPeriod')::boolean
+    union
+    select coalesce(
+      event.facts #>> '{renewals,0,originalTransactionId}', event.facts #>> '{transactions,0,originalTransactionId}'
+    )
+    where jsonb_array_length(event.facts -> 'renewals') <= 1
+  ) as failing
+  cross join lateral (
+    select
+      transaction ->> 'originalTransactionId' as original_transaction_id,
+      transaction ->> 'transactionId' as transaction_id,
+      transaction ->> 'productId' as product_id,
+      (transaction ->> 'expiresDate')::timestamptz as due_at
+    from jsonb_array_elements(event.facts -> 'transactions') as transaction
+    where transaction ->> 'expiresDate' is not null
+      and transaction ->> 'originalTransactionId' = failing.line
+    order by transaction ->> 'expiresDate' desc
+    limit 1
+  ) as failed
+  where event.kind = 'renewal_failure'
+), due as (
+  select
+    stream_id,
+    original_transaction_id,
+    due_at,
+    min(transaction_id) as transaction_id,
+    min(product_id) as product_id,
+    array_agg(position order by position) as positions
+  from failure
+  group by stream_id, original_transaction_id, due_at
+)
+select
+  date_trunc('month', due.due_at at time zone 'UTC')::date as month,
+  stream.app,
+  stream.environment,
+  due.product_id,
+  due.original_transaction_id,
+  due.transaction_id,
+  due.due_at,
+  grace.ends_at as grace_ends_at,
+  recovered.starts_at as recovered_at,
+  case
+    when recovered.starts_at <= grace.ends_at then 'recovered_in_grace'
+    when recovered.starts_at is not null then 'recovered_later'
+    when subscription.in_billing_retry and due.due_at + interval '60 days' > now() then 'retried'
+    else 'lost'
+  end as outcome,
+  due.positions || coalesce(recovered.positions, '{}') as positions
+from due
+join subledger.stream using (stream_id)
+left join subledger.subscription using (stream_id, original_transaction_id)
+left join lateral (
+  select max(access_period.ends_at) as ends_at
+  from subledger.access_period
+  where access_period.stream_id = due.stream_id
+    and access_period.original_transaction_id = due.original_transaction_id
+    and access_period.starts_at = due.due_at
+    and access_period.cause = 'grace'
+) as grace on true
+left join lateral (
+  select access_period.starts_at, transaction.positions
+  from subledger.access_period
+  join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
+  where access_period.stream_id = due.stream_id
+    and access_period.original_transaction_id = due.original_transaction_id
+    and access_period.cause = 'paid'
+    and access_period.starts_at >= due.due_at
+    and access_period.starts_at < due.due_at + interval '60 days'
+    and transaction.transaction_reason is distinct from 'PURCHASE'
+  order by access_period.starts_at, transaction_id
+  limit 1
+) as recovered on true;
+
+comment on view analyst.billing_retries_detail is
+  'Every renewal that failed, and what became of it. Recovered is what was charged within the 60 days in which Apple '
+  'tries again; where only V1 told, buying again within them looks the same';
+comment on column analyst.billing_retries_detail.month is 'First day of the month in which the renewal was due, UTC';
+comment on column analyst.billing_retries_detail.app is 'Bundle id';
+comment on column analyst.billing_retries_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.billing_retries_detail.product_id is 'Of the period that could not be renewed';
+comment on column analyst.billing_retries_detail.original_transaction_id is 'The subscription';
+comment on column analyst.billing_retries_detail.transaction_id is 'The period that could not be renewed';
+comment on column analyst.billing_retries_detail.due_at is 'When that period ended';
+comment on column analyst.billing_retries_detail.grace_ends_at is
+  'End of the grace that was granted; null when none was';
+comment on column analyst.billing_retries_detail.recovered_at is
+  'When the next charged period began; null when none did';
+comment on column analyst.billing_retries_detail.outcome is
+  'recovered_in_grace (no gap), recovered_later, retried (Apple still tries), or lost';
+comment on column analyst.billing_retries_detail.positions is
+  'The events that tell of the failure, and those that state the period after it';
+
+create view analyst.billing_retries as
+select
+  billing_retries_detail.month,
+  billing_retries_detail.app,
+  billing_retries_detail.environment,
+  billing_retries_detail.product_id,
+  count(*) as failed,
+  count(*) filter (where billing_retries_detail.outcome = 'recovered_in_grace') as recovered_in_grace,
+  count(*) filter (where billing_retries_detail.outcome = 'recovered_later') as recovered_later,
+  count(*) filter (where billing_retries_detail.outcome = 'retried') as retried,
+  count(*) filter (where billing_retries_detail.outcome = 'lost') as lost
+from analyst.billing_retries_detail
+group by
+  billing_retries_detail.month, billing_retries_detail.app, billing_retries_detail.environment,
+  billing_retries_detail.product_id;
+
+comment on view analyst.billing_retries is
+  'Renewals that failed, by the month in which they were due, and what became of them. From billing_retries_detail';
+comment on column analyst.billing_retries.month is 'First day of the month in which the renewal was due, UTC';
+comment on column analyst.billing_retries.app is 'Bundle id';
+comment on column analyst.billing_retries.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.billing_retries.product_id is 'Of the period that could not be renewed';
+comment on column analyst.billing_retries.failed is 'How many failed';
+comment on column analyst.billing_retries.recovered_in_grace is 'Charged within grace: no gap';
+comment on column analyst.billing_retries.recovered_later is 'Charged after a gap';
+comment on column analyst.billing_retries.retried is 'Not charged yet, and Apple still tries';
+comment on column analyst.billing_retries.lost is 'Never charged';
+
+create view analyst.plan_changes_detail as
+select
+  date_trunc('month', starts_at at time zone 'UTC')::date as month,
+  app,
+  environment,
+  previous_product_id as from_product_id,
+  product_id as to_product_id,
+  case when previous_cut = 'upgraded' then 'up' else 'down' end as direction,
+  starts_at as at,
+  original_transaction_id,
+  transaction_id,
+  positions
+from analyst.ordered_periods
+where standing <> 'family'
+  and starts_at < ends_at
+  and starts_at <= previous_end
+  and previous_product_id <> product_id;
+
+comment on view analyst.plan_changes_detail is
+  'Every change of product without a gap, when it took effect. Apple tells better from lesser by when that is: better '
+  'products at once, lesser ones with the next renewal. An equal product comes at once if it is as long, else later';
+comment on column analyst.plan_changes_detail.month is 'First day of the month of at, UTC';
+comment on column analyst.plan_changes_detail.app is 'Bundle id';
+comment on column analyst.plan_changes_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.plan_changes_detail.from_product_id is 'The product until then';
+comment on column analyst.plan_changes_detail.to_product_id is 'The product from then on';
+comment on column analyst.plan_changes_detail.direction is
+  'up (at once, in the middle of a period), down (with a renewal)';
+comment on column analyst.plan_changes_detail.at is 'When it took effect';
+comment on column analyst.plan_changes_detail.original_transaction_id is 'The subscription';
+comment on column analyst.plan_changes_detail.transaction_id is 'The first purchase of the new product';
+comment on column analyst.plan_changes_detail.positions is 'The events that state it';
+
+create view analyst.plan_changes as
+select
+  plan_changes_detail.month,
+  plan_changes_detail.app,
+  plan_changes_detail.environment,
+  plan_changes_detail.from_product_id,
+  plan_changes_detail.to_product_id,
+  count(*) filter (where plan_changes_detail.direction = 'up') as up,
+  count(*) filter (where plan_changes_detail.direction = 'down') as down
+from analyst.plan_changes_detail
+group by
+  plan_changes_detail.month, plan_changes_detail.app, plan_changes_detail.environment,
+  plan_changes_detail.from_product_id, plan_changes_detail.to_product_id;
+
+comment on view analyst.plan_changes is
+  'Changes of product by the month in which they took effect. From plan_changes_detail';
+comment on column analyst.plan_changes.month is 'First day of the month, UTC';
+comment on column analyst.plan_changes.app is 'Bundle id';
+comment on column analyst.plan_changes.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.plan_changes.from_product_id is 'The product before';
+comment on column analyst.plan_changes.to_product_id is 'The product after';
+comment on column analyst.plan_changes.up is 'Took effect at once';
+comment on column analyst.plan_changes.down is 'Took effect with a renewal';
+
+create view analyst.delivery_lag_detail as
+select
+  date_trunc('month', event.occurred_at at time zone 'UTC')::date as month,
+  stream.app,
+  stream.environment,
+  event.source,
+  event.type,
+  event.subtype,
+  event.position,
+  event.occurred_at,
+  event.received_at,
+  extract(epoch from event.received_at - event.occurred_at)::double precision as lag_seconds
+from subledger.event
+join subledger.stream using (stream_id)
+where event.occurred_at is not null;
+
+comment on view analyst.delivery_lag_detail is
+  'How long each notification was under way, Apple''s repeats after an outage of ours included. V1 does not '
+  'say when it '
+  'was sent: its lag counts from the dates within it, and means less';
+comment on column analyst.delivery_lag_detail.month is 'First day of the month of occurred_at, UTC';
+comment on column analyst.delivery_lag_detail.app is 'Bundle id';
+comment on column analyst.delivery_lag_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.delivery_lag_detail.source is 'apple-v1 or apple-v2';
+comment on column analyst.delivery_lag_detail.type is 'As Apple spells it';
+comment on column analyst.delivery_lag_detail.subtype is 'As Apple spells it; V1 has none';
+comment on column analyst.delivery_lag_detail.position is 'The event';
+comment on column analyst.delivery_lag_detail.occurred_at is 'When Apple signed it; for V1 when it happened';
+comment on column analyst.delivery_lag_detail.received_at is 'When it was taken, by our clock';
+comment on column analyst.delivery_lag_detail.lag_seconds is 'Between the two; below 0 when the clocks differ';
+
+create view analyst.delivery_lag as
+select
+  delivery_lag_detail.month,
+  delivery_lag_detail.app,
+  delivery_lag_detail.environment,
+  delivery_lag_detail.source,
+  delivery_lag_detail.type,
+  count(*) as notifications,
+  percentile_disc(0.5) within group (order by delivery_lag_detail.lag_seconds) as p50_seconds,
+  percentile_disc(0.99) within group (order by delivery_lag_detail.lag_seconds) as p99_seconds,
+  max(delivery_lag_detail.lag_seconds) as max_seconds
+from analyst.delivery_lag_detail
+group by
+  delivery_lag_detail.month, delivery_lag_detail.app, delivery_lag_detail.environment, delivery_lag_detail.source,
+  delivery_lag_detail.type;
+
+comment on view analyst.delivery_lag is
+  'How long notifications were under way, by type and month. From delivery_lag_detail';
+comment on column analyst.delivery_lag.month is 'First day of the month in which they were signed, UTC';
+comment on column analyst.delivery_lag.app is 'Bundle id';
+comment on column analyst.delivery_lag.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.delivery_lag.source is 'apple-v1 or apple-v2';
+comment on column analyst.delivery_lag.type is 'As Apple spells it';
+comment on column analyst.delivery_lag.notifications is 'How many';
+comment on column analyst.delivery_lag.p50_seconds is 'Half of them took no longer';
+comment on column analyst.delivery_lag.p99_seconds is 'All but one in a hundred took no longer';
+comment on column analyst.delivery_lag.max_seconds is 'None took longer';
+
+grant usage on schema analyst to subledger_reader, subledger_analyst;
+grant select on all tables in schema analyst to subledger_reader, subledger_analyst;
+
+-- Ownership -----------------------------------------------------------------------------------------------------------
+
+do $$
+declare
+  name text;
+begin
+  if not pg_has_role(current_user, 'subledger_owner', 'member') then
+    return;
+  end if;
+  execute 'alter schema subledger owner to subledger_owner';
+  execute 'alter schema analyst owner to subledger_owner';
+  for name in
+    select oid::regclass
+    from pg_class
+    where relnamespace in ('subledger'::regnamespace, 'analyst'::regnamespace) and relkind in ('r', 'v')
+  loop
+    execute format('alter table %s owner to subledger_owner', name);
+  end loop;
+  for name in select oid::regprocedure from pg_proc where pronamespace = 'subledger'::regnamespace loop
+    execute format('alter function %s owner to subledger_owner', name);
+  end loop;
+end
+$$;

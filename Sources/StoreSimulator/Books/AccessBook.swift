@@ -25,6 +25,13 @@ package struct AccessBook: Sendable, Hashable {
         intervals.contains { !$0.isTakenBack && $0.start <= instant && instant < $0.end }
     }
 
+    /// The purchase that gives access at the instant, by its own period or by grace after it; the first of several.
+    package func holder(at instant: Instant, grace: Bool) -> String? {
+        intervals.first {
+            !$0.isTakenBack && $0.isGrace == grace && $0.start <= instant && instant < $0.end
+        }?.transactionId
+    }
+
     /// What gave access when, in the order of the purchases.
     package var spans: [(product: Product, span: Range<Instant>)] {
         intervals.filter { !$0.isTakenBack && $0.start < $0.end }.map { ($0.product, $0.start..<$0.end) }

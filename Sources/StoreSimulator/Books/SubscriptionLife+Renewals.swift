@@ -58,6 +58,7 @@ extension SubscriptionLife {
     /// - Parameter graceDays: For how long access goes on; nil when the app grants no grace.
     package mutating func failToRenew(graceDays: Int? = nil) {
         let failed = current
+        failures.append(FailedRenewal(transactionId: failed.transactionId, product: failed.product, due: expiry))
         let graceEnd = graceDays.map { expiry.advanced(byMilliseconds: Int64($0) * 86_400_000) }
         if let graceEnd { access.grantGrace(after: failed.transactionId, from: expiry, to: graceEnd) }
         intend {
@@ -89,6 +90,7 @@ extension SubscriptionLife {
         precondition(intended.isInBillingRetry && instant > due, "no renewal failed")
         let isInTime = intended.graceEnd.map { instant < $0 } ?? false
         let start = isInTime && date == .endOfFailedPeriod ? due : instant
+        failures[failures.count - 1].recovery = isInTime ? .inGrace : .later
         if !isInTime { intend { $0.streakStart = instant } }
         charge(product, from: start, to: Self.end(of: product, from: isInTime ? due : instant), .renewal)
         tell(Telling.Name("DID_RENEW", "BILLING_RECOVERY"), version1: "DID_RECOVER", at: instant, .active)

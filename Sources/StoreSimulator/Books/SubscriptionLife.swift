@@ -12,6 +12,8 @@ package struct SubscriptionLife: Sendable {
     /// Nil before the first purchase.
     package internal(set) var intention: Intention?
     package internal(set) var access = AccessBook()
+    /// Oldest first.
+    package internal(set) var failures: [FailedRenewal] = []
     /// In the order of their signing, at least a second apart.
     package private(set) var tellings: [Telling] = []
     /// The customer promised a year, which is paid by the month.

@@ -51,17 +51,25 @@ package struct ToldLine: Sendable {
     package let tellings: [Telling]
     /// When the line gives access, by the storyteller's own book.
     package let access: AccessBook
+    /// As the store's books have them in the end, oldest first.
+    package let purchases: [Purchase]
+    /// Renewals that could not be charged when they were due.
+    package let failures: [FailedRenewal]
 
     package init(_ life: SubscriptionLife) {
         customer = life.customer
         tellings = life.tellings
         access = life.access
+        purchases = life.purchases
+        failures = life.failures
     }
 
     package init(_ life: OneTimeLife) {
         customer = life.customer
         tellings = life.tellings
         access = life.access
+        purchases = [life.purchase]
+        failures = []
     }
 
     package var originalTransactionId: String { tellings.first?.purchases.first?.transactionId ?? "" }

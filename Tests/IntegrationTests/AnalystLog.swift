@@ -1,0 +1,101 @@
+import AppStore
+import Foundation
+import Postgres
+import StoreSimulator
+import Subscriptions
+import TestSupport
+
+/// Simulated runs for the views of analysts, and the figures that the views then show.
+enum AnalystLog {
+    /// What `subledger simulate --seed … --subscriptions … --order shuffled --duplicate 0.1` tells.
+    static func simulation(seed: UInt64, subscriptions: Int, format: Simulation.Format) -> Simulation? {
+        var settings = Simulation.Settings(app: SimulatedApp(bundleId: "com.example.app", sharedSecret: V1Body.secret))
+        settings.seed = seed
+        settings.subscriptions = subscriptions
+        settings.format = format
+        settings.order = .shuffled
+        settings.duplicate = 0.1
+        return Simulation(settings)
+    }
+
+    static func verified(_ deliveries: some Sequence<SimulatedDelivery>) async throws -> [SimulatedLog.Delivery] {
+        let verifier = NotificationVerifier(
+            apps: Apps([App(bundleId: "com.example.app", sharedSecrets: [V1Body.secret])]),
+            signatures: SignatureVerifier(roots: SimulatedLog.roots))
+        var verified: [SimulatedLog.Delivery] = []
+        for delivery in deliveries {
+            verified.append(
+                SimulatedLog.Delivery(
+                    notification: try await verifier.verify(delivery.body(), receivedAt: delivery.receivedAt),
+                    receivedAt: delivery.receivedAt))
+        }
+        return verified
+    }
+
+    /// What the views show, named as ``StoreSimulator/Figures`` are; what is 0 is left out.
+    static func figures(_ database: ConnectionConfiguration) async throws -> [String: Int64] {
+        let connection = try await TestCluster.connect(database.with(role: "subledger_analyst"))
+        let rows = try await connection.query(Statement("figures", shown), deadline: .now + .seconds(60))
+        await connection.close()
+        var figures: [String: Int64] = [:]
+        for index in 0..<rows.count {
+            figures[try rows[index].value(at: 0), default: 0] += try rows[index].value(Int64.self, at: 1)
+        }
+        return figures
+    }
+
+    private static let shown: StaticString = """
+        with figure as (
+          select format('active_subscribers %s %s %s', day, product_id, name) as figure, value
+          from analyst.active_subscribers
+          cross join lateral (
+            values ('paying', paying), ('in_trial', in_trial), ('in_grace', in_grace), ('family', family)
+          ) as figure (name, value)
+          where extract(day from day) = 1 and day < '2026-07-01'
+          union all
+          select format('mrr %s %s %s', day, currency, name), value
+          from analyst.mrr
+          cross join lateral (
+            values ('subscriptions', subscriptions), ('mrr', (mrr * 1000)::bigint), ('unpriced', unpriced)
+          ) as figure (name, value)
+          where extract(day from day) = 1 and day < '2026-07-01'
+          union all
+          select format('movements %s %s %s', month, product_id, name), value
+          from analyst.movements
+          cross join lateral (
+            values ('starts', starts), ('renewals', renewals), ('reactivations', reactivations), ('churned', churned)
+          ) as figure (name, value)
+          union all
+          select format('trials %s %s %s', month, product_id, name), value
+          from analyst.trials
+          cross join lateral (
+            values ('converted', converted), ('lost', lost), ('undecided', undecided)
+          ) as figure (name, value)
+          union all
+          select format('retention %s %s active', cohort, months_since), active
+          from analyst.retention
+          where months_since <= 6
+          union all
+          select format('refunds %s %s %s %s', month, product_id, currency, name), value
+          from analyst.refunds
+          cross join lateral (
+            values ('in_full', in_full), ('in_part', in_part), ('amount', (amount * 1000)::bigint)
+          ) as figure (name, value)
+          union all
+          select format('billing_retries %s %s %s', month, product_id, name), value
+          from analyst.billing_retries
+          cross join lateral (
+            values
+              ('recovered_in_grace', recovered_in_grace), ('recovered_later', recovered_later), ('retried', retried),
+              ('lost', lost)
+          ) as figure (name, value)
+          union all
+          select format('plan_changes %s %s %s %s', month, from_product_id, to_product_id, name), value
+          from analyst.plan_changes
+          cross join lateral (values ('up', up), ('down', down)) as figure (name, value)
+        )
+        select figure, value
+        from figure
+        where value <> 0
+        """
+}

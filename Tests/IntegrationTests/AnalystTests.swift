@@ -1,0 +1,136 @@
+import Foundation
+import Postgres
+import StoreSimulator
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("What analysts read in SQL is what the storyteller's books say")
+struct AnalystTests {
+    @Test(
+        "every figure of every story, delivered shuffled and partly twice; refunds that come last restate the past",
+        .timeLimit(.minutes(5)), arguments: [Simulation.Format.v2, .both])
+    func figures(_ format: Simulation.Format) async throws {
+        let simulation = try #require(AnalystLog.simulation(seed: TestSeed.value, subscriptions: 84, format: format))
+        let right = simulation.figures.values
+        let refunds = simulation.deliveries.filter {
+            $0.telling.version2?.type == "REFUND" || $0.telling.version1 == "CANCEL"
+        }
+        let others = simulation.deliveries.filter {
+            $0.telling.version2?.type != "REFUND" && $0.telling.version1 != "CANCEL"
+        }
+
+        try await SimulatedLog.with { log in
+            try await log.append(try await AnalystLog.verified(others))
+            await log.projector.foldAllStreams()
+            let before = try await AnalystLog.figures(log.database)
+            try await log.append(try await AnalystLog.verified(refunds))
+            await log.projector.foldAllStreams()
+            let after = try await AnalystLog.figures(log.database)
+
+            #expect(right.count > 200)
+            #expect(Self.differences(before, right).contains { $0.hasPrefix("refunds ") })
+            #expect(Self.differences(before, right).contains { $0.hasPrefix("movements ") })
+            #expect(Self.differences(after, right) == [])
+        }
+    }
+
+    private static func differences(_ found: [String: Int64], _ right: [String: Int64]) -> [String] {
+        Set(found.keys).union(right.keys).sorted().filter { found[$0] != right[$0] }
+            .map { "\($0): found \(found[$0] ?? 0), right \(right[$0] ?? 0)" }
+    }
+
+    @Test("every view and every column carries a comment")
+    func comments() async throws {
+        let connection = try await TestCluster.connect(try await TestCluster.freshDatabase())
+
+        let bare = try await connection.query(
+            Statement(
+                "bare",
+                """
+                select format('%s.%s', relname, attname)
+                from pg_class
+                left join pg_attribute on attrelid = pg_class.oid and attnum > 0
+                where relnamespace = 'analyst'::regnamespace
+                  and (obj_description(pg_class.oid, 'pg_class') is null or col_description(attrelid, attnum) is null)
+                order by 1
+                """), deadline: .now + .seconds(20))
+        let views = try await connection.query(
+            Statement("views", "select count(*) from pg_views where schemaname = 'analyst'"),
+            deadline: .now + .seconds(20))
+
+        #expect(try (0..<bare.count).map { try bare[$0].value(String.self, at: 0) } == [])
+        #expect(try views[0].value(Int64.self, at: 0) >= 20)
+        await connection.close()
+    }
+
+    @Test(
+        "analysts and readers may look at every view, and change nothing",
+        arguments: ["subledger_analyst", "subledger_reader"])
+    func rights(_ role: String) async throws {
+        let database = try await TestCluster.freshDatabase()
+        let connection = try await TestCluster.connect(database.with(role: role))
+
+        try await connection.script(
+            """
+            do $$
+            declare
+              name text;
+            begin
+              for name in select viewname from pg_views where schemaname = 'analyst' loop
+                execute format('select from analyst.%I', name);
+              end loop;
+            end
+            $$
+            """, deadline: .now + .seconds(20))
+        let writing = await #expect(throws: PostgresError.self) {
+            try await connection.script("create table analyst.mine ()", deadline: .now + .seconds(20))
+        }
+        let body = await #expect(throws: PostgresError.self) {
+            try await connection.script("select body from subledger.event", deadline: .now + .seconds(20))
+        }
+
+        #expect(writing?.sqlstate == "42501")
+        #expect(body?.sqlstate == "42501")
+        await connection.close()
+    }
+
+    @Test("every figure leads to its events: each position of each detail is an event of its app and environment")
+    func positions() async throws {
+        let simulation = try #require(AnalystLog.simulation(seed: 7, subscriptions: 28, format: .both))
+        try await SimulatedLog.with { log in
+            try await log.append(try await AnalystLog.verified(simulation.deliveries))
+            await log.projector.foldAllStreams()
+
+            let lost = try await log.lines(
+                """
+                with detail as (
+                  select 'active' as name, app, environment, original_transaction_id, positions
+                  from analyst.active_subscribers_detail
+                  union all
+                  select 'movements', app, environment, original_transaction_id, positions from analyst.movements_detail
+                  union all
+                  select 'mrr', app, environment, original_transaction_id, positions from analyst.mrr_detail
+                  union all
+                  select 'trials', app, environment, original_transaction_id, positions from analyst.trials_detail
+                  union all
+                  select 'retention', app, environment, original_transaction_id, positions from analyst.retention_detail
+                  union all
+                  select 'refunds', app, environment, original_transaction_id, positions from analyst.refunds_detail
+                  union all
+                  select 'retries', app, environment, original_transaction_id, positions
+                  from analyst.billing_retries_detail
+                  union all
+                  select 'plans', app, environment, original_transaction_id, positions from analyst.plan_changes_detail
+                )
+                select format('%s %s %s', detail.name, detail.original_transaction_id, position)
+                from detail
+                cross join unnest(coalesce(nullif(positions, '{}'), '{0}')) as position
+                left join analyst.events using (app, environment, position)
+                where events.original_transaction_id is distinct from detail.original_transaction_id
+                """)
+
+            #expect(lost == [])
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import Foundation
+import Postgres
+import StoreSimulator
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("The query cookbook in README")
+struct CookbookTests {
+    /// A question of the cookbook: its SQL and what README says that psql prints.
+    struct Recipe {
+        let sql: String
+        let output: String
+    }
+
+    private static var readme: URL {
+        URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appendingPathComponent("README.md")
+    }
+
+    /// Set SUBLEDGER_WRITE_COOKBOOK to have the outputs in README replaced by the real ones.
+    private static var isWriting: Bool { ProcessInfo.processInfo.environment["SUBLEDGER_WRITE_COOKBOOK"] != nil }
+
+    /// Every block of SQL in the section, with the block of text behind it.
+    static func recipes(in text: String) -> [Recipe] {
+        guard let start = text.range(of: "\n## Query cookbook\n"),
+            let end = text.range(of: "\n## ", range: start.upperBound..<text.endIndex)
+        else { return [] }
+        let section = text[start.upperBound..<end.lowerBound]
+        return section.matches(of: /```sql\n([^`]*)```\n\n```text\n([^`]*)```/)
+            .map { Recipe(sql: String($0.output.1), output: String($0.output.2)) }
+    }
+
+    /// What psql prints for the SQL, as the role of analysts.
+    private static func psql(_ sql: String, database: String, folder: String, user: String) throws -> String {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = [
+            "psql", "-X", "-v", "ON_ERROR_STOP=1", "-h", folder, "-U", user, "-d", database, "-f", "-",
+        ]
+        process.environment = ProcessInfo.processInfo.environment.merging([
+            "PGOPTIONS": "-c role=subledger_analyst -c default_transaction_read_only=on -c statement_timeout=60s",
+            "PGPORT": "5432", "PGTZ": "UTC", "PAGER": "cat", "LC_ALL": "C.UTF-8",
+        ]) { $1 }
+        let (input, output) = (Pipe(), Pipe())
+        process.standardInput = input
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        try input.fileHandleForWriting.write(contentsOf: Data(sql.utf8))
+        try input.fileHandleForWriting.close()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(text)")
+        return text
+    }
+
+    /// Without the blanks at the ends of lines and of the text.
+    private static func trimmed(_ text: String) -> String {
+        text.split(separator: "\n", omittingEmptySubsequences: false)
+            .map { $0.replacing(/\s+$/, with: "") }.joined(separator: "\n")
+            .trimmingCharacters(in: .newlines)
+    }
+
+    @Test("answers what it says, over the simulated run that it names", .timeLimit(.minutes(5)))
+    func answers() async throws {
+        var readme = try String(contentsOf: Self.readme, encoding: .utf8)
+        let recipes = Self.recipes(in: readme)
+        let simulation = try #require(AnalystLog.simulation(seed: 7, subscriptions: 280, format: .v2))
+        #expect(recipes.count >= 12)
+
+        try await SimulatedLog.with { log in
+            try await log.append(try await AnalystLog.verified(simulation.deliveries))
+            await log.projector.foldAllStreams()
+            let place = try await log.lines(
+                """
+                select unnest(array[
+                  current_database(), trim('"' from current_setting('unix_socket_directories')), current_user
+                ]::text[])
+                """)
+            for recipe in recipes {
+                let printed = Self.trimmed(
+                    try Self.psql(recipe.sql, database: place[0], folder: place[1], user: place[2]))
+                if Self.isWriting {
+                    readme.replace(
+                        "```sql\n\(recipe.sql)```\n\n```text\n\(recipe.output)```",
+                        with: "```sql\n\(recipe.sql)```\n\n```text\n\(printed)\n```")
+                } else {
+                    #expect(printed == Self.trimmed(recipe.output), "\(recipe.sql)")
+                }
+            }
+        }
+
+        if Self.isWriting { try readme.write(to: Self.readme, atomically: false, encoding: .utf8) }
+    }
+}
