@@ -127,7 +127,8 @@ comment on column subledger.event.position is 'From 1, without a gap in its stre
 comment on column subledger.event.received_at is 'When we learned it, by our clock';
 comment on column subledger.event.occurred_at is
   'When it happened, by the notification''s own dates; null when it has none';
-comment on column subledger.event.source is 'The wire format: apple-v1, apple-v2; backend for what the owner''s own backend states';
+comment on column subledger.event.source is
+  'The wire format: apple-v1, apple-v2; backend for what the owner''s own backend states';
 comment on column subledger.event.type is
   'As Apple spells it, also when this version does not know it; null when unreadable';
 comment on column subledger.event.subtype is 'As Apple spells it; V1 has none';

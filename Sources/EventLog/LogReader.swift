@@ -13,7 +13,7 @@ extension ReadError {
 
 /// Reads the event log in the order of its positions.
 package struct LogReader: Sendable {
-    private let pool: PostgresPool
+    let pool: PostgresPool
 
     package init(pool: PostgresPool) {
         self.pool = pool

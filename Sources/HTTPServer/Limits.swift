@@ -20,6 +20,10 @@ package enum Limits {
     static let connectionsMax = 4096
     /// What a sender is told to wait before it comes again. Apple keeps a schedule of its own; proxies and tools obey.
     static let retryAfterSeconds = 5
+    /// Most customers of one request for entitlements.
+    static let customersMax = 1000
+    /// Most issues of one request for content.
+    static let issuesMax = 10_000
     /// Page of the event log when the reader names none.
     static let eventsDefault = 100
 }

@@ -6,7 +6,8 @@ enum AuditStatements {
     static let makeTables = """
         create temporary table subscription (like subledger.subscription including indexes) on commit delete rows;
         create temporary table transaction (like subledger.transaction including indexes) on commit delete rows;
-        create temporary table access_period (like subledger.access_period including indexes) on commit delete rows
+        create temporary table access_period (like subledger.access_period including indexes) on commit delete rows;
+        create temporary table customer_edge (like subledger.customer_edge including indexes) on commit delete rows
         """
 
     /// Nothing but temporary tables can be written, and all statements see the same moment.
@@ -131,9 +132,36 @@ enum AuditStatements {
               and live.transaction_id = fresh.transaction_id
               and live.cause = fresh.cause
           )
+          union all
+          select live.original_transaction_id, 'customer_edge', live.kind || ' ' || live.id,
+            'differs from a fresh fold'
+          from subledger.customer_edge as live
+          where live.stream_id = $1
+            and live.original_transaction_id = any ($2::text[])
+            and not exists (
+              select
+              from customer_edge as fresh
+              where fresh.stream_id = live.stream_id
+                and fresh.original_transaction_id = live.original_transaction_id
+                and fresh.kind = live.kind
+                and fresh.id = live.id
+                and row (fresh.*) is not distinct from row (live.*)
+            )
+          union all
+          select fresh.original_transaction_id, 'customer_edge', fresh.kind || ' ' || fresh.id, 'is missing'
+          from customer_edge as fresh
+          where not exists (
+            select
+            from subledger.customer_edge as live
+            where live.stream_id = fresh.stream_id
+              and live.original_transaction_id = fresh.original_transaction_id
+              and live.kind = fresh.kind
+              and live.id = fresh.id
+          )
         ) as difference
         order by original_transaction_id,
-          array_position(array['subscription', 'transaction', 'access_period'], relation), transaction_id
+          array_position(array['subscription', 'transaction', 'access_period', 'customer_edge'], relation),
+          transaction_id
         limit 1
         """)
 
@@ -149,6 +177,10 @@ enum AuditStatements {
           union all
           select original_transaction_id, 'access_period', transaction_id
           from subledger.access_period
+          where stream_id = $1
+          union all
+          select original_transaction_id, 'customer_edge', kind || ' ' || id
+          from subledger.customer_edge
           where stream_id = $1
         ) as part
         where not exists (
@@ -178,6 +210,15 @@ enum AuditStatements {
           union
           select stream_id, 'access_period'
           from subledger.access_period
+          union
+          select stream_id, 'customer_edge'
+          from subledger.customer_edge
+          union
+          select stream_id, 'customer_link'
+          from subledger.customer_link
+          union
+          select stream_id, 'customer_identity'
+          from subledger.customer_identity
         ) as projection
         where not exists (
           select

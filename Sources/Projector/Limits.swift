@@ -18,6 +18,10 @@ enum Limits {
     static let leaderCheckInterval = Duration.milliseconds(500)
     /// Longest time for one statement of a batch.
     static let statementWaitMax = Duration.seconds(30)
+    /// Most customers looked up in one query for those who ask one by one: what many ask at the same time.
+    static let lookupsAtOnceMax = 100
+    /// Most such queries under way: one that waits for a page from disk must not hold up all others.
+    static let lookupQueriesMax = 3
     /// Longest time for a read.
     static let readWaitMax = Duration.seconds(5)
     /// Pause after a failure before the next try.
@@ -34,6 +38,8 @@ enum Limits {
     static let rebuildLagMax: Int64 = 1000
     /// Most lines that are compared with a fresh fold at the same time.
     static let auditLinesMax = 200
+    /// Most customers that are checked at the same time.
+    static let auditCustomersMax: Int64 = 1000
     /// Most ids of one page of lines.
     static let auditIdsMax: Int64 = 10_000
 }

@@ -7,7 +7,7 @@ import Subscriptions
 /// Events of a part of the lines are found by reading the log once; each line is then folded from its events alone, by
 /// the projector's own code into the session's own tables, and compared in one moment of the database.
 package struct ProjectionAudit: Sendable {
-    private let connection: PostgresConnection
+    let connection: PostgresConnection
     private let seed: UInt64
     private let linesAtOnceMax: Int
 
@@ -63,6 +63,7 @@ package struct ProjectionAudit: Sendable {
         }
         let orphan = try await query(Step(AuditStatements.firstOrphan, [Parameter(stream)]), Limits.tableWaitMax)
         if orphan.count > 0 { throw try Self.problem(orphan[0]) }
+        try await checkLinks(stream)
         let counted = try await query(Step(AuditStatements.countLines, [Parameter(stream)]), Limits.tableWaitMax)
         let lines: Int64 = try counted[0].value(at: 0)
         let perPart =
@@ -80,6 +81,8 @@ package struct ProjectionAudit: Sendable {
                 onProgress(checked, max(checked, extent == .all ? lines : min(lines, Int64(perPart))))
             }
         }
+        let sample = LineIndex(part: 0, of: parts, seed: seed)
+        try await checkGroups(stream) { extent == .all || sample.contains($0) }
         return checked
     }
 
@@ -175,6 +178,10 @@ package struct ProjectionAudit: Sendable {
             let writer = ProjectionWriter(
                 streamId: stream, products: ProductCatalog(canonicalText: try place[0].optional(at: 2) ?? ""))
             for step in writer.steps(fresh.keys.sorted().compactMap { fresh[$0] }) { _ = try await query(step) }
+            let edges = fresh.sorted { $0.key < $1.key }.flatMap { line, folded in
+                folded.facts.customerKeys().map { (line: line, key: $0.key, position: $0.value) }
+            }
+            _ = try await query(Step(CustomerStatements.writeEdges, CustomerFold.parameters(stream, edges)))
         }
         let difference = try await query(
             Step(AuditStatements.firstDifference, [Parameter(stream), .array(lines)]))
@@ -202,7 +209,7 @@ package struct ProjectionAudit: Sendable {
             description: "\(relation) \(transaction.map { "\($0) of line \(line)" } ?? line): \(problem)")
     }
 
-    private func query(_ step: Step, _ limit: Duration) async throws(PostgresError) -> RowSet {
+    func query(_ step: Step, _ limit: Duration) async throws(PostgresError) -> RowSet {
         try await connection.query(step, deadline: .now + limit)
     }
 }

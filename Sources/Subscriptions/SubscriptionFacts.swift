@@ -98,10 +98,7 @@ package struct SubscriptionFacts: Sendable, Hashable {
         _ facts: Facts, occurredAt: Instant?, receivedAt: Instant, position: Int64, companion: String? = nil
     ) {
         let statedAt = occurredAt ?? receivedAt
-        positions.insert(position)
-        if let companion = companion.map(ExactText.init) {
-            companions[companion] = min(companions[companion] ?? position, position)
-        }
+        var isAboutThis = false
         for transaction in facts.transactions where transaction.originalTransactionId == originalTransactionId {
             var content = transaction
             content.signedDate = nil
@@ -110,6 +107,7 @@ package struct SubscriptionFacts: Sendable, Hashable {
                 Statement(
                     statedAt: transaction.signedDate ?? statedAt, receivedAt: receivedAt, position: position,
                     isSigned: transaction.signedDate != nil))
+            isAboutThis = true
         }
         for renewal in facts.renewals where renewal.originalTransactionId == originalTransactionId {
             var content = renewal
@@ -121,6 +119,12 @@ package struct SubscriptionFacts: Sendable, Hashable {
             renewals[stated] = Evidence(
                 receivedAt: max(known?.receivedAt ?? receivedAt, receivedAt),
                 position: min(known?.position ?? position, position))
+            isAboutThis = true
+        }
+        guard isAboutThis else { return }
+        positions.insert(position)
+        if let companion = companion.map(ExactText.init) {
+            companions[companion] = min(companions[companion] ?? position, position)
         }
     }
 

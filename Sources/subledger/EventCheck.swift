@@ -21,6 +21,7 @@ struct EventCheck: Sendable {
         } catch {
             return Result(problem: error.description)
         }
+        if stored.source == Source.backend.rawValue { return checkStatement(body, stored) }
         let notification: AppleNotification
         do throws(UndecodableBody) {
             notification = try AppleNotification(decoding: body)
@@ -36,6 +37,21 @@ struct EventCheck: Sendable {
         }
         if case .v2(let signed) = notification, let problem = await signatureProblem(signed, stored) {
             return Result(problem: "body does not verify: \(problem)")
+        }
+        var writer = JSONWriter()
+        writer.object { event.writeFacts(to: &$0) }
+        return Result(facts: writer.bytes)
+    }
+
+    /// A backend's statement: its body is the canonical text, and nobody signs it.
+    private func checkStatement(_ body: [UInt8], _ stored: AuditedEvent) -> Result {
+        guard let json = try? JSONDocument(body).root, let statement = try? LinkStatement(json: json) else {
+            return Result(problem: "body cannot be decoded: it states no links")
+        }
+        guard statement.canonicalText == body else { return Result(problem: "body is not in its canonical form") }
+        let event = statement.event(environment: stream.environment, app: stream.app, receivedAt: stored.receivedAt)
+        if let column = differingColumn(stored, event) {
+            return Result(problem: "\(column) is not what the body says")
         }
         var writer = JSONWriter()
         writer.object { event.writeFacts(to: &$0) }

@@ -12,7 +12,7 @@ struct PrivatePart {
     let pools: [PostgresPool]
 
     init(
-        at address: ListenAddress, roles: Set<ServerRole>, database: Database,
+        at address: ListenAddress, roles: Set<ServerRole>, database: Database, receiver: ReceiverPart?,
         metrics: MetricsRegistry, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
@@ -22,9 +22,12 @@ struct PrivatePart {
             let pool = database.pool(.reader, limit: 8, logger: logger)
             let productPool = database.pool(.products, limit: 1, logger: logger)
             pools = [pool, productPool]
+            let log = LogReader(pool: pool)
             listener = Listener.private(
-                at: address, log: LogReader(pool: pool), subscriptions: SubscriptionReader(pool: pool),
-                products: ProductStore(pool: productPool), metrics: metrics, now: Clock.now,
+                at: address, log: log, subscriptions: SubscriptionReader(pool: pool),
+                products: ProductStore(pool: productPool), customers: CustomerReader(pool: pool),
+                links: receiver.map { CustomerLinkRoute(log: log, appender: $0.appender.appender, apps: $0.apps) },
+                metrics: metrics, now: Clock.now,
                 logger: logger, onListening: onListening)
         } else {
             // The health of what this process does: it works as the role that it has anyway.

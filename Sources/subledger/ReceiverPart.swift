@@ -10,6 +10,8 @@ struct ReceiverPart {
     let revocation: RevocationService
     let listener: Listener
     let pools: [PostgresPool]
+    /// Bundle ids.
+    let apps: Set<String>
 
     struct Settings {
         let apps: [App]
@@ -23,6 +25,7 @@ struct ReceiverPart {
         // Anybody may ask for the public health check, and must not take a connection from the appender.
         let healthPool = database.pool(.receiver, limit: 1, logger: logger)
         pools = [pool, healthPool]
+        apps = Set(settings.apps.map(\.bundleId))
         let verdicts = VerdictLog(pool: healthPool)
         revocation = RevocationService(
             mode: settings.revocationMode,

@@ -100,7 +100,7 @@ struct Serve: AsyncParsableCommand {
             roles.contains(.projector)
             ? ProjectorPart(database: database, logger: logger) : nil
         let backends = PrivatePart(
-            at: privateAddress, roles: roles, database: database, metrics: metrics,
+            at: privateAddress, roles: roles, database: database, receiver: receiver, metrics: metrics,
             logger: logger)
         let pools = (receiver?.pools ?? []) + (projector?.pools ?? []) + backends.pools
 

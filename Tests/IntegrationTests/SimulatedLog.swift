@@ -123,6 +123,12 @@ struct SimulatedLog {
             select format('transaction %s', transaction) from subledger.transaction
             union all
             select format('access_period %s', access_period) from subledger.access_period
+            union all
+            select format('customer_edge %s', customer_edge) from subledger.customer_edge
+            union all
+            select format('customer_link %s', customer_link) from subledger.customer_link
+            union all
+            select format('customer_identity %s', customer_identity) from subledger.customer_identity
             order by 1
             """)
     }

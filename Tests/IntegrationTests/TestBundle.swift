@@ -46,7 +46,9 @@ struct TestBundle {
             onListening: { publicPort.continuation.yield($0) })
         let closed = Listener.private(
             at: anywhere, log: log, subscriptions: SubscriptionReader(pool: reader),
-            products: ProductStore(pool: editor), metrics: MetricsRegistry(), now: { now }, logger: logger,
+            products: ProductStore(pool: editor), customers: CustomerReader(pool: reader),
+            links: CustomerLinkRoute(log: log, appender: appender, apps: Set(apps.map(\.bundleId))),
+            metrics: MetricsRegistry(), now: { now }, logger: logger,
             onListening: { privatePort.continuation.yield($0) })
 
         let services = Task {

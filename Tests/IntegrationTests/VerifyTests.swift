@@ -94,7 +94,8 @@ struct VerifyTests {
             select original_transaction_id from subledger.subscription order by 1 limit 1;
             delete from subledger.subscription where original_transaction_id in (table first);
             delete from subledger.transaction where original_transaction_id in (table first);
-            delete from subledger.access_period where original_transaction_id in (table first)
+            delete from subledger.access_period where original_transaction_id in (table first);
+            delete from subledger.customer_edge where original_transaction_id in (table first)
             """, "subscription LINE: is missing"),
         Damage(
             "remove transactions", "delete from subledger.transaction",

@@ -257,7 +257,8 @@ $$;
 alter table subledger.event
   drop constraint event_source_check,
   add constraint event_source_check check (source in ('apple-v1', 'apple-v2', 'backend'));
-comment on column subledger.event.source is 'The wire format: apple-v1, apple-v2; backend for what the owner''s own backend states';
+comment on column subledger.event.source is
+  'The wire format: apple-v1, apple-v2; backend for what the owner''s own backend states';
 comment on column subledger.event.kind is
   'What happened, in one word for all sources: purchase (first or after expiry), renewal, recovery (a failed renewal '
   'was paid after all), renewal_failure, plan_change (now or at the next renewal), auto_renew_change (switched on or '

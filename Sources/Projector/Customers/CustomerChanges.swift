@@ -7,8 +7,9 @@ struct CustomerChanges {
 
     /// Lines that were not known before.
     private(set) var newLines: [String] = []
+    /// Or of another first event.
     private(set) var newEdges: [Edge] = []
-    /// A row that turned out to be a family member's.
+    /// Of a row that turned out to be a family member's.
     private(set) var oldEdges: [Edge] = []
     /// What backends stated, in the order of positions.
     private(set) var statements: [Statement] = []
@@ -30,7 +31,7 @@ struct CustomerChanges {
             }
             guard facts.hasNews(since: start) else { continue }
             let (old, new) = (facts.customerKeys(upTo: start), facts.customerKeys())
-            add(new.filter { old[$0.key] == nil }, id)
+            add(new.filter { old[$0.key] != $0.value }, id)
             for (key, position) in old where new[key] == nil { oldEdges.append((id, key, position)) }
         }
         for event in events {

@@ -65,6 +65,8 @@ enum CustomerStatements {
         select $1, original_transaction_id, kind, id, position
         from unnest($2::text[], $3::text[], $4::text[], $5::bigint[])
           as input (original_transaction_id, kind, id, position)
+        on conflict (stream_id, original_transaction_id, kind, id) do update
+        set position = excluded.position
         """)
 
     static let deleteEdges = Statement(

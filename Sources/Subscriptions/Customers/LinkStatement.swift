@@ -110,7 +110,7 @@ extension CustomerKey.Kind {
 extension LinkStatement {
     /// The statement as an event of the log.
     ///
-    /// - Parameter dedupeKey: SHA-256 of ``dedupeText(receivedAt:)``: a set that is stated again later is another event.
+    /// - Parameter dedupeKey: Another one when the same set is stated again later.
     package func event(
         environment: Environment, app: String?, receivedAt: Instant, dedupeKey: DedupeKey
     ) -> Event {
@@ -119,9 +119,5 @@ extension LinkStatement {
             dedupeKey: dedupeKey, occurredAt: receivedAt, transactions: [], renewals: [], defects: [])
         event.link = self
         return event
-    }
-
-    package func dedupeText(receivedAt: Instant) -> [UInt8] {
-        canonicalText + Array(" \(receivedAt.milliseconds)".utf8)
     }
 }

@@ -1,0 +1,319 @@
+import EventLog
+import Hummingbird
+import Logging
+import Projector
+import Subscriptions
+
+/// `/customers/{customerId}`: who a customer is; below it `/entitlements`, `/content` and `/links`. For many at once,
+/// `POST /customers/entitlements`.
+struct CustomerRoutes: Sendable {
+    let customers: CustomerReader
+    let links: CustomerLinkRoute?
+    let now: @Sendable () -> Instant
+    let logger: Logger
+    private let bodies = BodyReader()
+
+    init(
+        customers: CustomerReader, links: CustomerLinkRoute?, now: @escaping @Sendable () -> Instant,
+        logger: Logger
+    ) {
+        self.customers = customers
+        self.links = links
+        self.now = now
+        self.logger = logger
+    }
+
+    func add(to router: Router<BasicRequestContext>) {
+        router.get("/customers/:customerId") { request, context in
+            await answer { try await customer(request, context) }
+        }
+        router.get("/customers/:customerId/entitlements") { request, context in
+            await answer { try await entitlements(request, context) }
+        }
+        router.post("/customers/entitlements") { request, _ in
+            await answer { try await manyEntitlements(request) }
+        }
+        router.post("/customers/:customerId/content") { request, context in
+            await answer { try await content(request, context) }
+        }
+        router.put("/customers/:customerId/links") { request, context in
+            await answer { try await stateLinks(request, context) }
+        }
+    }
+
+    // MARK: - Routes
+
+    private func customer(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
+        let query = Query(request)
+        let environment = try query.environment()
+        let id = try Self.customerId(context)
+        let found = try await customers.customers(id, environment: environment, app: try query.text("app"))
+        guard let only = found.first else { return Self.unknown(environment) }
+        guard found.count == 1 else { return Self.ambiguous(found.map(\.app)) }
+        return Answer.json(.ok) { writer in
+            writer.member("app", only.app)
+            writer.member("environment", environment.rawValue)
+            writer.member("customerId", id)
+            writer.member("knownAs", only.knownAs.rawValue)
+            Self.write("links", .link, only.keys, &writer)
+            Self.write("appAccountTokens", .account, only.keys, &writer)
+            Self.write("appTransactionIds", .appTransaction, only.keys, &writer)
+            Self.write("subscriptions", .subscription, only.keys, &writer)
+        }
+    }
+
+    private static func write(
+        _ name: StaticString, _ kind: CustomerKey.Kind, _ keys: [CustomerKey], _ writer: inout JSONWriter
+    ) {
+        writer.key(name)
+        writer.array(keys.filter { $0.kind == kind }) { $0.value($1.id.text) }
+    }
+
+    private func entitlements(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
+        let query = Query(request)
+        let environment = try query.environment()
+        let at = try query.instant("at") ?? now()
+        let knownAt = try query.instant("knownAt")
+        let question = CustomerReader.Question(
+            app: try query.text("app"), environment: environment, customerId: try Self.customerId(context), at: at)
+        let found =
+            if let knownAt {
+                try await customers.entitlements(question, knownAt: knownAt)
+            } else {
+                try await customers.entitlements(question)
+            }
+        guard let only = found.first else { return Self.unknown(environment) }
+        guard found.count == 1 else { return Self.ambiguous(found.map(\.app)) }
+        return Answer.json(.ok) { writer in
+            writer.member("app", only.app)
+            writer.member("environment", environment.rawValue)
+            writer.member("customerId", question.customerId)
+            writer.member("asOf", at)
+            writer.member("knownAt", knownAt)
+            writer.key("entitlements")
+            writer.array(only.entitlements) { $1.write(at: at, to: &$0) }
+        }
+    }
+
+    private func manyEntitlements(_ request: Request) async throws -> Response {
+        try await bodies.withJSON(of: request) { json in
+            guard let app = json["app"]?.string, !app.isEmpty, !app.utf8.contains(0) else {
+                throw Query.Malformed(problem: "app must be a bundle id")
+            }
+            guard let environment = Environment(rawValue: json["environment"]?.string ?? "production") else {
+                throw Query.Malformed(problem: "environment must be production, sandbox or unknown")
+            }
+            let at = try json.instant("at", in: "") ?? now()
+            guard let list = json["customerIds"], list.isArray else {
+                throw Query.Malformed(problem: "customerIds must be an array of texts")
+            }
+            let elements = list.elements(atMost: Limits.customersMax + 1)
+            guard elements.count <= Limits.customersMax else {
+                throw Query.Malformed(problem: "customerIds must be at most \(Limits.customersMax)")
+            }
+            var questions: [CustomerReader.Question] = []
+            for (index, element) in elements.enumerated() {
+                guard let id = element.string else {
+                    throw Query.Malformed(problem: "customerIds[\(index)] must be a text")
+                }
+                try LinkStatement.check(id, "customerIds[\(index)]")
+                questions.append(
+                    CustomerReader.Question(app: app, environment: environment, customerId: id, at: at))
+            }
+            let found = try await customers.entitlements(questions)
+            return Answer.json(.ok) { writer in
+                writer.member("app", app)
+                writer.member("environment", environment.rawValue)
+                writer.member("asOf", at)
+                writer.key("customers")
+                writer.array(zip(questions, found)) { writer, answer in
+                    writer.object { writer in
+                        writer.member("customerId", answer.0.customerId)
+                        guard let only = answer.1.first else {
+                            writer.member("unknown", true)
+                            return
+                        }
+                        writer.key("entitlements")
+                        writer.array(only.entitlements) { $1.write(at: at, to: &$0) }
+                    }
+                }
+            }
+        }
+    }
+
+    private func content(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
+        let query = Query(request)
+        let environment = try query.environment()
+        let id = try Self.customerId(context)
+        let app = try query.text("app")
+        return try await bodies.withJSON(of: request) { json in
+            let at = try json.instant("at", in: "") ?? now()
+            guard let list = json["issues"], list.isArray else {
+                throw Query.Malformed(problem: "issues must be an array")
+            }
+            let elements = list.elements(atMost: Limits.issuesMax + 1)
+            guard elements.count <= Limits.issuesMax else {
+                throw Query.Malformed(problem: "issues must be at most \(Limits.issuesMax)")
+            }
+            var issues: [(id: String, published: Instant)] = []
+            for (index, element) in elements.enumerated() {
+                guard let id = element["id"]?.string else {
+                    throw Query.Malformed(problem: "issues[\(index)].id must be a text")
+                }
+                guard let published = try element.instant("publishedAt", in: "issues[\(index)].") else {
+                    throw Query.Malformed(problem: "issues[\(index)].publishedAt is missing")
+                }
+                issues.append((id, published))
+            }
+            let found = try await customers.customers(id, environment: environment, app: app)
+            guard let only = found.first else { return Self.unknown(environment) }
+            guard found.count == 1 else { return Self.ambiguous(found.map(\.app)) }
+            let judged = ContentAccess.of(only.subscriptions, issues: issues.map(\.published), at: at)
+            let reached = Dictionary(uniqueKeysWithValues: judged.map { ($0.published, $0.reachedBy) })
+            return Answer.json(.ok) { writer in
+                writer.member("app", only.app)
+                writer.member("environment", environment.rawValue)
+                writer.member("customerId", id)
+                writer.member("asOf", at)
+                writer.key("issues")
+                writer.array(issues) { writer, issue in
+                    writer.object { writer in
+                        let reach = reached[issue.published] ?? nil
+                        writer.member("id", issue.id)
+                        writer.member("publishedAt", issue.published)
+                        writer.member("readable", reach != nil)
+                        writer.member("rule", reach?.rule.rawValue)
+                        if let period = reach?.period {
+                            writer.key("period")
+                            period.write(to: &writer)
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    private func stateLinks(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
+        let query = Query(request)
+        guard let app = try query.text("app") else { throw Query.Malformed(problem: "app must be a bundle id") }
+        let stream = StreamKey(app: app, environment: try query.environment())
+        guard let links else {
+            return Answer.error(.notImplemented, "links are taken by a server that is receiver as well as reader")
+        }
+        guard links.apps.contains(app) else { return Answer.error(.notFound, "this app is not configured") }
+        let id = try Self.customerId(context)
+        return try await bodies.withJSON(of: request) { json in
+            let statement = try LinkStatement(customerId: id, json: json)
+            let stated = try await links.state(statement, in: stream, receivedAt: now())
+            logger.info(
+                stated.isNew ? "links stored" : "links known already",
+                metadata: [
+                    "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment.rawValue)",
+                    "event.position": "\(stated.position)",
+                ])
+            return Answer.json(.ok) { writer in
+                writer.member("position", stated.position)
+                writer.member("duplicate", !stated.isNew)
+            }
+        }
+    }
+
+    // MARK: - Answers
+
+    private static func customerId(_ context: BasicRequestContext) throws -> String {
+        // The router hands on the path as it came.
+        guard let id = context.parameters.get("customerId").flatMap(String.init(percentEncoded:)) else {
+            throw Query.Malformed(problem: "customerId must be percent-encoded UTF-8")
+        }
+        try LinkStatement.check(id, "customerId")
+        return id
+    }
+
+    private static func unknown(_ environment: Subscriptions.Environment) -> Response {
+        Answer.error(.notFound, "no customer with this id in \(environment.rawValue)")
+    }
+
+    private static func ambiguous(_ apps: [String]) -> Response {
+        Answer.error(
+            .conflict, "several apps have this id, name one with ?app=: \(apps.joined(separator: ", "))")
+    }
+
+    private func answer(_ route: () async throws -> Response) async -> Response {
+        do {
+            return try await route()
+        } catch let error as Query.Malformed {
+            return Answer.error(.badRequest, error.problem)
+        } catch let error as LinkStatement.Malformed {
+            return Answer.error(.badRequest, error.description)
+        } catch let error as JSONError {
+            return Answer.error(.badRequest, "the body is not JSON: \(error)")
+        } catch let error as AppendError {
+            return Answer.error(error.status, error.description)
+        } catch let failure as BodyReader.Failure {
+            switch failure {
+            case .tooLarge:
+                return Answer.error(.contentTooLarge, "the body is larger than \(Limits.bodyBytesMax) bytes")
+            case .tooSlow: return Answer.error(.requestTimeout, "the body did not arrive in time")
+            case .noRoom: return Answer.error(.serviceUnavailable, "too many bodies are being received")
+            case .ending: return Answer.error(.serviceUnavailable, "the server is ending")
+            case .incomplete: return Answer.error(.badRequest, "the body did not arrive as a whole")
+            }
+        } catch {
+            return readFailure(error, logger)
+        }
+    }
+}
+
+extension String {
+    /// Nil for what is not percent-encoded UTF-8.
+    fileprivate init?(percentEncoded text: String) {
+        var bytes: [UInt8] = []
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            guard byte == UInt8(ascii: "%") else {
+                bytes.append(byte)
+                continue
+            }
+            let digits = rest.prefix(2).compactMap { UInt8(hexadecimalDigit: $0) }
+            guard digits.count == 2 else { return nil }
+            bytes.append(digits[0] << 4 | digits[1])
+            rest = rest.dropFirst(2)
+        }
+        self.init(validating: bytes, as: UTF8.self)
+    }
+}
+
+extension UInt8 {
+    fileprivate init?(hexadecimalDigit digit: UInt8) {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): self = digit - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): self = digit - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): self = digit - UInt8(ascii: "A") + 10
+        default: return nil
+        }
+    }
+}
+
+extension BodyReader {
+    fileprivate func withJSON<Value>(
+        of request: Request, _ use: (JSONValue) async throws -> Value
+    ) async throws -> Value {
+        try await withBody(of: request) { body in
+            let json = try JSONDocument(body).root
+            guard json.isObject else { throw Query.Malformed(problem: "the body must be an object") }
+            return try await use(json)
+        }
+    }
+}
+
+extension JSONValue {
+    /// Nil when absent.
+    fileprivate func instant(_ key: StaticString, in path: String) throws(Query.Malformed) -> Instant? {
+        guard let value = self[key] else { return nil }
+        guard let instant = value.string.flatMap({ Instant(iso8601: $0) }) else {
+            throw Query.Malformed(
+                problem: "\(path)\(key) must be an ISO 8601 instant such as 2019-11-08T08:11:46Z")
+        }
+        return instant
+    }
+}

@@ -1,0 +1,15 @@
+extension ContentAccess {
+    /// Judges issues by all lines of a customer: readable is what one of them reaches. See
+    /// ``Subscription/contentAccess(issues:at:)``.
+    package static func of(_ subscriptions: [Subscription], issues: [Instant], at instant: Instant) -> [ContentAccess] {
+        var reached: [Instant: ContentAccess] = [:]
+        for published in issues { reached[published] = ContentAccess(published: published, reachedBy: nil) }
+        for subscription in subscriptions {
+            for access in subscription.contentAccess(issues: issues, at: instant)
+            where reached[access.published]?.reachedBy == nil {
+                reached[access.published] = access
+            }
+        }
+        return reached.values.sorted { $0.published < $1.published }
+    }
+}

@@ -1,0 +1,127 @@
+import EventLog
+import Postgres
+import Projector
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("Customers are read as they are, and as they were known")
+struct CustomerReaderTests {
+    typealias Row = CustomerLog.Row
+
+    private static func question(_ id: String, on day: Instant, app: String? = nil) -> CustomerReader.Question {
+        CustomerReader.Question(app: app, environment: .production, customerId: id, at: day)
+    }
+
+    /// `known as: entitlement until subscriptions`, as of noon of day 3, known on a day.
+    private static func known(_ id: String, _ reader: CustomerReader, at knownAt: Instant?) async throws -> [String] {
+        let question = question(id, on: day(3))
+        let found =
+            if let knownAt { try await reader.entitlements(question, knownAt: knownAt) } else {
+                try await reader.entitlements(question)
+            }
+        return found.flatMap { found in
+            found.entitlements.map { "\(found.knownAs): \($0.entitlement) \($0.until) \($0.subscriptions)" }
+        }
+    }
+
+    @Test("what was believed before a link, while it held, and after it was taken back; and before a refund")
+    func knownAt() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell([.rows([Row("10", 1..<10, account: "aa")]), .rows([Row("20", 2..<20)])], on: 2)
+            let both = [CustomerKey(.account, "aa"), CustomerKey(.subscription, "20")]
+            try await log.tell([.links("u-1", both)], on: 4)
+            try await log.tell([.links("u-1", [CustomerKey(.account, "aa")])], on: 6)
+            try await log.tell([.rows([Row("10", 1..<10, account: "aa", revokedOn: 7)])], on: 8)
+            try await log.tell([.rows([Row("10", 1..<10, account: "aa")])], on: 10)
+            let reader = CustomerReader(pool: log.reader)
+
+            let own = "monthly \(day(10)) [\"10\"]"
+            let joined = "monthly \(day(20)) [\"10\", \"20\"]"
+            #expect(try await Self.known("u-1", reader, at: day(1)) == [])
+            #expect(try await Self.known("u-1", reader, at: day(3)) == [])
+            #expect(try await Self.known("AA", reader, at: day(3)) == ["account: \(own)"])
+            #expect(try await Self.known("20", reader, at: day(3)) == ["subscription: monthly \(day(20)) [\"20\"]"])
+            #expect(try await Self.known("u-1", reader, at: day(5)) == ["link: \(joined)"])
+            #expect(try await Self.known("20", reader, at: day(5)) == ["subscription: \(joined)"])
+            #expect(try await Self.known("u-1", reader, at: day(7)) == ["link: \(own)"])
+            #expect(try await Self.known("u-1", reader, at: day(9)) == [])
+            #expect(try await Self.known("u-1", reader, at: day(11)) == ["link: \(own)"])
+            #expect(try await Self.known("u-1", reader, at: nil) == ["link: \(own)"])
+        }
+    }
+
+    @Test("an id is the backend's own first, then a token, an appTransactionId, a line")
+    func precedence() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell([
+                .rows([Row("1", account: "2")]), .rows([Row("2", appTransaction: "3")]),
+                .rows([Row("3")]), .rows([Row("4")]), .links("1", [CustomerKey(.subscription, "4")]),
+            ])
+            let reader = CustomerReader(pool: log.reader)
+
+            for known in [nil, day(2)] {
+                var found: [String] = []
+                for id in ["1", "2", "3", "4"] { found += try await Self.known(id, reader, at: known) }
+                #expect(
+                    found.map { $0.replacing("monthly \(day(32)) ", with: "") } == [
+                        "link: [\"4\"]", "account: [\"1\"]", "appTransaction: [\"2\"]", "subscription: [\"4\"]",
+                    ])
+            }
+        }
+    }
+
+    @Test("the pure fold and SQL agree on random stories, for every customer and day, singly and in one batch")
+    func agreement() async throws {
+        var random = SeededGenerator(seed: TestSeed.value)
+        var told: [CustomerLog.Told] = []
+        for index in 0..<80 {
+            let line = "\(Int.random(in: 10..<24, using: &random))"
+            let start = Int.random(in: 1..<20, using: &random)
+            let end = start + Int.random(in: 1..<9, using: &random)
+            if Int.random(in: 0..<4, using: &random) == 0 {
+                let customer = "u\(Int.random(in: 0..<4, using: &random))"
+                told.append(.links(customer, [CustomerKey(.subscription, line)]))
+            } else {
+                told.append(
+                    .rows([
+                        Row(
+                            line, start..<end, product: "p\(Int.random(in: 0..<3, using: &random))",
+                            account: Bool.random(using: &random) ? "a\(line.suffix(1))" : nil, transaction: "t\(index)")
+                    ]))
+            }
+        }
+        try await CustomerLog.with { [told] log in
+            try await log.tell(told, inBatches: true)
+            try await log.script(
+                """
+                insert into subledger.product_entitlement (app, product_id, entitlement)
+                values ('com.example.magazine', 'p1', 'read'), ('com.example.magazine', 'p2', 'read'),
+                  ('com.example.magazine', 'p2', 'listen')
+                """)
+            let reader = CustomerReader(pool: log.reader)
+            let ids = (10..<24).map(String.init) + (0..<10).map { "a\($0)" } + (0..<4).map { "u\($0)" }
+            var questions: [CustomerReader.Question] = []
+            for id in ids { for number in [1, 5, 12, 19, 27] { questions.append(Self.question(id, on: day(number))) } }
+
+            let batch = try await reader.entitlements(questions)
+            let pure = try await withThrowingTaskGroup(of: (Int, [Entitlement], [Entitlement]).self) { group in
+                for (index, question) in questions.enumerated() {
+                    group.addTask {
+                        let alone = try await reader.entitlements(question).flatMap(\.entitlements)
+                        let fold = try await reader.entitlements(question, knownAt: day(31)).flatMap(\.entitlements)
+                        return (index, alone, fold)
+                    }
+                }
+                return try await group.reduce(into: [:]) { $0[$1.0] = ($1.1, $1.2) }
+            }
+
+            #expect(batch.contains { $0.first?.entitlements.count ?? 0 > 1 })
+            for index in questions.indices {
+                let expected = batch[index].flatMap(\.entitlements)
+                #expect(pure[index]?.0 == expected, "\(questions[index]) seed \(TestSeed.value)")
+                #expect(pure[index]?.1 == expected, "\(questions[index]) seed \(TestSeed.value)")
+            }
+        }
+    }
+}

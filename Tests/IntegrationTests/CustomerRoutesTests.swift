@@ -1,0 +1,301 @@
+import AppStore
+import EventLog
+import Foundation
+import Postgres
+import Projector
+import Subscriptions
+import TestSupport
+import Testing
+
+@testable import subledger
+
+@Suite("Backends ask by any id of a customer, and state which purchases are a customer's")
+struct CustomerRoutesTests {
+    private static let here = "app=com.example.magazine&environment=production"
+    private static let october: Int64 = 1_570_000_000_000
+    private static let december: Int64 = 1_576_000_000_000
+
+    /// Two lines of one account, one alone.
+    private static var bodies: [V1Body] {
+        [
+            V1Body(
+                type: "INITIAL_BUY",
+                rows: [
+                    V1Body.Row("10", line: "10", purchase: 1_560_000_000_000, expires: october),
+                    V1Body.Row("20", line: "20", product: "com.example.books", purchase: october, expires: december),
+                ], line: "20", autoRenew: true),
+            V1Body(
+                type: "INITIAL_BUY", rows: [V1Body.Row("30", line: "30", purchase: october, expires: december)],
+                line: "30",
+                autoRenew: true),
+        ]
+    }
+
+    private static func withCustomers(_ test: (TestBundle) async throws -> Void) async throws {
+        try await TestBundle.withServer { server in
+            for body in bodies { _ = try await server.apple.post(try body.bytes) }
+            try await server.isFolded()
+            try await test(server)
+        }
+    }
+
+    private static func put(_ server: TestBundle, _ customer: String, _ links: String) async throws -> HTTPAnswer {
+        try await server.backend.put(links, to: "/customers/\(customer)/links?\(here)")
+    }
+
+    @Test("what the customer is entitled to, over all lines; what is over is listed with its end")
+    func entitlements() async throws {
+        try await Self.withCustomers { server in
+            let answer = try await server.backend.get("/customers/10/entitlements?\(Self.here)")
+
+            #expect(answer.status == 200)
+            #expect(
+                answer.body == """
+                    {"app":"com.example.magazine","environment":"production","customerId":"10",\
+                    "asOf":"2019-11-08T08:14:00.000Z","entitlements":[\
+                    {"entitlement":"com.example.books","active":true,"until":"2019-12-10T17:46:40.000Z",\
+                    "productIds":["com.example.books"],"subscriptions":["20"],"positions":[1]},\
+                    {"entitlement":"com.example.magazine.monthly","active":false,"until":"2019-10-02T07:06:40.000Z",\
+                    "productIds":["com.example.magazine.monthly"],"subscriptions":["10"],"positions":[1]}]}
+
+                    """)
+        }
+    }
+
+    @Test("links: stated, folded, found by the backend's id; what holds already is not appended again")
+    func links() async throws {
+        try await Self.withCustomers { server in
+            let first = try await Self.put(
+                server, "u%2F1", #"{"links":[{"originalTransactionId":"30"},{"originalTransactionId":"10"}]}"#)
+            let again = try await Self.put(
+                server, "u%2F1",
+                #"{"links":[{"originalTransactionId":"10"},{"originalTransactionId":"30"},{"originalTransactionId":"10"}]}"#
+            )
+            try await server.isFolded()
+            let customer = try await server.backend.get("/customers/u%2F1?\(Self.here)")
+            let entitled = try await server.backend.get("/customers/u%2F1/entitlements?\(Self.here)")
+            let other = try await Self.put(server, "u%2F1", #"{"links":[]}"#)
+            let otherAgain = try await Self.put(server, "u%2F1", #"{"links":[]}"#)
+            try await server.isFolded()
+            let gone = try await server.backend.get("/customers/u%2F1?\(Self.here)")
+
+            #expect(first.body == "{\"position\":3,\"duplicate\":false}\n")
+            #expect(again.body == "{\"position\":3,\"duplicate\":true}\n")
+            #expect(again.status == 200)
+            #expect(
+                customer.body == """
+                    {"app":"com.example.magazine","environment":"production","customerId":"u/1","knownAs":"link",\
+                    "links":["u/1"],"appAccountTokens":[],"appTransactionIds":[],"subscriptions":["10","20","30"]}
+
+                    """)
+            #expect(entitled.body.contains(#""active":true"#))
+            #expect(entitled.body.contains(#""subscriptions":["10","30"],"positions":[1,2]"#), "\(entitled.body)")
+            #expect(other.body == "{\"position\":4,\"duplicate\":false}\n")
+            #expect(otherAgain.body == "{\"position\":4,\"duplicate\":true}\n")
+            #expect(gone.status == 404)
+            #expect(
+                try await server.sql("select convert_from(body, 'UTF8') from subledger.event where position = 3") == [
+                    #"{"customerId":"u/1","links":[{"originalTransactionId":"10"},{"originalTransactionId":"30"}]}"#
+                ])
+        }
+    }
+
+    @Test("many at once, in the order asked; those that nobody knows are named")
+    func many() async throws {
+        try await Self.withCustomers { server in
+            let body = #"{"app":"com.example.magazine","environment":"production","customerIds":["30","x","10"]}"#
+            let answer = try await server.backend.post(Array(body.utf8), to: "/customers/entitlements")
+            let alone = try await server.backend.get("/customers/30/entitlements?\(Self.here)")
+
+            let customers = try #require(answer.json["customers"] as? [[String: Any]])
+            #expect(customers.map { $0["customerId"] as? String } == ["30", "x", "10"])
+            #expect(customers[1]["unknown"] as? Bool == true)
+            #expect((customers[2]["entitlements"] as? [Any])?.count == 2)
+            let own = try #require(alone.json["entitlements"] as? [NSDictionary])
+            #expect(customers[0]["entitlements"] as? [NSDictionary] == own)
+            let tooMany =
+                #"{"app":"a","customerIds":["# + repeatElement(#""x""#, count: 1001).joined(separator: ",") + "]}"
+            let refused = try await server.backend.post(Array(tooMany.utf8), to: "/customers/entitlements")
+            #expect(refused.status == 400)
+            #expect(refused.json["error"] as? String == "customerIds must be at most 1000")
+        }
+    }
+
+    @Test("issues of a magazine are readable by what any line reaches")
+    func content() async throws {
+        try await Self.withCustomers { server in
+            let body = """
+                {"issues":[{"id":"june","publishedAt":"2019-06-20T00:00:00Z"},{"id":"may","publishedAt":"2019-05-01T00:00:00Z"},
+                {"id":"november","publishedAt":"2019-11-01T00:00:00Z"},{"id":"old","publishedAt":"2019-01-01T00:00:00Z"},
+                {"id":"next","publishedAt":"2019-12-01T00:00:00Z"}]}
+                """
+            let answer = try await server.backend.post(Array(body.utf8), to: "/customers/20/content?\(Self.here)")
+
+            let issues = try #require(answer.json["issues"] as? [[String: Any]])
+            let readable = issues.filter { $0["readable"] as? Bool == true }.compactMap { $0["id"] as? String }
+            // May's was the newest when line 10 began, June's came in its period, November's in that of line 20.
+            #expect(readable == ["june", "may", "november"])
+        }
+    }
+
+    @Test(
+        "bad links are refused, by the name of their field",
+        arguments: [
+            (#"{"links":{}}"#, "links must be an array"),
+            (#"{"links":[{"appAccountToken":""}]}"#, "links[0].appAccountToken must not be empty"),
+            (
+                #"{"links":[{"originalTransactionId":"1"},{"appTransactionId":7}]}"#,
+                "links[1].appTransactionId must be a text"
+            ),
+            (
+                #"{"links":[{"appTransactionId":"a\u0000b"}]}"#,
+                "links[0].appTransactionId must not hold a NUL character"
+            ),
+            (
+                #"{"links":[{"email":"a"}]}"#,
+                "links[0] must be an object with one of appAccountToken, appTransactionId, originalTransactionId"
+            ),
+            ("[]", "the body must be an object"),
+            (
+                #"{"links":[{"appAccountToken":"\#(String(repeating: "x", count: 257))"}]}"#,
+                "links[0].appAccountToken must be at most 256 bytes"
+            ),
+            (
+                #"{"links":[\#(repeatElement(#"{"appAccountToken":"a"}"#, count: 101).joined(separator: ","))]}"#,
+                "links must be at most 100"
+            ),
+        ])
+    func badLinks(_ body: String, _ problem: String) async throws {
+        try await TestBundle.withServer { server in
+            let answer = try await Self.put(server, "u-1", body)
+
+            #expect(answer.status == 400)
+            #expect(answer.json["error"] as? String == problem)
+            #expect(try await server.sql("select position::text from subledger.event") == [])
+        }
+    }
+
+    @Test("an app that is not configured, a customer that nobody knows, an id that is too long")
+    func refused() async throws {
+        try await TestBundle.withServer { server in
+            let app = try await server.backend.put(
+                #"{"links":[]}"#, to: "/customers/u-1/links?app=com.example.none")
+            let unknown = try await server.backend.get("/customers/u-1/entitlements?\(Self.here)")
+            let long = try await server.backend.get("/customers/\(String(repeating: "x", count: 257))?\(Self.here)")
+
+            #expect(app.status == 404)
+            #expect(unknown.status == 404)
+            #expect(unknown.json["error"] as? String == "no customer with this id in production")
+            #expect(long.status == 400)
+            #expect(long.json["error"] as? String == "customerId must be at most 256 bytes")
+        }
+    }
+
+    @Test("verify checks what backends stated, and names a changed byte in each table; a rebuild mends them")
+    func verify() async throws {
+        try await Self.withCustomers { server in
+            _ = try await Self.put(
+                server, "u-1", #"{"links":[{"originalTransactionId":"30"},{"appAccountToken":"AA"}]}"#)
+            _ = try await Self.put(server, "u-1", #"{"links":[{"originalTransactionId":"30"}]}"#)
+            try await server.isFolded()
+
+            let clean = try await Self.problem(server.database)
+            #expect(clean == nil)
+            try await Self.script(server.database, "create table saved as select * from subledger.event")
+            for (damage, undo, finding) in Self.damages {
+                try await Self.script(server.database, damage)
+                let found = try await Self.problem(server.database)
+                #expect(found == "stream 1 (com.example.magazine, production) " + finding)
+                try await Self.script(server.database, undo)
+            }
+
+            let pool = PostgresPool(
+                server.database.with(role: "subledger_projector"), limit: 4, logger: LogRecorder().logger)
+            let rebuild = ProjectionRebuild(owner: server.database, pool: pool, app: nil, environment: nil)
+            let untouched = try await rebuild.run { _ in }
+            try await Self.script(server.database, "delete from subledger.customer_edge")
+            try await Self.script(server.database, "delete from subledger.customer_link")
+            try await Self.script(server.database, "update subledger.customer_identity set customer_id = '5'")
+            let mended = try await rebuild.run { _ in }
+            await pool.close()
+            #expect(untouched.rowsReplaced == 0)
+            #expect(mended.rowsReplaced > 5)
+            #expect(try await Self.problem(server.database) == nil)
+        }
+    }
+
+    private static let restored = """
+        update subledger.event
+        set body = saved.body, body_sha256 = saved.body_sha256, dedupe_key = saved.dedupe_key
+        from saved
+        where saved.position = event.position
+        """
+
+    private static let damages = [
+        (
+            "update subledger.customer_edge set position = 2", "update subledger.customer_edge set position = 1",
+            "customer_edge subscription 10 of line 20: differs from a fresh fold"
+        ),
+        (
+            "update subledger.customer_link set id = '31' where position = 4",
+            "update subledger.customer_link set id = '30' where position = 4",
+            "customer_link subscription 31 of u-1: differs from a fresh fold"
+        ),
+        (
+            "update subledger.customer_link set replaced_position = 5 where id = 'aa'",
+            "update subledger.customer_link set replaced_position = 4 where id = 'aa'",
+            "customer_link account aa of u-1: differs from a fresh fold"
+        ),
+        (
+            "update subledger.customer_identity set customer_id = '11' where id = '20'",
+            "update subledger.customer_identity set customer_id = '10' where id = '20'",
+            "customer_identity subscription 20: differs from a fresh fold"
+        ),
+        (
+            "update subledger.customer_identity set customer_id = '10' where customer_id = '30'",
+            "update subledger.customer_identity set customer_id = '30' where id in ('30', 'u-1')",
+            "customer_identity link u-1: differs from a fresh fold"
+        ),
+        (
+            "update subledger.customer_identity set id = '31' where id = '30'",
+            "update subledger.customer_identity set id = '30' where id = '31'",
+            "customer_identity subscription 30: is missing"
+        ),
+        (
+            """
+            set session_replication_role = replica;
+            alter table subledger.event disable trigger event_append_only;
+            update subledger.event set facts = jsonb_set(facts, '{link,customerId}', '"u-2"') where position = 4
+            """,
+            """
+            update subledger.event set facts = jsonb_set(facts, '{link,customerId}', '"u-1"') where position = 4
+            """, "position 4: facts are not what the body says"
+        ),
+        (
+            "update subledger.event set dedupe_key = sha256('x') where position = 3", restored,
+            "position 3: dedupe_key is not what the body says"
+        ),
+        (
+            "update subledger.event set body = '{}', body_sha256 = sha256('{}') where position = 3", restored,
+            "position 3: body cannot be decoded: it states no links"
+        ),
+    ]
+
+    private static func problem(_ database: ConnectionConfiguration) async throws -> String? {
+        let role = database.with(role: "subledger_projector")
+        let (events, rows) = (try await TestCluster.connect(role), try await TestCluster.connect(role))
+        let outcome = try await Verification(
+            log: LogAudit(connection: events), projections: try await ProjectionAudit(connection: rows, seed: 1),
+            signatures: SignatureVerifier(roots: .apple), extent: .all
+        ).run()
+        await events.close()
+        await rows.close()
+        return outcome.finding?.description
+    }
+
+    private static func script(_ database: ConnectionConfiguration, _ sql: String) async throws {
+        let connection = try await TestCluster.connect(database)
+        try await connection.script(sql, deadline: .now + .seconds(20))
+        await connection.close()
+    }
+}
