@@ -12,27 +12,30 @@ struct PrivatePart {
     let pools: [PostgresPool]
 
     init(
-        at address: ListenAddress, roles: Set<ServerRole>, database: Database,
+        at address: ListenAddress, identity: TLSIdentity?, roles: Set<ServerRole>, database: Database,
         metrics: MetricsRegistry, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
             logger.info("private listener is up", metadata: ["http.address": "\(address.on(port))"])
         }
+        let routes: PrivateRoutes
         if roles.contains(.reader) {
             let pool = database.pool(.reader, limit: 8, logger: logger)
             let productPool = database.pool(.products, limit: 1, logger: logger)
-            pools = [pool, productPool]
-            listener = Listener.private(
-                at: address, log: LogReader(pool: pool), subscriptions: SubscriptionReader(pool: pool),
-                products: ProductStore(pool: productPool), metrics: metrics, now: Clock.now,
-                logger: logger, onListening: onListening)
+            let authenticatorPool = database.pool(.authenticator, limit: 1, logger: logger)
+            pools = [pool, productPool, authenticatorPool]
+            routes = PrivateRoutes(
+                tokens: TokenBook(read: TokenReader(pool: authenticatorPool).live), log: LogReader(pool: pool),
+                subscriptions: SubscriptionReader(pool: pool), products: ProductStore(pool: productPool),
+                metrics: metrics, now: Clock.now, logger: logger)
         } else {
             // The health of what this process does: it works as the role that it has anyway.
             let role: Database.Role = roles.contains(.receiver) ? .receiver : .projector
             let pool = database.pool(role, limit: 1, logger: logger)
             pools = [pool]
-            listener = Listener.operators(
-                at: address, log: LogReader(pool: pool), metrics: metrics, logger: logger, onListening: onListening)
+            routes = PrivateRoutes(log: LogReader(pool: pool), metrics: metrics, logger: logger)
         }
+        listener = Listener.private(
+            at: address, routes: routes, identity: identity, logger: logger, onListening: onListening)
     }
 }
