@@ -15,9 +15,10 @@ struct Query {
         parameters = request.uri.queryParameters
     }
 
-    /// Nil when absent or empty.
+    /// Nil when absent. Empty is malformed: whoever asks for `at=` would be told of now.
     func text(_ name: String) throws(Malformed) -> String? {
-        guard let value = parameters[name[...]], !value.isEmpty else { return nil }
+        guard let value = parameters[name[...]] else { return nil }
+        guard !value.isEmpty else { throw Malformed(problem: "\(name) must not be empty", field: name) }
         // PostgreSQL has none in its texts, so nothing can be found by one.
         guard !value.utf8.contains(0) else {
             throw Malformed(problem: "\(name) must not hold a NUL character", field: name)

@@ -207,6 +207,8 @@ struct BadInputTests {
         ("/subscriptions/1?at=yesterday", "at must be"),
         ("/subscriptions/1?environment=Sandbox", "environment must be"),
         ("/events?app=%00", "app must not"),
+        ("/events?app=", "app must not be empty"),
+        ("/subscriptions/1?at=", "at must not be empty"),
         ("/events?app=a&receivedFrom=2019", "receivedFrom must be"),
         ("/events?app=a&cursor=x", "cursor must be"),
         ("/events?app=a&cursor=MSA1IHByb2R1Y3Rpb24gYg", "cursor must be of the same app"),
