@@ -26,6 +26,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.0"),
         // Counters, so that libraries' own can join ours.
         .package(url: "https://github.com/apple/swift-metrics.git", from: "2.13.0"),
+        // TLS of the listeners.
+        .package(url: "https://github.com/apple/swift-nio-ssl.git", from: "2.37.0"),
         // Starting and stopping the parts of the server in order.
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],
@@ -50,8 +52,10 @@ let package = Package(
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ]),
+            ],
+            resources: [.embedInCode("OpenAPI/openapi.json")]),
         .target(
             name: "AppStore",
             dependencies: [
@@ -171,8 +175,10 @@ let package = Package(
             dependencies: [
                 "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "StoreSimulator", "Subscriptions",
                 "TestSupport", "subledger",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "X509", package: "swift-certificates"),
             ],
             exclude: ["Fixtures"]),
         .testTarget(name: "FaultTests", dependencies: ["Postgres", "TestSupport", "subledger"]),

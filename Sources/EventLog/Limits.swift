@@ -14,8 +14,15 @@ package enum Limits {
     package static let commitWaitMax = Duration.seconds(5)
     /// Most events of one page of the log.
     package static let pageEventsMax = 1000
+    /// Most events that are looked at for one page with a filter, so that a page takes tenths of a second at most
+    /// whatever is asked for.
+    package static let scannedEventsMax: Int64 = 20_000
     /// Longest time for a read.
     package static let readWaitMax = Duration.seconds(5)
+    /// Most tokens in force. A backend needs one or two, and a server keeps all of them in memory.
+    package static let tokensMax = 1000
+    /// Oldest that a server's knowledge of the tokens may be: so late a revoked one may still be let in.
+    package static let tokensAgeMax = Duration.seconds(1)
     /// Longest time for bringing the schema up to date, waiting for another instance that does so included.
     package static let migrateWaitMax = Duration.seconds(300)
     /// Most events, and body bytes, of one page of an audit, so that memory stays flat; one larger body passes.

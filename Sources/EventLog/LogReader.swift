@@ -28,27 +28,54 @@ package struct LogReader: Sendable {
         }
     }
 
-    /// The events behind a position, oldest first, and the position of the stream's head.
+    /// The events behind a position, oldest first.
     ///
     /// - Parameter limit: At most ``Limits/pageEventsMax`` are read whatever is asked for.
     /// - Returns: Nil when there is no such stream.
     package func events(
-        of stream: StreamKey, after position: Int64, limit: Int
-    ) async throws(ReadError) -> (events: [StoredEvent], head: Int64)? {
+        of stream: StreamKey, after position: Int64, limit: Int, filter: EventFilter = EventFilter()
+    ) async throws(ReadError) -> EventPage? {
         let deadline = ContinuousClock.now + Limits.readWaitMax
         do throws(PostgresError) {
             let found = try await pool.query(
                 Statements.head, [Parameter(stream.app), Parameter(stream.environment.rawValue)], deadline: deadline)
             guard found.count == 1 else { return nil }
             let id: Int32 = try found[0].value(at: 0)
+            let head: Int64 = try found[0].value(at: 1)
+            let span = try await span(id, filter, head: head, deadline: deadline)
+            let after = max(position, span.first - 1)
+            guard after < span.last else {
+                return EventPage(events: [], through: max(position, head), head: head, hasMore: false)
+            }
+            let last = span.last - after > Limits.scannedEventsMax ? after + Limits.scannedEventsMax : span.last
+            let limit = min(limit, Limits.pageEventsMax)
             let rows = try await pool.query(
                 Statements.page,
-                [Parameter(id), Parameter(position), Parameter(Int64(min(limit, Limits.pageEventsMax)))],
-                deadline: deadline)
-            return (try Self.storedEvents(rows), try found[0].value(at: 1))
+                [
+                    Parameter(id), Parameter(after), Parameter(last), Parameter(filter.type), Parameter(filter.kind),
+                    Parameter(filter.source), Parameter(filter.receivedFrom), Parameter(filter.receivedUntil),
+                    Parameter(Int64(limit)),
+                ], deadline: deadline)
+            let events = try Self.storedEvents(rows)
+            let through = events.count == limit ? events.last?.position ?? last : last
+            return EventPage(events: events, through: through, head: head, hasMore: through < span.last)
         } catch {
             throw ReadError(error)
         }
+    }
+
+    /// The positions between which events of a time of receipt are. Empty when nothing was received then.
+    private func span(
+        _ stream: Int32, _ filter: EventFilter, head: Int64, deadline: ContinuousClock.Instant
+    ) async throws(PostgresError) -> (first: Int64, last: Int64) {
+        guard filter.receivedFrom != nil || filter.receivedUntil != nil else { return (1, head) }
+        let rows = try await pool.query(
+            Statements.span, [Parameter(stream), Parameter(filter.receivedFrom), Parameter(filter.receivedUntil)],
+            deadline: deadline)
+        let first: Int64? = filter.receivedFrom == nil ? 1 : try rows[0].optional(at: 0)
+        let last: Int64? = filter.receivedUntil == nil ? head : try rows[0].optional(at: 1)
+        guard let first, let last else { return (1, 0) }
+        return (first, min(last, head))
     }
 
     /// Decodes rows with the columns of ``Statements/page``.
@@ -86,8 +113,58 @@ package struct LogReader: Sendable {
             from subledger.event
             where stream_id = $1
               and position > $2
+              and position <= $3
+              and ($4 is null or type = $4)
+              and ($5 is null or kind = $5)
+              and ($6 is null or source = $6)
+              and ($7 is null or received_at >= $7)
+              and ($8 is null or received_at < $8)
             order by position
-            limit $3
+            limit $9
+            """)
+
+        /// Receivers give out positions in the order of commits, and note the time before: within a minute of each
+        /// other the two orders may differ. `offset 0` keeps the planner from walking along positions instead.
+        static let span = Statement(
+            "log_span",
+            """
+            select
+              (
+                select min(position)
+                from (
+                  select position
+                  from subledger.event
+                  where stream_id = $1
+                    and received_at >= $2
+                    and received_at < (
+                      select received_at
+                      from subledger.event
+                      where stream_id = $1
+                        and received_at >= $2
+                      order by received_at
+                      limit 1
+                    ) + interval '1 minute'
+                  offset 0
+                ) as early
+              ),
+              (
+                select max(position)
+                from (
+                  select position
+                  from subledger.event
+                  where stream_id = $1
+                    and received_at < $3
+                    and received_at > (
+                      select received_at
+                      from subledger.event
+                      where stream_id = $1
+                        and received_at < $3
+                      order by received_at desc
+                      limit 1
+                    ) - interval '1 minute'
+                  offset 0
+                ) as late
+              )
             """)
     }
 }

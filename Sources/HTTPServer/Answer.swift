@@ -3,7 +3,7 @@ import Hummingbird
 import NIOCore
 import Subscriptions
 
-/// Answers are JSON on one line, errors included: `{"error":"…"}`.
+/// Answers are JSON on one line. Errors of the public listener are `{"error":"…"}`; for the private one's see ``Problem``.
 enum Answer {
     static func json(
         _ status: HTTPResponse.Status, _ write: (inout JSONWriter) throws -> Void
@@ -22,7 +22,8 @@ enum Answer {
     }
 }
 
-/// Gives the errors that the framework itself raises (no such route, broken request) the form of all others.
+/// Gives the errors that the framework itself raises on the public listener (no such route, broken request) the form
+/// of all others there.
 struct ErrorAnswers<Context: RequestContext>: RouterMiddleware {
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response

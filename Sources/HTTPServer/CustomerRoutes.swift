@@ -23,22 +23,14 @@ struct CustomerRoutes: Sendable {
         self.logger = logger
     }
 
-    func add(to router: Router<BasicRequestContext>) {
-        router.get("/customers/:customerId") { request, context in
-            await answer { try await customer(request, context) }
+    func add(to routes: PrivateRoutes) {
+        routes.read.get("/customers/:customerId") { request, context in try await customer(request, context) }
+        routes.read.get("/customers/:customerId/entitlements") { request, context in
+            try await entitlements(request, context)
         }
-        router.get("/customers/:customerId/entitlements") { request, context in
-            await answer { try await entitlements(request, context) }
-        }
-        router.post("/customers/entitlements") { request, _ in
-            await answer { try await manyEntitlements(request) }
-        }
-        router.post("/customers/:customerId/content") { request, context in
-            await answer { try await content(request, context) }
-        }
-        router.put("/customers/:customerId/links") { request, context in
-            await answer { try await stateLinks(request, context) }
-        }
+        routes.read.post("/customers/entitlements") { request, _ in try await manyEntitlements(request) }
+        routes.read.post("/customers/:customerId/content") { request, context in try await content(request, context) }
+        routes.link.put("/customers/:customerId/links") { request, context in try await stateLinks(request, context) }
     }
 
     // MARK: - Routes
@@ -48,8 +40,8 @@ struct CustomerRoutes: Sendable {
         let environment = try query.environment()
         let id = try Self.customerId(context)
         let found = try await customers.customers(id, environment: environment, app: try query.text("app"))
-        guard let only = found.first else { return Self.unknown(environment) }
-        guard found.count == 1 else { return Self.ambiguous(found.map(\.app)) }
+        guard let only = found.first else { throw Self.unknown(environment) }
+        guard found.count == 1 else { throw Self.ambiguous(found.map(\.app)) }
         return Answer.json(.ok) { writer in
             writer.member("app", only.app)
             writer.member("environment", environment.rawValue)
@@ -82,8 +74,8 @@ struct CustomerRoutes: Sendable {
             } else {
                 try await customers.entitlements(question)
             }
-        guard let only = found.first else { return Self.unknown(environment) }
-        guard found.count == 1 else { return Self.ambiguous(found.map(\.app)) }
+        guard let only = found.first else { throw Self.unknown(environment) }
+        guard found.count == 1 else { throw Self.ambiguous(found.map(\.app)) }
         return Answer.json(.ok) { writer in
             writer.member("app", only.app)
             writer.member("environment", environment.rawValue)
@@ -98,23 +90,23 @@ struct CustomerRoutes: Sendable {
     private func manyEntitlements(_ request: Request) async throws -> Response {
         try await bodies.withJSON(of: request) { json in
             guard let app = json["app"]?.string, !app.isEmpty, !app.utf8.contains(0) else {
-                throw Query.Malformed(problem: "app must be a bundle id")
+                throw Query.Malformed(problem: "app must be a bundle id", field: "app")
             }
             guard let environment = Environment(rawValue: json["environment"]?.string ?? "production") else {
-                throw Query.Malformed(problem: "environment must be production, sandbox or unknown")
+                throw Query.Malformed(problem: "environment must be production, sandbox or unknown", field: "environment")
             }
             let at = try json.instant("at", in: "") ?? now()
             guard let list = json["customerIds"], list.isArray else {
-                throw Query.Malformed(problem: "customerIds must be an array of texts")
+                throw Query.Malformed(problem: "customerIds must be an array of texts", field: "customerIds")
             }
             let elements = list.elements(atMost: Limits.customersMax + 1)
             guard elements.count <= Limits.customersMax else {
-                throw Query.Malformed(problem: "customerIds must be at most \(Limits.customersMax)")
+                throw Query.Malformed(problem: "customerIds must be at most \(Limits.customersMax)", field: "customerIds")
             }
             var questions: [CustomerReader.Question] = []
             for (index, element) in elements.enumerated() {
                 guard let id = element.string else {
-                    throw Query.Malformed(problem: "customerIds[\(index)] must be a text")
+                    throw Query.Malformed(problem: "customerIds[\(index)] must be a text", field: "customerIds[\(index)]")
                 }
                 try LinkStatement.check(id, "customerIds[\(index)]")
                 questions.append(
@@ -149,25 +141,25 @@ struct CustomerRoutes: Sendable {
         return try await bodies.withJSON(of: request) { json in
             let at = try json.instant("at", in: "") ?? now()
             guard let list = json["issues"], list.isArray else {
-                throw Query.Malformed(problem: "issues must be an array")
+                throw Query.Malformed(problem: "issues must be an array", field: "issues")
             }
             let elements = list.elements(atMost: Limits.issuesMax + 1)
             guard elements.count <= Limits.issuesMax else {
-                throw Query.Malformed(problem: "issues must be at most \(Limits.issuesMax)")
+                throw Query.Malformed(problem: "issues must be at most \(Limits.issuesMax)", field: "issues")
             }
             var issues: [(id: String, published: Instant)] = []
             for (index, element) in elements.enumerated() {
                 guard let id = element["id"]?.string else {
-                    throw Query.Malformed(problem: "issues[\(index)].id must be a text")
+                    throw Query.Malformed(problem: "issues[\(index)].id must be a text", field: "issues[\(index)].id")
                 }
                 guard let published = try element.instant("publishedAt", in: "issues[\(index)].") else {
-                    throw Query.Malformed(problem: "issues[\(index)].publishedAt is missing")
+                    throw Query.Malformed(problem: "issues[\(index)].publishedAt is missing", field: "issues[\(index)].publishedAt")
                 }
                 issues.append((id, published))
             }
             let found = try await customers.customers(id, environment: environment, app: app)
-            guard let only = found.first else { return Self.unknown(environment) }
-            guard found.count == 1 else { return Self.ambiguous(found.map(\.app)) }
+            guard let only = found.first else { throw Self.unknown(environment) }
+            guard found.count == 1 else { throw Self.ambiguous(found.map(\.app)) }
             let judged = ContentAccess.of(only.subscriptions, issues: issues.map(\.published), at: at)
             let reached = Dictionary(uniqueKeysWithValues: judged.map { ($0.published, $0.reachedBy) })
             return Answer.json(.ok) { writer in
@@ -195,12 +187,12 @@ struct CustomerRoutes: Sendable {
 
     private func stateLinks(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
         let query = Query(request)
-        guard let app = try query.text("app") else { throw Query.Malformed(problem: "app must be a bundle id") }
+        guard let app = try query.text("app") else { throw Query.Malformed(problem: "app must be a bundle id", field: "app") }
         let stream = StreamKey(app: app, environment: try query.environment())
         guard let links else {
-            return Answer.error(.notImplemented, "links are taken by a server that is receiver as well as reader")
+            throw Problem(.notImplemented, "links are taken by a server that is receiver as well as reader")
         }
-        guard links.apps.contains(app) else { return Answer.error(.notFound, "this app is not configured") }
+        guard links.apps.contains(app) else { throw Problem(.notFound, "this app is not configured", field: "app") }
         let id = try Self.customerId(context)
         return try await bodies.withJSON(of: request) { json in
             let statement = try LinkStatement(customerId: id, json: json)
@@ -221,76 +213,19 @@ struct CustomerRoutes: Sendable {
     // MARK: - Answers
 
     private static func customerId(_ context: BasicRequestContext) throws -> String {
-        // The router hands on the path as it came.
-        guard let id = context.parameters.get("customerId").flatMap(String.init(percentEncoded:)) else {
-            throw Query.Malformed(problem: "customerId must be percent-encoded UTF-8")
-        }
+        let id = try PathParameter.text("customerId", context)
         try LinkStatement.check(id, "customerId")
         return id
     }
 
-    private static func unknown(_ environment: Subscriptions.Environment) -> Response {
-        Answer.error(.notFound, "no customer with this id in \(environment.rawValue)")
+    private static func unknown(_ environment: Subscriptions.Environment) -> Problem {
+        Problem(.notFound, "no customer with this id in \(environment.rawValue)")
     }
 
-    private static func ambiguous(_ apps: [String]) -> Response {
-        Answer.error(
-            .conflict, "several apps have this id, name one with ?app=: \(apps.joined(separator: ", "))")
-    }
-
-    private func answer(_ route: () async throws -> Response) async -> Response {
-        do {
-            return try await route()
-        } catch let error as Query.Malformed {
-            return Answer.error(.badRequest, error.problem)
-        } catch let error as LinkStatement.Malformed {
-            return Answer.error(.badRequest, error.description)
-        } catch let error as JSONError {
-            return Answer.error(.badRequest, "the body is not JSON: \(error)")
-        } catch let error as AppendError {
-            return Answer.error(error.status, error.description)
-        } catch let failure as BodyReader.Failure {
-            switch failure {
-            case .tooLarge:
-                return Answer.error(.contentTooLarge, "the body is larger than \(Limits.bodyBytesMax) bytes")
-            case .tooSlow: return Answer.error(.requestTimeout, "the body did not arrive in time")
-            case .noRoom: return Answer.error(.serviceUnavailable, "too many bodies are being received")
-            case .ending: return Answer.error(.serviceUnavailable, "the server is ending")
-            case .incomplete: return Answer.error(.badRequest, "the body did not arrive as a whole")
-            }
-        } catch {
-            return readFailure(error, logger)
-        }
-    }
-}
-
-extension String {
-    /// Nil for what is not percent-encoded UTF-8.
-    fileprivate init?(percentEncoded text: String) {
-        var bytes: [UInt8] = []
-        var rest = text.utf8[...]
-        while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            let digits = rest.prefix(2).compactMap { UInt8(hexadecimalDigit: $0) }
-            guard digits.count == 2 else { return nil }
-            bytes.append(digits[0] << 4 | digits[1])
-            rest = rest.dropFirst(2)
-        }
-        self.init(validating: bytes, as: UTF8.self)
-    }
-}
-
-extension UInt8 {
-    fileprivate init?(hexadecimalDigit digit: UInt8) {
-        switch digit {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): self = digit - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): self = digit - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): self = digit - UInt8(ascii: "A") + 10
-        default: return nil
-        }
+    private static func ambiguous(_ apps: [String]) -> Problem {
+        Problem(
+            .conflict, "several apps have this id, name one with ?app=: \(apps.joined(separator: ", "))",
+            field: "app")
     }
 }
 
@@ -312,7 +247,8 @@ extension JSONValue {
         guard let value = self[key] else { return nil }
         guard let instant = value.string.flatMap({ Instant(iso8601: $0) }) else {
             throw Query.Malformed(
-                problem: "\(path)\(key) must be an ISO 8601 instant such as 2019-11-08T08:11:46Z")
+                problem: "\(path)\(key) must be an ISO 8601 instant such as 2019-11-08T08:11:46Z",
+                field: "\(path)\(key)")
         }
         return instant
     }

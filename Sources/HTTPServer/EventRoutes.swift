@@ -1,40 +1,55 @@
 import EventLog
 import Hummingbird
-import Logging
 import Subscriptions
 
-/// `GET /events`: the log of a stream, page by page.
+/// `GET /events`: the log of a stream, page by page, all of it or what a filter lets through.
 struct EventRoutes: Sendable {
     let log: LogReader
-    let logger: Logger
 
-    func add(to router: Router<BasicRequestContext>) {
-        router.get("/events") { request, _ in await answer(request) }
+    func add(to routes: PrivateRoutes) {
+        routes.read.get("/events") { request, _ in try await answer(Query(request)) }
     }
 
-    private func answer(_ request: Request) async -> Response {
-        let query = Query(request)
-        do {
-            guard let app = try query.text("app") else { return Answer.error(.badRequest, "app must be a bundle id") }
-            let stream = StreamKey(app: app, environment: try query.environment())
-            let after = try query.number("after", in: 0...Int64.max, default: 0)
-            let limit = try query.number(
-                "limit", in: 1...Int64(EventLog.Limits.pageEventsMax), default: Int64(Limits.eventsDefault))
-            guard let page = try await log.events(of: stream, after: after, limit: Int(limit)) else {
-                return Answer.error(.notFound, "nothing was received for this app in \(stream.environment.rawValue)")
-            }
-            return Answer.json(.ok) { writer in
-                writer.member("app", stream.app)
-                writer.member("environment", stream.environment.rawValue)
-                writer.key("events")
-                writer.array(page.events) { $1.write(to: &$0) }
-                writer.member("next", page.events.last?.position ?? after)
-                writer.member("head", page.head)
-            }
-        } catch let error as Query.Malformed {
-            return Answer.error(.badRequest, error.problem)
-        } catch {
-            return readFailure(error, logger)
+    private func answer(_ query: Query) async throws -> Response {
+        guard let app = try query.text("app") else {
+            throw Query.Malformed(problem: "app must be a bundle id", field: "app")
         }
+        let stream = StreamKey(app: app, environment: try query.environment())
+        let after = try start(query, stream)
+        let limit = try query.number(
+            "limit", in: 1...Int64(EventLog.Limits.pageEventsMax), default: Int64(Limits.eventsDefault))
+        let filter = EventFilter(
+            type: try query.text("type"), kind: try query.text("kind"), source: try query.text("source"),
+            receivedFrom: try query.instant("receivedFrom"), receivedUntil: try query.instant("receivedUntil"))
+        guard let page = try await log.events(of: stream, after: after, limit: Int(limit), filter: filter) else {
+            throw Problem(.notFound, "nothing was received for this app in \(stream.environment.rawValue)")
+        }
+        return Answer.json(.ok) { writer in
+            writer.member("app", stream.app)
+            writer.member("environment", stream.environment.rawValue)
+            writer.key("events")
+            writer.array(page.events) { $1.write(to: &$0) }
+            writer.member("cursor", EventCursor(stream: stream, position: page.through).text)
+            writer.member("more", page.hasMore)
+            writer.member("next", page.through)
+            writer.member("head", page.head)
+        }
+    }
+
+    /// The position behind which the page begins.
+    private func start(_ query: Query, _ stream: StreamKey) throws(Query.Malformed) -> Int64 {
+        guard let text = try query.text("cursor") else {
+            return try query.number("after", in: 0...Int64.max, default: 0)
+        }
+        guard try query.text("after") == nil else {
+            throw Query.Malformed(problem: "after must not be given beside cursor", field: "after")
+        }
+        guard let cursor = EventCursor(text) else {
+            throw Query.Malformed(problem: "cursor must be one that an earlier page gave", field: "cursor")
+        }
+        guard cursor.stream == stream else {
+            throw Query.Malformed(problem: "cursor must be of the same app and environment", field: "cursor")
+        }
+        return cursor.position
     }
 }

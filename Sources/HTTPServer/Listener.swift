@@ -24,7 +24,7 @@ package struct Listener: Service {
     private let address: ListenAddress
 
     init(
-        _ router: Router<BasicRequestContext>, address: ListenAddress, logger: Logger,
+        _ router: Router<BasicRequestContext>, address: ListenAddress, identity: TLSIdentity?, logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void
     ) {
         self.address = address
@@ -33,7 +33,7 @@ package struct Listener: Service {
         quiet.logLevel = max(logger.logLevel, .warning)
         application = Application(
             router: router,
-            server: .http1(configuration: .init(idleTimeout: Limits.idleTimeout)),
+            server: .http1(idleTimeout: Limits.idleTimeout, identity: identity),
             configuration: .init(
                 address: .hostname(address.host, port: address.port),
                 availableConnectionsDelegate: MaximumAvailableConnections(Limits.connectionsMax, logger: quiet)),

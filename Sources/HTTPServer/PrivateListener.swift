@@ -7,24 +7,46 @@ import Subscriptions
 extension Listener {
     /// The listener for backends and operators.
     ///
-    /// - Parameter links: Nil where nothing is appended to the log.
-    /// - Parameter onListening: Called with the port once connections are accepted.
+    /// - Parameters:
+    ///   - identity: For HTTPS; nil for plain HTTP.
+    ///   - onListening: Called with the port once connections are accepted.
     package static func `private`(
-        at address: ListenAddress, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
-        customers: CustomerReader, links: CustomerLinkRoute?, metrics: MetricsRegistry,
-        now: @escaping @Sendable () -> Instant, logger: Logger,
+        at address: ListenAddress, routes: PrivateRoutes, identity: TLSIdentity? = nil, logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void
     ) -> Listener {
-        let router = Router(context: BasicRequestContext.self)
-        router.add(middleware: ErrorAnswers())
-        SubscriptionRoutes(subscriptions: subscriptions, now: now, logger: logger).add(to: router)
-        CustomerRoutes(
-            customers: customers, links: links, now: now, logger: logger
-        ).add(to: router)
-        EventRoutes(log: log, logger: logger).add(to: router)
-        ProductRoutes(products: products, logger: logger).add(to: router)
-        HealthRoute(log: log).add(to: router)
-        MetricsRoute(metrics: metrics).add(to: router)
-        return Listener(router, address: address, logger: logger, onListening: onListening)
+        Listener(
+            routes.finished(), address: address, identity: identity, logger: logger, onListening: onListening)
+    }
+}
+
+extension PrivateRoutes {
+    /// All that the private listener answers.
+    ///
+    /// - Parameters:
+    ///   - tokens: Those that are in force.
+    ///   - links: Nil where nothing is appended to the log.
+    package init(
+        tokens: TokenBook, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
+        customers: CustomerReader, links: CustomerLinkRoute?, metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
+    ) {
+        self.init(tokens: tokens, logger: logger)
+        SubscriptionRoutes(subscriptions: subscriptions, now: now).add(to: self)
+        CustomerRoutes(customers: customers, links: links, now: now, logger: logger).add(to: self)
+        EventRoutes(log: log).add(to: self)
+        ProductRoutes(products: products).add(to: self)
+        MonitoringRoutes(log: log, metrics: metrics).add(to: self)
+        open.get("/openapi.json") { _, _ in
+            Response(
+                status: .ok, headers: [.contentType: "application/json"],
+                body: .init(byteBuffer: ByteBuffer(bytes: PackageResources.openapi_json)))
+        }
+    }
+
+    /// What a process without readers answers on its private listener: health and metrics.
+    ///
+    /// - Parameter log: Reads as a role that the process has anyway.
+    package init(log: LogReader, metrics: MetricsRegistry, logger: Logger) {
+        self.init(tokens: TokenBook { [] }, logger: logger)
+        MonitoringRoutes(log: log, metrics: metrics).add(to: self)
     }
 }

@@ -1,8 +1,5 @@
 import EventLog
-import Foundation
-import HTTPTypes
 import Hummingbird
-import Logging
 import Projector
 import Subscriptions
 
@@ -10,62 +7,47 @@ import Subscriptions
 /// of them, as a whole.
 struct ProductRoutes: Sendable {
     let products: ProductStore
-    let logger: Logger
     private let bodies = BodyReader()
 
-    init(products: ProductStore, logger: Logger) {
+    init(products: ProductStore) {
         self.products = products
-        self.logger = logger
     }
 
-    func add(to router: Router<BasicRequestContext>) {
-        router.get("/products") { request, _ in await list(request) }
-        router.put("/products/:productId") { request, context in await state(request, context) }
+    func add(to routes: PrivateRoutes) {
+        routes.read.get("/products") { request, _ in try await list(request) }
+        routes.admin.put("/products/:productId") { request, context in try await state(request, context) }
     }
 
-    private func list(_ request: Request) async -> Response {
-        do {
-            let app = try Self.app(request)
-            let found = try await products.products(of: app)
-            return Answer.json(.ok) { writer in
-                writer.member("app", app)
-                writer.key("products")
-                writer.array(found) { writer, product in writer.object { product.writeMembers(to: &$0) } }
-            }
-        } catch let error as Query.Malformed {
-            return Answer.error(.badRequest, error.problem)
-        } catch {
-            return readFailure(error, logger)
+    private func list(_ request: Request) async throws -> Response {
+        let app = try Self.app(request)
+        let found = try await products.products(of: app)
+        return Answer.json(.ok) { writer in
+            writer.member("app", app)
+            writer.key("products")
+            writer.array(found) { writer, product in writer.object { product.writeMembers(to: &$0) } }
         }
     }
 
-    private func state(_ request: Request, _ context: BasicRequestContext) async -> Response {
+    private func state(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
+        let app = try Self.app(request)
+        let id = try PathParameter.text("productId", context)
+        let body = try await bodies.withBody(of: request) { $0 }
+        let product: ConfiguredProduct
         do {
-            let app = try Self.app(request)
-            guard let id = context.parameters.get("productId")?.removingPercentEncoding else {
-                throw Query.Malformed(problem: "the product id is not percent-encoded UTF-8")
-            }
-            let body = try await bodies.withBody(of: request) { $0 }
-            let product = try Self.product(app, id, body)
-            try await products.state(product)
-            return Answer.json(.ok) { writer in
-                writer.member("app", app)
-                product.writeMembers(to: &writer)
-            }
-        } catch let error as Query.Malformed {
-            return Answer.error(.badRequest, error.problem)
+            product = try Self.product(app, id, body)
         } catch let error as ConfiguredProduct.Malformed {
-            return Answer.error(.badRequest, error.description)
-        } catch let error as BodyReader.Failure {
-            return Self.answer(error)
-        } catch {
-            return readFailure(error, logger)
+            throw Query.Malformed(problem: error.description, field: error.field)
+        }
+        try await products.state(product)
+        return Answer.json(.ok) { writer in
+            writer.member("app", app)
+            product.writeMembers(to: &writer)
         }
     }
 
     private static func app(_ request: Request) throws(Query.Malformed) -> String {
         guard let app = try Query(request).text("app") else {
-            throw Query.Malformed(problem: "app must be a bundle id")
+            throw Query.Malformed(problem: "app must be a bundle id", field: "app")
         }
         return app
     }
@@ -87,7 +69,7 @@ struct ProductRoutes: Sendable {
 
     private static func text(_ value: JSONValue?, _ name: String) throws(Query.Malformed) -> String? {
         guard let value, !value.isNull else { return nil }
-        guard let text = value.string else { throw Query.Malformed(problem: "\(name) must be a text") }
+        guard let text = value.string else { throw Query.Malformed(problem: "\(name) must be a text", field: name) }
         return text
     }
 
@@ -95,18 +77,8 @@ struct ProductRoutes: Sendable {
         guard let value, !value.isNull else { return [] }
         let texts = value.elements.compactMap(\.string)
         guard value.isArray, texts.count == value.elements.count else {
-            throw Query.Malformed(problem: "entitlements must be an array of texts")
+            throw Query.Malformed(problem: "entitlements must be an array of texts", field: "entitlements")
         }
         return texts
-    }
-
-    private static func answer(_ failure: BodyReader.Failure) -> Response {
-        switch failure {
-        case .tooLarge: Answer.error(.contentTooLarge, "the body is larger than \(Limits.bodyBytesMax) bytes")
-        case .noRoom: Answer.error(.serviceUnavailable, "too many bodies are being received")
-        case .tooSlow: Answer.error(.requestTimeout, "the body did not arrive in time")
-        case .ending: Answer.error(.serviceUnavailable, "the server is ending")
-        case .incomplete: Answer.error(.badRequest, "the body did not arrive as a whole")
-        }
     }
 }

@@ -9,25 +9,16 @@ extension Listener {
     ///
     /// - Parameters:
     ///   - log: Reads by the connections that notifications are stored through, for the health check.
+    ///   - identity: For HTTPS; nil for plain HTTP.
     ///   - onListening: Called with the port once connections are accepted.
     package static func `public`(
         at address: ListenAddress, verifier: NotificationVerifier, appender: Appender, log: LogReader,
-        now: @escaping @Sendable () -> Instant, logger: Logger,
+        identity: TLSIdentity? = nil, now: @escaping @Sendable () -> Instant, logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void
     ) -> Listener {
         let router = Router(context: BasicRequestContext.self)
         router.add(middleware: ErrorAnswers())
         NotificationRoutes(verifier: verifier, appender: appender, now: now, logger: logger).add(to: router)
-        HealthRoute(log: log).add(to: router)
-        return Listener(router, address: address, logger: logger, onListening: onListening)
-    }
-}
-
-/// `GET /health`: whether the database answers just now.
-struct HealthRoute: Sendable {
-    let log: LogReader
-
-    func add(to router: Router<BasicRequestContext>) {
         router.get("/health") { _, _ in
             do throws(ReadError) {
                 try await log.ping()
@@ -36,5 +27,6 @@ struct HealthRoute: Sendable {
                 return Answer.error(.serviceUnavailable, error.description)
             }
         }
+        return Listener(router, address: address, identity: identity, logger: logger, onListening: onListening)
     }
 }

@@ -7,17 +7,22 @@ struct Query {
 
     struct Malformed: Error {
         let problem: String
+        /// The parameter, or member of the body, that is wrong; nil when it is the body as a whole.
+        var field: String?
     }
 
     init(_ request: Request) {
         parameters = request.uri.queryParameters
     }
 
-    /// Nil when absent or empty.
+    /// Nil when absent. Empty is malformed: whoever asks for `at=` would be told of now.
     func text(_ name: String) throws(Malformed) -> String? {
-        guard let value = parameters[name[...]], !value.isEmpty else { return nil }
+        guard let value = parameters[name[...]] else { return nil }
+        guard !value.isEmpty else { throw Malformed(problem: "\(name) must not be empty", field: name) }
         // PostgreSQL has none in its texts, so nothing can be found by one.
-        guard !value.utf8.contains(0) else { throw Malformed(problem: "\(name) must not hold a NUL character") }
+        guard !value.utf8.contains(0) else {
+            throw Malformed(problem: "\(name) must not hold a NUL character", field: name)
+        }
         return String(value)
     }
 
@@ -25,7 +30,10 @@ struct Query {
     func environment() throws(Malformed) -> Subscriptions.Environment {
         guard let text = try text("environment") else { return .production }
         guard let environment = Subscriptions.Environment(rawValue: text) else {
-            throw Malformed(problem: "environment must be production, sandbox or unknown")
+            throw Malformed(
+                problem:
+                    "environment must be one of \(Subscriptions.Environment.allCases.map(\.rawValue).joined(separator: ", "))",
+                field: "environment")
         }
         return environment
     }
@@ -33,7 +41,8 @@ struct Query {
     func number(_ name: String, in range: ClosedRange<Int64>, default fallback: Int64) throws(Malformed) -> Int64 {
         guard let text = try text(name) else { return fallback }
         guard let number = Int64(text), range.contains(number) else {
-            throw Malformed(problem: "\(name) must be a number from \(range.lowerBound) to \(range.upperBound)")
+            throw Malformed(
+                problem: "\(name) must be a number from \(range.lowerBound) to \(range.upperBound)", field: name)
         }
         return number
     }
@@ -44,7 +53,9 @@ struct Query {
         for text in parameters.getAll(name).flatMap({ $0.split(separator: ",") }) {
             instants.append(try Self.instant(name, text))
         }
-        guard !instants.isEmpty else { throw Malformed(problem: "\(name) must be one or more ISO 8601 instants") }
+        guard !instants.isEmpty else {
+            throw Malformed(problem: "\(name) must be one or more ISO 8601 instants", field: name)
+        }
         return instants
     }
 
@@ -55,7 +66,7 @@ struct Query {
 
     private static func instant(_ name: String, _ text: some StringProtocol) throws(Malformed) -> Instant {
         guard let instant = Instant(iso8601: text) else {
-            throw Malformed(problem: "\(name) must be an ISO 8601 instant such as 2019-11-08T08:11:46Z")
+            throw Malformed(problem: "\(name) must be an ISO 8601 instant such as 2019-11-08T08:11:46Z", field: name)
         }
         return instant
     }

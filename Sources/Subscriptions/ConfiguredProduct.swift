@@ -21,21 +21,24 @@ package struct ConfiguredProduct: Sendable, Hashable {
     package init(
         app: String, productId: String, kind: String?, duration: String?, entitlements: [String]
     ) throws(Malformed) {
-        try Self.check(app, "app")
-        try Self.check(productId, "product id")
-        for name in entitlements { try Self.check(name, "entitlement") }
+        try Self.check(app, "app", "app")
+        try Self.check(productId, "product id", "productId")
+        for name in entitlements { try Self.check(name, "entitlement", "entitlements") }
         guard entitlements.count <= Self.entitlementsMax else {
-            throw Malformed(description: "a product has at most \(Self.entitlementsMax) entitlements")
+            throw Malformed(
+                description: "a product has at most \(Self.entitlementsMax) entitlements", field: "entitlements")
         }
         if let kind, !Self.kinds.contains(kind) {
-            throw Malformed(description: "kind must be \(Self.kinds.joined(separator: ", ")), or none")
+            throw Malformed(description: "kind must be \(Self.kinds.joined(separator: ", ")), or none", field: "kind")
         }
         guard (kind == "non-renewing") == (duration != nil) else {
-            throw Malformed(description: "a non-renewing product has a duration, and no other has one")
+            throw Malformed(
+                description: "a non-renewing product has a duration, and no other has one", field: "duration")
         }
         // What is a digit elsewhere in Unicode is none for the database.
         if let duration, CalendarDuration(iso8601: duration) == nil || !duration.utf8.allSatisfy({ $0 < 0x80 }) {
-            throw Malformed(description: "duration must be years, months, weeks and days, as in P3M or P1Y10D")
+            throw Malformed(
+                description: "duration must be years, months, weeks and days, as in P3M or P1Y10D", field: "duration")
         }
         self.init(stored: app, productId: productId, kind: kind, duration: duration, entitlements: entitlements)
     }
@@ -51,17 +54,19 @@ package struct ConfiguredProduct: Sendable, Hashable {
 
     package struct Malformed: Error, Hashable, CustomStringConvertible {
         package let description: String
+        /// As the members of a product are called.
+        package let field: String
     }
 
     package static let kinds = ["auto-renewable", "non-renewing", "consumable", "non-consumable"]
 
-    private static func check(_ text: String, _ name: String) throws(Malformed) {
-        guard !text.isEmpty else { throw Malformed(description: "\(name) must not be empty") }
+    private static func check(_ text: String, _ name: String, _ field: String) throws(Malformed) {
+        guard !text.isEmpty else { throw Malformed(description: "\(name) must not be empty", field: field) }
         guard text.utf8.count <= textBytesMax else {
-            throw Malformed(description: "\(name) must not be longer than \(textBytesMax) bytes")
+            throw Malformed(description: "\(name) must not be longer than \(textBytesMax) bytes", field: field)
         }
         guard text.utf8.allSatisfy({ $0 >= 0x20 }) else {
-            throw Malformed(description: "\(name) must not hold control characters")
+            throw Malformed(description: "\(name) must not hold control characters", field: field)
         }
     }
 

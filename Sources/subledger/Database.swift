@@ -155,7 +155,7 @@ struct Database {
     }
 
     enum Role: String, CaseIterable {
-        case receiver, projector, reader, products
+        case receiver, projector, reader, products, authenticator
     }
 
     enum Limits {

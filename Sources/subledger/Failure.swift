@@ -13,6 +13,8 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
         throw error
     } catch let error as SettingError {
         throw fail("\(error)", .configurationError)
+    } catch let error as TLSFileError {
+        throw fail("\(error)", .configurationError)
     } catch let error as EmbeddedServerError {
         throw fail("\(error)", .unavailable)
     } catch let error as PostgresError {
@@ -24,6 +26,8 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
     } catch let error as SkipRefusal {
         throw fail("\(error)", error == .rebuildRuns ? .unavailable : .dataError)
     } catch let error as ProductFile.Malformed {
+        throw fail("\(error)", .dataError)
+    } catch let error as TokenRefusal {
         throw fail("\(error)", .dataError)
     } catch RebuildError.noStream {
         throw fail("\(RebuildError.noStream)", .dataError)

@@ -12,30 +12,33 @@ struct PrivatePart {
     let pools: [PostgresPool]
 
     init(
-        at address: ListenAddress, roles: Set<ServerRole>, database: Database, receiver: ReceiverPart?,
-        metrics: MetricsRegistry, logger: Logger
+        at address: ListenAddress, identity: TLSIdentity?, roles: Set<ServerRole>, database: Database,
+        receiver: ReceiverPart?, metrics: MetricsRegistry, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
             logger.info("private listener is up", metadata: ["http.address": "\(address.on(port))"])
         }
+        let routes: PrivateRoutes
         if roles.contains(.reader) {
             let pool = database.pool(.reader, limit: 8, logger: logger)
             let productPool = database.pool(.products, limit: 1, logger: logger)
-            pools = [pool, productPool]
+            let authenticatorPool = database.pool(.authenticator, limit: 1, logger: logger)
+            pools = [pool, productPool, authenticatorPool]
             let log = LogReader(pool: pool)
-            listener = Listener.private(
-                at: address, log: log, subscriptions: SubscriptionReader(pool: pool),
-                products: ProductStore(pool: productPool), customers: CustomerReader(pool: pool),
+            routes = PrivateRoutes(
+                tokens: TokenBook(read: TokenReader(pool: authenticatorPool).live), log: log,
+                subscriptions: SubscriptionReader(pool: pool), products: ProductStore(pool: productPool),
+                customers: CustomerReader(pool: pool),
                 links: receiver.map { CustomerLinkRoute(log: log, appender: $0.appender.appender, apps: $0.apps) },
-                metrics: metrics, now: Clock.now,
-                logger: logger, onListening: onListening)
+                metrics: metrics, now: Clock.now, logger: logger)
         } else {
             // The health of what this process does: it works as the role that it has anyway.
             let role: Database.Role = roles.contains(.receiver) ? .receiver : .projector
             let pool = database.pool(role, limit: 1, logger: logger)
             pools = [pool]
-            listener = Listener.operators(
-                at: address, log: LogReader(pool: pool), metrics: metrics, logger: logger, onListening: onListening)
+            routes = PrivateRoutes(log: LogReader(pool: pool), metrics: metrics, logger: logger)
         }
+        listener = Listener.private(
+            at: address, routes: routes, identity: identity, logger: logger, onListening: onListening)
     }
 }

@@ -18,6 +18,7 @@ struct ReceiverPart {
         let address: ListenAddress
         let roots: RootCertificates
         let revocationMode: RevocationMode
+        let identity: TLSIdentity?
     }
 
     init(_ settings: Settings, database: Database, logger: Logger) async throws {
@@ -39,7 +40,8 @@ struct ReceiverPart {
             verifier: NotificationVerifier(
                 apps: Apps(settings.apps), signatures: SignatureVerifier(roots: settings.roots),
                 revocation: revocation.checker),
-            appender: appender, log: LogReader(pool: healthPool), now: Clock.now, logger: logger,
+            appender: appender, log: LogReader(pool: healthPool), identity: settings.identity,
+            now: Clock.now, logger: logger,
             onListening: { port in
                 logger.info("public listener is up", metadata: ["http.address": "\(address.on(port))"])
             })

@@ -52,11 +52,29 @@ struct Serve: AsyncParsableCommand {
     @Option(help: "Its port; 0 takes a free one. [SUBLEDGER_PUBLIC_PORT; 8080]")
     var publicPort: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            Its certificate chain, PEM, for HTTPS; read anew when it changes, and on SIGHUP. \
+            [SUBLEDGER_PUBLIC_TLS_CERTIFICATE]
+            """, valueName: "file"))
+    var publicTlsCertificate: String?
+
+    @Option(help: ArgumentHelp("The key of that, PEM. [SUBLEDGER_PUBLIC_TLS_KEY]", valueName: "file"))
+    var publicTlsKey: String?
+
     @Option(help: "Address for backends and operators. [SUBLEDGER_PRIVATE_HOST; 127.0.0.1]")
     var privateHost: String?
 
     @Option(help: "Its port; 0 takes a free one. [SUBLEDGER_PRIVATE_PORT; 8081]")
     var privatePort: String?
+
+    @Option(
+        help: ArgumentHelp("As --public-tls-certificate. [SUBLEDGER_PRIVATE_TLS_CERTIFICATE]", valueName: "file"))
+    var privateTlsCertificate: String?
+
+    @Option(help: ArgumentHelp("The key of that, PEM. [SUBLEDGER_PRIVATE_TLS_KEY]", valueName: "file"))
+    var privateTlsKey: String?
 
     func run() async throws {
         try await reportingFailures {
@@ -66,7 +84,11 @@ struct Serve: AsyncParsableCommand {
                     (["ocsp"], ocsp), (["roles"], roles),
                     (["root", "files"], root.isEmpty ? nil : root.joined(separator: ",")),
                     (["public", "host"], publicHost), (["public", "port"], publicPort),
+                    (["public", "tls", "certificate"], publicTlsCertificate),
+                    (["public", "tls", "key"], publicTlsKey),
                     (["private", "host"], privateHost), (["private", "port"], privatePort),
+                    (["private", "tls", "certificate"], privateTlsCertificate),
+                    (["private", "tls", "key"], privateTlsKey),
                 ]), uniquingKeysWith: { first, _ in first })
             try await serve(Settings(flags: flags))
         }
@@ -78,7 +100,9 @@ struct Serve: AsyncParsableCommand {
         let configured = try settings.apps()
         let receiving = ReceiverPart.Settings(
             apps: configured, address: try settings.publicAddress(), roots: try settings.roots(),
-            revocationMode: try settings.revocationMode())
+            revocationMode: try settings.revocationMode(),
+            identity: try settings.publicTLS().map { try TLSIdentity(files: $0, logger: logger) })
+        let privateIdentity = try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) }
         let privateAddress = try settings.privateAddress()
         if roles.contains(.receiver) {
             ReceiverPart.warn(about: configured, rootFiles: settings.rootFiles, logger: logger)
@@ -88,7 +112,7 @@ struct Serve: AsyncParsableCommand {
         Gauge(label: "subledger_build_info", dimensions: [("version", Subledger.configuration.version)]).record(1)
 
         let opened = try await Database.openUnlessStopped(
-            settings, checking: roles.map(\.databaseRole), logger: logger)
+            settings, checking: roles.flatMap(\.databaseRoles), logger: logger)
         guard let database = opened else { return }
         if database.durability.synchronousCommitIsOff {
             logger.warning("the database's synchronous_commit is off; it is switched on for our own sessions")
@@ -100,14 +124,16 @@ struct Serve: AsyncParsableCommand {
             roles.contains(.projector)
             ? ProjectorPart(database: database, logger: logger) : nil
         let backends = PrivatePart(
-            at: privateAddress, roles: roles, database: database, receiver: receiver, metrics: metrics,
-            logger: logger)
+            at: privateAddress, identity: privateIdentity, roles: roles, database: database, receiver: receiver,
+            metrics: metrics, logger: logger)
         let pools = (receiver?.pools ?? []) + (projector?.pools ?? []) + backends.pools
 
         // In the order of their start; they end in the opposite order, each when it has finished its work. A process
         // that does not have all roles has not all of them.
         let services: [(any Service)?] = [
             DatabaseService(embedded: database.embedded, pools: pools),
+            CertificateService(
+                identities: [roles.contains(.receiver) ? receiving.identity : nil, privateIdentity].compactMap(\.self)),
             projector?.service,
             backends.listener,
             receiver?.appender,

@@ -1,4 +1,4 @@
-/// A part of the server that a process may run by itself, named as the role of the database that it works as.
+/// A part of the server that a process may run by itself, named as the role of the database that it works as most.
 enum ServerRole: String, CaseIterable {
     /// Takes notifications: the public listener, the appender, questions about revocation.
     case receiver
@@ -7,11 +7,12 @@ enum ServerRole: String, CaseIterable {
     /// Answers backends on the private listener.
     case reader
 
-    var databaseRole: Database.Role {
+    /// Without which it cannot do its work.
+    var databaseRoles: [Database.Role] {
         switch self {
-        case .receiver: .receiver
-        case .projector: .projector
-        case .reader: .reader
+        case .receiver: [.receiver]
+        case .projector: [.projector]
+        case .reader: [.reader, .authenticator]
         }
     }
 }

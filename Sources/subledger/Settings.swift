@@ -117,6 +117,25 @@ struct Settings {
         return ListenAddress(host: text([listener, "host"]) ?? host, port: port)
     }
 
+    func publicTLS() throws(SettingError) -> TLSFiles? { try tls("public") }
+
+    func privateTLS() throws(SettingError) -> TLSFiles? { try tls("private") }
+
+    /// Nil for plain HTTP.
+    private func tls(_ listener: String) throws(SettingError) -> TLSFiles? {
+        let certificate = text([listener, "tls", "certificate"])
+        let key = text([listener, "tls", "key"])
+        switch (certificate, key) {
+        case (let certificate?, let key?): return TLSFiles(certificate: certificate, key: key)
+        case (nil, nil): return nil
+        default:
+            throw SettingError(
+                description:
+                    "\(listener) TLS needs a certificate and its key, and \(key == nil ? "the key" : "the certificate") is not given"
+            )
+        }
+    }
+
     // MARK: Readers
 
     /// What is shown to a private listener.

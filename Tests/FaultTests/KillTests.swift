@@ -66,14 +66,15 @@ struct KillTests {
             #expect(answer.status == 200)
             ledger.acknowledge(number)
         }
-        let stored = try await Self.storedNumbers(HTTPClient(port: ports.private))
+        let backend = HTTPClient(port: ports.private, token: try ServerProcess.token(dataFolder: folder))
+        let stored = try await Self.storedNumbers(backend)
         #expect(ledger.acknowledged.count >= 300)
         #expect(Set(stored).isSuperset(of: ledger.acknowledged), "lost: \(ledger.acknowledged.subtracting(stored))")
         #expect(stored.count == Set(stored).count, "a notification is stored twice")
         let last = try #require(stored.last)
         _ = try await eventually("the last event is folded") {
             let line = 2_000_000_000_000_000 + last
-            return try await HTTPClient(port: ports.private).get("/subscriptions/\(line)").status == 200 ? true : nil
+            return try await backend.get("/subscriptions/\(line)").status == 200 ? true : nil
         }
         server.signal(SIGTERM)
         try await server.hasEnded()
@@ -100,7 +101,9 @@ struct KillTests {
         #expect(first.exitStatus == 0)
         #expect(first.log.contains("stopped"))
         let second = try ServerProcess(dataFolder: folder)
-        let stored = try await Self.storedNumbers(HTTPClient(port: try await second.ports().private))
+        let port = try await second.ports().private
+        let token = try ServerProcess.token(dataFolder: folder)
+        let stored = try await Self.storedNumbers(HTTPClient(port: port, token: token))
         #expect(Set(stored).isSuperset(of: ledger.acknowledged))
         #expect(stored.count == Set(stored).count)
         second.signal(SIGTERM)

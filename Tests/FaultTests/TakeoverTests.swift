@@ -34,7 +34,7 @@ struct TakeoverTests {
             _ = try await other.privatePort()
             return Bundle(
                 database: database, server: server, leader: leader, leaderBackend: leaderBackend, other: other,
-                blocker: blocker, backend: HTTPClient(port: ports.private))
+                blocker: blocker, backend: HTTPClient(port: ports.private, token: try await database.token()))
         }
 
         /// The backend that holds the lock of the stream's leader.

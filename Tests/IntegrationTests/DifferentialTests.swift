@@ -111,7 +111,7 @@ struct DifferentialTests {
             #expect(issues[0]["rule"] as? String == "unlocked_at_start")
             #expect((issues[2]["period"] as? [String: Any])?["transactionId"] as? String == "1000000000000003")
             #expect(malformed.status == 400)
-            #expect((malformed.json["error"] as? String)?.hasPrefix("published must be") == true)
+            #expect((malformed.json["detail"] as? String)?.hasPrefix("published must be") == true)
             #expect(missing.status == 400)
         }
     }

@@ -9,7 +9,7 @@ struct ProductRouteTests {
     @Test("a product is stated as a whole, and read back")
     func state() async throws {
         try await TestBundle.withServer { server in
-            let first = try await server.backend.put(
+            let first = try await server.owner.put(
                 "{\"kind\":\"non-renewing\",\"duration\":\"P3M\",\"entitlements\":[\"plus\",\"archive\",\"plus\"]}",
                 to: Self.path)
             #expect(first.status == 200)
@@ -27,8 +27,8 @@ struct ProductRouteTests {
 
                     """)
 
-            let second = try await server.backend.put("{\"kind\":null}", to: Self.path)
-            let again = try await server.backend.put("{\"kind\":null}", to: Self.path)
+            let second = try await server.owner.put("{\"kind\":null}", to: Self.path)
+            let again = try await server.owner.put("{\"kind\":null}", to: Self.path)
 
             #expect(second.json["kind"] == nil)
             #expect(second.json["entitlements"] as? [String] == ["com.example.season"])
@@ -69,7 +69,7 @@ struct ProductRouteTests {
         Bad(body: "{\"entitlements\":[\"plus\",1]}", says: "entitlements must be an array of texts"),
         Bad(body: "{\"entitlements\":[\"\"]}", says: "entitlement must not be empty"),
         Bad(body: "{\"entitlements\":[\"a\\u0000b\"]}", says: "entitlement must not hold control characters"),
-        Bad(body: "{}", path: "/products/p?app=", says: "app must be a bundle id"),
+        Bad(body: "{}", path: "/products/p?app=", says: "app must not be empty"),
         Bad(body: "{}", path: "/products/p%0Aq?app=a", says: "product id must not hold control characters"),
         Bad(
             body: "{}", path: "/products/" + String(repeating: "p", count: 256) + "?app=a",
@@ -80,10 +80,10 @@ struct ProductRouteTests {
     func refused() async throws {
         try await TestBundle.withServer { server in
             for bad in Self.bad {
-                let answer = try await server.backend.put(bad.body, to: bad.path)
+                let answer = try await server.owner.put(bad.body, to: bad.path)
 
                 #expect(answer.status == 400, "\(bad.says)")
-                #expect(answer.json["error"] as? String == bad.says)
+                #expect(answer.json["detail"] as? String == bad.says)
             }
             #expect(try await server.backend.get("/products").status == 400)
             #expect(try await server.sql("select product_id from subledger.product") == [])

@@ -26,7 +26,7 @@ struct RolesTests {
         let receiver = try database.server("receiver")
         let projector = try database.server("projector")
         let reader = try database.server("reader")
-        let backend = HTTPClient(port: try await reader.privatePort())
+        let backend = HTTPClient(port: try await reader.privatePort(), token: try await database.token())
 
         let answer = try await HTTPClient(port: try await receiver.ports().public).post(try V1Body(number: 1).bytes)
         #expect(answer.status == 200)
@@ -54,7 +54,7 @@ struct RolesTests {
                 where datname = current_database()
                   and application_name like 'subledger %'
                 order by 1
-                """) == ["subledger projector", "subledger reader", "subledger receiver"])
+                """) == ["subledger authenticator", "subledger projector", "subledger reader", "subledger receiver"])
         for server in [receiver, projector, reader] { server.signal(SIGTERM) }
         for server in [receiver, projector, reader] {
             try await server.hasEnded()
@@ -69,7 +69,7 @@ struct RolesTests {
         try await database.script(
             """
             create role \(user) login;
-            grant subledger_owner, subledger_reader to \(user);
+            grant subledger_owner, subledger_reader, subledger_authenticator to \(user);
             """)
         let reader = try database.server("reader", user: String(user))
         #expect(try await HTTPClient(port: try await reader.privatePort()).get("/health").status == 200)

@@ -107,7 +107,20 @@ struct SchemaTests {
     private static let header =
         "insert into subledger.jws_header (stream_id, digest, header) values (1, sha256('a'), 'a')"
 
+    private static func token(id: String = "0123456789ab", hash: String = "sha256('x')", scope: String = "read")
+        -> String
+    {
+        """
+        insert into subledger.token (token_id, secret_sha256, scope, name)
+        values ('\(id)', \(hash), '\(scope)', '')
+        """
+    }
+
     static let broken = [
+        Broken(constraint: "token_pkey", sqlstate: "23505", statement: "\(token()); \(token())"),
+        Broken(constraint: "token_token_id_check", sqlstate: "23514", statement: token(id: "0123456789AB")),
+        Broken(constraint: "token_secret_sha256_check", sqlstate: "23514", statement: token(hash: "'x'")),
+        Broken(constraint: "token_scope_check", sqlstate: "23514", statement: token(scope: "write")),
         Broken(constraint: "jws_header_pkey", sqlstate: "23505", statement: "\(header); \(header)"),
         Broken(
             constraint: "jws_header_digest_check", sqlstate: "23514",

@@ -19,7 +19,8 @@ struct SimulateCommandTests {
         let server = try ServerProcess(dataFolder: folder)
         let ports = try await server.ports()
         let posting = ["--url", "http://127.0.0.1:\(ports.public)/apple/notifications"]
-        let comparing = ["--compare", "http://127.0.0.1:\(ports.private)"]
+        let token = try ServerProcess.token("link", dataFolder: folder)
+        let comparing = ["--compare", "http://127.0.0.1:\(ports.private)", "--token", token]
         let told = ["simulate", "--format", "v1", "--subscriptions", "60"] + Self.app
         let products = "\(folder).csv"
         defer { try? FileManager.default.removeItem(atPath: products) }

@@ -16,7 +16,12 @@ struct TestBundle {
 
     let database: ConnectionConfiguration
     let apple: HTTPClient
+    /// With a token of scope read.
     let backend: HTTPClient
+    /// With a token of scope admin.
+    let owner: HTTPClient
+    /// All that the private listener answers, each as `GET /subscriptions/{originalTransactionId}`.
+    let operations: [String]
     let logs: LogRecorder
 
     /// Runs the test with a server, and ends the server behind it.
@@ -33,6 +38,8 @@ struct TestBundle {
         let projection = PostgresPool(projectorRole, limit: 2, logger: logger)
         let reader = PostgresPool(database.with(role: "subledger_reader"), limit: 4, logger: logger)
         let editor = PostgresPool(database.with(role: "subledger_products"), limit: 1, logger: logger)
+        let authenticator = PostgresPool(database.with(role: "subledger_authenticator"), limit: 1, logger: logger)
+        let token = try await Self.token(.read, database)
         let appender = Appender(pool: receiver, logger: logger)
         let log = LogReader(pool: reader)
         let publicPort = AsyncStream<Int>.makeStream()
@@ -44,11 +51,16 @@ struct TestBundle {
             verifier: NotificationVerifier(apps: Apps(apps), signatures: SignatureVerifier(roots: roots)),
             appender: appender, log: log, now: { now }, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
-        let closed = Listener.private(
-            at: anywhere, log: log, subscriptions: SubscriptionReader(pool: reader),
-            products: ProductStore(pool: editor), customers: CustomerReader(pool: reader),
+        let routes = PrivateRoutes(
+            tokens: TokenBook(read: TokenReader(pool: authenticator).live), log: log,
+            subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
+            customers: CustomerReader(pool: reader),
             links: CustomerLinkRoute(log: log, appender: appender, apps: Set(apps.map(\.bundleId))),
-            metrics: MetricsRegistry(), now: { now }, logger: logger,
+            metrics: MetricsRegistry(), now: { now }, logger: logger)
+        let operations = routes.operations
+        let closed = Listener.private(
+            at: anywhere,
+            routes: routes, logger: logger,
             onListening: { privatePort.continuation.yield($0) })
 
         let services = Task {
@@ -62,9 +74,12 @@ struct TestBundle {
         }
         let outcome: Result<Void, any Error>
         do {
+            let port = try await first(privatePort.stream)
             let bundle = TestBundle(
                 database: database, apple: HTTPClient(port: try await first(publicPort.stream)),
-                backend: HTTPClient(port: try await first(privatePort.stream)), logs: logs)
+                backend: HTTPClient(port: port, token: token),
+                owner: HTTPClient(port: port, token: try await Self.token(.admin, database)),
+                operations: operations, logs: logs)
             try await test(bundle)
             outcome = .success(())
         } catch {
@@ -73,8 +88,18 @@ struct TestBundle {
         services.cancel()
         await appender.stop()
         await services.value
-        for pool in [receiver, projection, reader, editor] { await pool.close() }
+        for pool in [receiver, projection, reader, editor, authenticator] { await pool.close() }
         try outcome.get()
+    }
+
+    /// A new token, as `subledger token create` makes it.
+    static func token(_ scope: TokenScope, _ database: ConnectionConfiguration) async throws -> String {
+        var random = SystemRandomNumberGenerator()
+        let token = AccessToken(using: &random)
+        let owner = try await TestCluster.connect(database)
+        try await TokenStore(connection: owner).record(token, scope: scope, name: "test")
+        await owner.close()
+        return token.text
     }
 
     private static func first(_ stream: AsyncStream<Int>) async throws -> Int {

@@ -22,9 +22,12 @@ struct StormClient: Sendable {
     static let answerWaitMax = TimeAmount.seconds(25)
     private static let answerBytesMax = 1 << 24
 
+    /// Shown to private listeners.
+    let token: String
     private let http: AsyncHTTPClient.HTTPClient
 
-    init(connections: Int) {
+    init(connections: Int, token: String) {
+        self.token = token
         var configuration = AsyncHTTPClient.HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.httpVersion = .http1Only
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connections
@@ -41,7 +44,9 @@ struct StormClient: Sendable {
     }
 
     func get(_ path: String, from port: Int) async -> Answer? {
-        await send(HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)"))
+        var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
+        request.headers.add(name: "authorization", value: "Bearer \(token)")
+        return await send(request)
     }
 
     private func send(_ request: HTTPClientRequest) async -> Answer? {

@@ -1,3 +1,4 @@
+import EventLog
 import Foundation
 import Logging
 import Postgres
@@ -87,6 +88,16 @@ struct StormDatabase: Sendable {
             await connection.close()
             throw error
         }
+    }
+
+    /// A new token for the servers' private listeners.
+    func token() async throws -> String {
+        var random = SystemRandomNumberGenerator()
+        let token = AccessToken(using: &random)
+        let owner = try await connect()
+        try await TokenStore(connection: owner).record(token, scope: .read, name: "storm")
+        await owner.close()
+        return token.text
     }
 
     /// The processes that serve the servers' connections.

@@ -26,7 +26,7 @@ struct StormRun: Sendable {
         for server in servers {
             _ = try await eventually(within: .seconds(60), "\(server.name) is up") { server.ports }
         }
-        let client = StormClient(connections: Sender.Limits.connections)
+        let client = StormClient(connections: Sender.Limits.connections, token: try await database.token())
         let sender = Sender(
             load: load, servers: servers, client: client, ledger: SentLedger(report), report: report, seed: seed)
         await sender.warmUp()

@@ -20,13 +20,24 @@ package struct HTTPAnswer: Sendable {
 package struct HTTPClient: Sendable {
     package let port: Int
 
-    package init(port: Int) {
+    /// Shown with each request.
+    package let token: String?
+
+    package init(port: Int, token: String? = nil) {
         self.port = port
+        self.token = token
     }
 
     /// - Throws: If there was no answer.
     package func get(_ path: String) async throws -> HTTPAnswer {
         try await send("GET", path, nil)
+    }
+
+    /// Any method, with headers of its own.
+    package func send(
+        _ method: String, _ path: String, headers: [String: String] = [:], body: [UInt8]? = nil
+    ) async throws -> HTTPAnswer {
+        try await send(method, path, body, headers)
     }
 
     package func post(_ body: [UInt8], to path: String = "/apple/notifications") async throws -> HTTPAnswer {
@@ -37,11 +48,15 @@ package struct HTTPClient: Sendable {
         try await send("PUT", path, Array(body.utf8))
     }
 
-    private func send(_ method: String, _ path: String, _ body: [UInt8]?) async throws -> HTTPAnswer {
+    private func send(
+        _ method: String, _ path: String, _ body: [UInt8]?, _ headers: [String: String] = [:]
+    ) async throws -> HTTPAnswer {
         guard let url = URL(string: "http://127.0.0.1:\(port)\(path)") else { throw URLError(.badURL) }
         var request = URLRequest(url: url, timeoutInterval: 30)
         request.httpMethod = method
+        if let token { request.setValue("Bearer \(token)", forHTTPHeaderField: "Authorization") }
         request.httpBody = body.map { Data($0) }
+        for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
         let (data, response) = try await URLSession.shared.data(for: request)
         guard let http = response as? HTTPURLResponse else { throw URLError(.badServerResponse) }
         var headers: [String: String] = [:]

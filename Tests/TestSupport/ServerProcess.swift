@@ -79,6 +79,18 @@ package final class ServerProcess: Sendable {
         pid = process.processIdentifier
     }
 
+    /// A new token for the private listener of the server on a data folder.
+    package static func token(_ scope: String = "read", dataFolder: String) throws -> String {
+        let made = try run(
+            ["token", "create", "--scope", scope, "--data-folder", dataFolder, "--log-level", "error"])
+        guard made.status == 0 else { throw NoToken(problem: made.error) }
+        return made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    private struct NoToken: Error {
+        let problem: String
+    }
+
     /// Nil while it runs.
     package var exitStatus: Int32? { output.status.withLock { $0 } }
 

@@ -1,3 +1,4 @@
+import EventLog
 import Foundation
 import Postgres
 
@@ -23,6 +24,16 @@ package struct SharedDatabase: Sendable {
                 "SUBLEDGER_DATABASE_URL": "postgres:///\(name)?host=\(socketFolder)&user=\(user)",
                 "SUBLEDGER_ROLES": roles, "SUBLEDGER_OCSP": "off",
             ])
+    }
+
+    /// A new token for the private listeners of its servers.
+    package func token(_ scope: TokenScope = .read) async throws -> String {
+        var random = SystemRandomNumberGenerator()
+        let token = AccessToken(using: &random)
+        let owner = try await TestCluster.connect(configuration)
+        try await TokenStore(connection: owner).record(token, scope: scope, name: "test")
+        await owner.close()
+        return token.text
     }
 
     /// Runs SQL as the owner of the database.

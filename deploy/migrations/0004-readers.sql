@@ -454,6 +454,58 @@ $$;
 -- Changes -----------------------------------------------------------------------------------------------------------
 
 -- Tokens ------------------------------------------------------------------------------------------------------------
+-- Backends show a token with each request to the private listener. Of all streams, so no key of a stream begins it.
+-- Whoever owns the schema makes and revokes tokens; the server reads them in a role of its own, which reads nothing else.
+
+do $$
+begin
+  begin
+    if not exists (select from pg_roles where rolname = 'subledger_authenticator') then
+      create role subledger_authenticator nologin;
+    end if;
+    if not (select rolsuper from pg_roles where rolname = current_user) then
+      grant subledger_authenticator to current_user;
+    end if;
+  exception
+    when duplicate_object or unique_violation or insufficient_privilege then null;
+  end;
+end
+$$;
+
+create table subledger.token (
+  token_id      text        not null,
+  secret_sha256 bytea       not null,
+  scope         text        not null,
+  name          text        not null,
+  created_at    timestamptz not null default now(),
+  revoked_at    timestamptz,
+  constraint token_pkey primary key (token_id),
+  constraint token_token_id_check check (token_id ~ '^[0-9a-f]{12}$'),
+  constraint token_secret_sha256_check check (octet_length(secret_sha256) = 32),
+  constraint token_scope_check check (scope in ('read', 'link', 'admin'))
+);
+
+comment on table subledger.token is
+  'Who may ask the private listener. Nobody can be let in by what is kept of a token here';
+comment on column subledger.token.token_id is 'The part of the token by which it is looked up; no secret';
+comment on column subledger.token.secret_sha256 is 'SHA-256 of the 32 random bytes that are the secret part';
+comment on column subledger.token.scope is
+  'read; link, which includes read; or admin, which includes both: see the routes in the OpenAPI document';
+comment on column subledger.token.name is 'Who has it, in the operator''s words';
+comment on column subledger.token.revoked_at is 'Since when it is refused; null while it is in force';
+
+create index token_in_force_idx on subledger.token (token_id) where revoked_at is null;
+
+grant usage on schema subledger to subledger_authenticator;
+grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
+
+do $$
+begin
+  if pg_has_role(current_user, 'subledger_owner', 'member') then
+    alter table subledger.token owner to subledger_owner;
+  end if;
+end
+$$;
 
 -- Analysts ----------------------------------------------------------------------------------------------------------
 -- Views for people who ask questions in SQL. Everything is worked out from the log and the projections when it is

@@ -12,7 +12,10 @@ package struct LinkStatement: Sendable, Hashable {
 
     /// What is wrong with a statement, named by its field.
     package struct Malformed: Error, Hashable, CustomStringConvertible {
+        /// Begins with the field.
         package let description: String
+
+        package var field: String { String(description.prefix { $0 != " " }) }
     }
 
     /// - Parameter links: Of any kind but `link`.

@@ -1,0 +1,47 @@
+import Crypto
+
+/// A bearer token in the clear: `slt_`, an id of 12 hexadecimal digits to look it up by, `_`, a secret of 64.
+///
+/// Exists while it is made or shown by a request. What is kept of it is the SHA-256 of the secret: of 256 random bits
+/// nobody finds them by trying, so a slow hash would add nothing but its time to each request.
+package struct AccessToken: Sendable, CustomStringConvertible {
+    package let id: String
+    private let secret: [UInt8]
+
+    static let prefix = "slt_"
+    private static let idBytes = 6
+    private static let secretBytes = 32
+
+    /// - Parameter generator: Must be one that nobody can predict, such as the system's.
+    package init(using generator: inout some RandomNumberGenerator) {
+        id = Hexadecimal.text((0..<Self.idBytes).map { _ in UInt8.random(in: 0...255, using: &generator) })
+        secret = (0..<Self.secretBytes).map { _ in UInt8.random(in: 0...255, using: &generator) }
+    }
+
+    /// Nil for what is not of the form.
+    package init?(_ text: some StringProtocol) {
+        guard text.utf8.count == Self.prefix.utf8.count + 2 * Self.idBytes + 1 + 2 * Self.secretBytes,
+            text.hasPrefix(Self.prefix)
+        else { return nil }
+        let parts = text.dropFirst(Self.prefix.count).split(separator: "_", omittingEmptySubsequences: false)
+        guard parts.count == 2, Hexadecimal.bytes(parts[0])?.count == Self.idBytes,
+            let secret = Hexadecimal.bytes(parts[1]), secret.count == Self.secretBytes
+        else { return nil }
+        id = String(parts[0])
+        self.secret = secret
+    }
+
+    /// The whole of it, to be shown once to whom it is made for.
+    package var text: String { "\(Self.prefix)\(id)_\(Hexadecimal.text(secret))" }
+
+    /// 32 bytes, the form in which it is stored.
+    package var digest: [UInt8] { Array(SHA256.hash(data: secret)) }
+
+    /// Takes as long whatever the difference is.
+    package func matches(digest: [UInt8]) -> Bool {
+        SHA256.hash(data: secret) == digest
+    }
+
+    /// Names the token without its secret.
+    package var description: String { "token \(id)" }
+}

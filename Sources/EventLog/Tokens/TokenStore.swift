@@ -1,0 +1,109 @@
+import Postgres
+import Subscriptions
+
+/// A token that is in force, as far as requests are checked by it.
+package struct LiveToken: Sendable {
+    package let id: String
+    package let scope: TokenScope
+    /// SHA-256 of the secret.
+    package let digest: [UInt8]
+}
+
+/// A token as operators see it.
+package struct ListedToken: Sendable {
+    package let id: String
+    package let scope: TokenScope
+    package let name: String
+    package let createdAt: Instant
+    /// Nil while it is in force.
+    package let revokedAt: Instant?
+}
+
+/// Why a token is not made or revoked.
+package enum TokenRefusal: Error, Hashable, CustomStringConvertible {
+    case tooMany
+    case unknown(String)
+    case revokedAlready(String)
+
+    package var description: String {
+        switch self {
+        case .tooMany: "there are \(Limits.tokensMax) tokens in force: revoke those that nobody needs"
+        case .unknown(let id): "there is no token \(id): see `subledger token list`"
+        case .revokedAlready(let id): "token \(id) is revoked already"
+        }
+    }
+}
+
+/// Reads the tokens in force, for the checks of requests.
+package struct TokenReader: Sendable {
+    private let pool: PostgresPool
+
+    /// - Parameter pool: May do what role `subledger_authenticator` may do.
+    package init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
+    /// At most ``Limits/tokensMax``, since no more are made.
+    package func live() async throws(ReadError) -> [LiveToken] {
+        do throws(PostgresError) {
+            let rows = try await pool.query(TokenStatements.live, [], deadline: .now + Limits.readWaitMax)
+            var tokens: [LiveToken] = []
+            for index in 0..<rows.count {
+                // A scope of a newer release gives no right in this one.
+                guard let scope = TokenScope(rawValue: try rows[index].value(at: 1)) else { continue }
+                tokens.append(
+                    LiveToken(id: try rows[index].value(at: 0), scope: scope, digest: try rows[index].value(at: 2)))
+            }
+            return tokens
+        } catch {
+            throw ReadError(error)
+        }
+    }
+}
+
+/// Makes, lists and revokes tokens, for the owner of the schema.
+package struct TokenStore: Sendable {
+    private let connection: PostgresConnection
+
+    package init(connection: PostgresConnection) {
+        self.connection = connection
+    }
+
+    /// - Throws: ``TokenRefusal/tooMany``; ``PostgresError``.
+    package func record(_ token: AccessToken, scope: TokenScope, name: String) async throws {
+        let made = try await connection.query(
+            TokenStatements.record,
+            [
+                Parameter(token.id), Parameter(token.digest), Parameter(scope.rawValue), Parameter(name),
+                Parameter(Int64(Limits.tokensMax)),
+            ], deadline: .now + Limits.readWaitMax)
+        guard made.count == 1 else { throw TokenRefusal.tooMany }
+    }
+
+    /// All that were ever made, oldest first.
+    package func all() async throws -> [ListedToken] {
+        let rows = try await connection.query(TokenStatements.all, [], deadline: .now + Limits.readWaitMax)
+        var tokens: [ListedToken] = []
+        for index in 0..<rows.count {
+            let row = rows[index]
+            guard let scope = TokenScope(rawValue: try row.value(at: 1)) else { continue }
+            tokens.append(
+                ListedToken(
+                    id: try row.value(at: 0), scope: scope, name: try row.value(at: 2),
+                    createdAt: try row.value(at: 3), revokedAt: try row.optional(at: 4)))
+        }
+        return tokens
+    }
+
+    /// Servers hear of it within ``Limits/tokensAgeMax``.
+    ///
+    /// - Throws: ``TokenRefusal``; ``PostgresError``.
+    package func revoke(id: String) async throws {
+        let revoked = try await connection.query(
+            TokenStatements.revoke, [Parameter(id)], deadline: .now + Limits.readWaitMax)
+        guard revoked.count == 0 else { return }
+        let found = try await connection.query(
+            TokenStatements.find, [Parameter(id)], deadline: .now + Limits.readWaitMax)
+        throw found.count == 0 ? TokenRefusal.unknown(id) : TokenRefusal.revokedAlready(id)
+    }
+}

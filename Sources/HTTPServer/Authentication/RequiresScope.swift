@@ -1,0 +1,44 @@
+import EventLog
+import HTTPTypes
+import Hummingbird
+import Metrics
+
+/// Lets a request pass whose `Authorization: Bearer …` names a token in force with the scope, or a wider one.
+struct RequiresScope<Context: RequestContext>: RouterMiddleware {
+    let scope: TokenScope
+    let tokens: TokenBook
+
+    func handle(
+        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
+    ) async throws -> Response {
+        guard let credentials = request.headers[.authorization] else {
+            throw refusal(.unauthorized, "token_missing", "a bearer token is needed", challenge: "Bearer")
+        }
+        guard let token = Self.token(credentials), let granted = try await tokens.scope(of: token) else {
+            throw refusal(
+                .unauthorized, "token_wrong", "the token is unknown or revoked",
+                challenge: "Bearer error=\"invalid_token\"")
+        }
+        guard granted >= scope else {
+            throw refusal(
+                .forbidden, "scope_missing",
+                "the token's scope is \(granted.rawValue), and \(scope.rawValue) is needed",
+                challenge: "Bearer error=\"insufficient_scope\", scope=\"\(scope.rawValue)\"")
+        }
+        return try await next(request, context)
+    }
+
+    private static func token(_ credentials: String) -> AccessToken? {
+        let parts = credentials.split(separator: " ", maxSplits: 1)
+        guard parts.count == 2, parts[0].lowercased() == "bearer" else { return nil }
+        return AccessToken(parts[1])
+    }
+
+    /// Source: RFC 6750, section 3.
+    private func refusal(
+        _ status: HTTPResponse.Status, _ reason: String, _ detail: String, challenge: String
+    ) -> Problem {
+        Counter(label: "subledger_requests_refused_total", dimensions: [("reason", reason)]).increment()
+        return Problem(status, detail, headers: [.wwwAuthenticate: challenge])
+    }
+}

@@ -1,0 +1,26 @@
+import Foundation
+
+/// By what a file is told to have changed, replacing it by another one included. Links are followed.
+struct FileStamp: Equatable {
+    private let device: UInt64
+    private let inode: UInt64
+    private let size: Int64
+    private let modifiedSeconds: Int
+    private let modifiedNanoseconds: Int
+
+    /// All zero for a file that is not there.
+    init(_ path: String) {
+        var status = stat()
+        let isThere = stat(path, &status) == 0
+        device = isThere ? UInt64(status.st_dev) : 0
+        inode = isThere ? UInt64(status.st_ino) : 0
+        size = isThere ? Int64(status.st_size) : 0
+        #if os(Linux)
+            modifiedSeconds = isThere ? Int(status.st_mtim.tv_sec) : 0
+            modifiedNanoseconds = isThere ? Int(status.st_mtim.tv_nsec) : 0
+        #else
+            modifiedSeconds = isThere ? Int(status.st_mtimespec.tv_sec) : 0
+            modifiedNanoseconds = isThere ? Int(status.st_mtimespec.tv_nsec) : 0
+        #endif
+    }
+}

@@ -1,0 +1,37 @@
+import HummingbirdCore
+import Logging
+import NIOCore
+import NIOSSL
+
+/// Puts TLS before another channel, with the certificate that is in force when the connection comes. The framework's
+/// own channel keeps the one that it began with.
+struct TLSChannel<Base: ServerChildChannel>: ServerChildChannel {
+    typealias Value = Base.Value
+
+    let base: Base
+    let identity: TLSIdentity
+
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+        channel.eventLoop.makeCompletedFuture {
+            try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: identity.context))
+        }.flatMap {
+            base.setup(channel: channel, logger: logger)
+        }
+    }
+
+    func handle(value: Value, logger: Logger) async {
+        await base.handle(value: value, logger: logger)
+    }
+}
+
+extension HTTPServerBuilder {
+    /// HTTP/1.1, plain without an identity.
+    static func http1(idleTimeout: TimeAmount, identity: TLSIdentity?) -> HTTPServerBuilder {
+        let configuration = HTTP1Channel.Configuration(idleTimeout: idleTimeout)
+        guard let identity else { return .http1(configuration: configuration) }
+        return HTTPServerBuilder { responder in
+            TLSChannel(
+                base: HTTP1Channel(responder: responder, configuration: configuration), identity: identity)
+        }
+    }
+}

@@ -1,0 +1,88 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("GET /events gives the log of a stream page by page, filtered, from wherever a reader left off")
+struct EventRouteTests {
+    /// 45,000 events, one a second from 2020-01-01 on, every thousandth of them a REFUND.
+    private static let log: StaticString = """
+        with stream as (
+          insert into subledger.stream (stream_id, app, environment)
+          values (1, 'com.example.magazine', 'production')
+        ),
+        head as (
+          insert into subledger.stream_head (stream_id, position)
+          values (1, 45000)
+        )
+        insert into subledger.event (
+          stream_id, position, received_at, source, type, kind, dedupe_key, facts, body, body_sha256
+        )
+        select
+          1, number, timestamptz '2020-01-01 00:00:00Z' + number * interval '1 second',
+          case when number % 2 = 0 then 'apple-v1' else 'apple-v2' end,
+          case when number % 1000 = 0 then 'REFUND' else 'DID_RENEW' end,
+          case when number % 1000 = 0 then 'refund' else 'renewal' end,
+          sha256(number::text::bytea), '{"transactions":[],"renewals":[]}', '{}', sha256('{}')
+        from generate_series(1, 45000) as number
+        returning position::text
+        """
+
+    /// The positions of all pages for a query, and how many pages they were.
+    private static func positions(_ query: String, _ server: TestBundle) async throws -> (all: [Int], pages: Int) {
+        var found: [Int] = []
+        var cursor = ""
+        for pages in 1...1000 {
+            let page = try await server.backend.get("/events?app=com.example.magazine\(query)\(cursor)").json
+            let events = try #require(page["events"] as? [[String: Any]])
+            found += events.compactMap { $0["position"] as? Int }
+            cursor = "&cursor=\(try #require(page["cursor"] as? String))"
+            if page["more"] as? Bool == false { return (found, pages) }
+        }
+        return (found, 1000)
+    }
+
+    @Test("each filter lets through what it says, whole, over as many pages as it takes")
+    func filters() async throws {
+        try await TestBundle.withServer { server in
+            #expect(try await server.sql(Self.log).count == 45_000)
+            let refunds = Array(stride(from: 1000, through: 45_000, by: 1000))
+
+            #expect(try await Self.positions("&type=REFUND&limit=7", server).all == refunds)
+            #expect(try await Self.positions("&kind=refund", server).all == refunds)
+            #expect(try await Self.positions("&kind=refund&source=apple-v2", server).all == [])
+            let rare = try await Self.positions("&type=NEVER", server)
+            #expect(rare.all == [])
+            #expect(rare.pages == 3, "20,000 events are looked at for a page")
+            let hour = try await Self.positions(
+                "&receivedFrom=2020-01-01T11:00:00Z&receivedUntil=2020-01-01T12:00:00Z&limit=1000", server)
+            #expect(hour.all == Array(39_600..<43_200))
+            #expect(hour.pages == 4, "the index leads to the first of them")
+            #expect(try await Self.positions("&receivedFrom=2031-01-01T00:00:00Z", server).all == [])
+            #expect(try await Self.positions("&receivedUntil=2019-01-01T00:00:00Z", server).all == [])
+            #expect(try await Self.positions("&type=%27%20or%20%271%27=%271", server).all == [])
+        }
+    }
+
+    @Test("a cursor goes on where its page ended, after a rebuild and with events that came since")
+    func cursor() async throws {
+        try await TestBundle.withServer { server in
+            for number in 1...3 { _ = try await server.apple.post(try V1Body(number: number).bytes) }
+            let first = try await server.backend.get("/events?app=\(V1Body.app)&limit=2").json
+            let cursor = try #require(first["cursor"] as? String)
+            #expect(first["more"] as? Bool == true)
+
+            _ = try await server.apple.post(try V1Body(number: 4).bytes)
+            let second = try await server.backend.get("/events?app=\(V1Body.app)&cursor=\(cursor)").json
+            let last = try #require(second["cursor"] as? String)
+            let end = try await server.backend.get("/events?app=\(V1Body.app)&cursor=\(last)").json
+            let other = try await server.backend.get("/events?app=\(V1Body.app)&environment=sandbox&cursor=\(cursor)")
+
+            #expect((second["events"] as? [[String: Any]])?.compactMap { $0["position"] as? Int } == [3, 4])
+            #expect(second["more"] as? Bool == false)
+            #expect((end["events"] as? [Any])?.isEmpty == true)
+            #expect(end["cursor"] as? String == last)
+            #expect(other.status == 400)
+            #expect(other.json["field"] as? String == "cursor")
+        }
+    }
+}

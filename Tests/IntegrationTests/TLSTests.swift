@@ -1,0 +1,143 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Both listeners speak TLS, with the certificate that their files hold now")
+struct TLSTests {
+    private static func curl(_ arguments: String...) throws -> (status: Int32, output: String) {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = ["curl", "--silent", "--show-error", "--max-time", "20"] + arguments
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        return (process.terminationStatus, text)
+    }
+
+    /// Files of certificates, and a server that has them.
+    private struct Bench {
+        let folder: String
+        let old: ServerCertificate
+        let new: ServerCertificate
+
+        init() throws {
+            folder = "/tmp/subledger-tls-\(UUID().uuidString.prefix(8))"
+            try FileManager.default.createDirectory(
+                atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o711])
+            (old, new) = (try ServerCertificate(), try ServerCertificate())
+            try write(old.certificatePEM, "old.pem")
+            try write(new.certificatePEM, "new.pem")
+            try write(old.certificatePEM, "certificate.pem")
+            try write(old.keyPEM, "key.pem")
+        }
+
+        func path(_ name: String) -> String { "\(folder)/\(name)" }
+
+        func write(_ text: String, _ name: String) throws {
+            try text.write(toFile: path(name), atomically: true, encoding: .utf8)
+        }
+
+        var environment: [String: String] {
+            [
+                "SUBLEDGER_PUBLIC_TLS_CERTIFICATE": path("certificate.pem"),
+                "SUBLEDGER_PUBLIC_TLS_KEY": path("key.pem"),
+                "SUBLEDGER_PRIVATE_TLS_CERTIFICATE": path("certificate.pem"),
+                "SUBLEDGER_PRIVATE_TLS_KEY": path("key.pem"),
+            ]
+        }
+
+        /// Whether the listener shows the certificate.
+        func shows(_ certificate: String, _ port: Int) throws -> Bool {
+            try curl("--cacert", path(certificate), "https://127.0.0.1:\(port)/health").output
+                == "{\"status\":\"ok\"}\n"
+        }
+
+        func end(_ server: ServerProcess) async throws {
+            server.signal(SIGTERM)
+            try await server.hasEnded()
+            try FileManager.default.removeItem(atPath: folder)
+        }
+    }
+
+    @Test("TLS 1.2 and 1.3 on both; not 1.1, and nothing in the clear")
+    func versions() async throws {
+        let bench = try Bench()
+        let server = try ServerProcess(dataFolder: bench.path("data"), environment: bench.environment)
+        let ports = try await server.ports()
+
+        for port in [ports.public, ports.private] {
+            let url = "https://127.0.0.1:\(port)/health"
+            let trusted = ["--cacert", bench.path("old.pem"), url]
+            #expect(try Self.curl("--tlsv1.2", "--tls-max", "1.2", trusted[0], trusted[1], url).status == 0)
+            #expect(try Self.curl("--tlsv1.3", trusted[0], trusted[1], url).status == 0)
+            // The client would, at this security level: it is the server that says no.
+            let outdated = try Self.curl(
+                "--insecure", "--tlsv1.0", "--tls-max", "1.1", "--ciphers", "DEFAULT@SECLEVEL=0", url)
+            #expect(outdated.status == 35)
+            #expect(outdated.output.contains("alert protocol version"), "\(outdated.output)")
+            #expect(try Self.curl("http://127.0.0.1:\(port)/health").status != 0)
+            #expect(try !bench.shows("new.pem", port))
+        }
+        try await bench.end(server)
+    }
+
+    @Test("a certificate that is replaced is shown without a restart; what cannot be used leaves the one before it")
+    func replaced() async throws {
+        let bench = try Bench()
+        let server = try ServerProcess(dataFolder: bench.path("data"), environment: bench.environment)
+        let ports = try await server.ports()
+        #expect(try bench.shows("old.pem", ports.public))
+
+        try bench.write("-----BEGIN CERTIFICATE-----\nbroken\n-----END CERTIFICATE-----\n", "certificate.pem")
+        _ = try await eventually("the broken file is told") {
+            server.log.contains("certificate.pem is no certificate in PEM, or cannot be read") ? true : nil
+        }
+        #expect(try bench.shows("old.pem", ports.public))
+
+        try bench.write(bench.new.certificatePEM, "certificate.pem")
+        _ = try await eventually("the key of another certificate is told") {
+            server.log.contains("key.pem is not the key of") ? true : nil
+        }
+        #expect(try bench.shows("old.pem", ports.private))
+
+        try bench.write(bench.new.keyPEM, "key.pem")
+        for port in [ports.public, ports.private] {
+            _ = try await eventually("the new certificate is shown") { try bench.shows("new.pem", port) ? true : nil }
+            #expect(try !bench.shows("old.pem", port))
+        }
+
+        let readAnew = "the certificate was read anew"
+        let before = server.log.components(separatedBy: readAnew).count
+        server.signal(SIGHUP)
+        _ = try await eventually("SIGHUP has both read anew") {
+            server.log.components(separatedBy: readAnew).count == before + 2 ? true : nil
+        }
+        #expect(server.exitStatus == nil)
+        #expect(!server.log.contains("PRIVATE KEY"))
+        try await bench.end(server)
+    }
+
+    @Test("files that cannot be used are refused at the start, in one line that names the file")
+    func refusedAtStart() throws {
+        let bench = try Bench()
+        try bench.write(bench.new.keyPEM, "other-key.pem")
+        let certificate = bench.path("certificate.pem")
+        let serve = [
+            "serve", "--data-folder", bench.path("data"), "--public-port", "0", "--private-port", "0",
+            "--public-tls-certificate", certificate,
+        ]
+
+        let alone = try ServerProcess.run(serve)
+        let missing = try ServerProcess.run(serve + ["--public-tls-key", "/nowhere.pem"])
+        let foreign = try ServerProcess.run(serve + ["--public-tls-key", bench.path("other-key.pem")])
+
+        #expect(alone.error == "subledger: public TLS needs a certificate and its key, and the key is not given\n")
+        #expect(missing.error == "subledger: /nowhere.pem is no private key in PEM, or cannot be read\n")
+        #expect(foreign.error == "subledger: \(bench.path("other-key.pem")) is not the key of \(certificate)\n")
+        #expect([alone, missing, foreign].map(\.status) == [78, 78, 78])
+        try FileManager.default.removeItem(atPath: bench.folder)
+    }
+}

@@ -1,0 +1,241 @@
+import Foundation
+import Hummingbird
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import EventLog
+@testable import HTTPServer
+
+@Suite("The private listener answers who has a token, as far as its scope goes")
+struct TokenTests {
+    /// All that is answered without one.
+    private static let open: Set = ["GET /health", "GET /metrics", "GET /openapi.json"]
+
+    @Test("every route but the three that watch the server refuses who has no token, and who has a wrong one")
+    func everyRoute() async throws {
+        try await TestBundle.withServer { server in
+            let unknown = try #require(AccessToken("slt_0123456789ab_" + String(repeating: "0", count: 64)))
+            let nobody = HTTPClient(port: server.backend.port)
+            #expect(server.operations.count >= 6)
+            #expect(Self.open.isSubset(of: server.operations))
+            for operation in server.operations {
+                let parts = operation.split(separator: " ")
+                let path = String(parts[1]).replacing(/\{[^}]*\}/, with: "1")
+
+                let without = try await nobody.send(String(parts[0]), path)
+                let wrong = try await nobody.send(
+                    String(parts[0]), path, headers: ["Authorization": "Bearer \(unknown.text)"])
+
+                if Self.open.contains(operation) {
+                    #expect(without.status == 200, "\(operation)")
+                } else {
+                    #expect(without.status == 401, "\(operation)")
+                    #expect(without.headers["www-authenticate"] == "Bearer", "\(operation)")
+                    #expect(without.headers["content-type"] == "application/problem+json")
+                    #expect(without.json["title"] as? String == "Unauthorized")
+                    #expect(without.json["status"] as? Int == 401)
+                    #expect(wrong.status == 401, "\(operation)")
+                    #expect(wrong.headers["www-authenticate"] == "Bearer error=\"invalid_token\"", "\(operation)")
+                }
+            }
+        }
+    }
+
+    @Test(
+        "what is no bearer token is refused like an unknown one",
+        arguments: ["Basic eDp5", "Bearer", "Bearer ", "Bearer slt_", "slt_", "Bearer '; drop table subledger.token"])
+    func malformed(_ credentials: String) async throws {
+        try await TestBundle.withServer { server in
+            let answer = try await HTTPClient(port: server.backend.port)
+                .send("GET", "/subscriptions/1", headers: ["Authorization": credentials])
+
+            #expect(answer.status == 401)
+        }
+    }
+
+    @Test("one digit off in the secret is refused, and the right secret under another's id")
+    func oneDigit() async throws {
+        try await TestBundle.withServer { server in
+            let token = try #require(server.backend.token)
+            let last = token.hasSuffix("0") ? "1" : "0"
+            let other = try await TestBundle.token(.admin, server.database)
+            let mixed = other.prefix(17) + token.suffix(64)
+
+            for wrong in [token.dropLast() + last, mixed] {
+                let answer = try await HTTPClient(port: server.backend.port, token: String(wrong))
+                    .get("/subscriptions/1")
+                #expect(answer.status == 401)
+            }
+            #expect(try await server.backend.get("/subscriptions/1").status == 404)
+        }
+    }
+
+    @Test("a scope includes those before it and no other")
+    func scopes() async throws {
+        let tokens = try TokenScope.allCases.map { scope in
+            var random = SystemRandomNumberGenerator()
+            return (scope, token: AccessToken(using: &random))
+        }
+        let book = TokenBook { () async throws(ReadError) in
+            tokens.map { LiveToken(id: $0.token.id, scope: $0.0, digest: $0.token.digest) }
+        }
+        let routes = PrivateRoutes(tokens: book, logger: LogRecorder().logger)
+        for (name, group) in [("read", routes.read), ("link", routes.link), ("admin", routes.admin)] {
+            group.get("/\(name)") { _, _ in Response(status: .ok) }
+        }
+        let port = AsyncStream<Int>.makeStream()
+        let listener = Listener.private(
+            at: ListenAddress(host: "127.0.0.1", port: 0), routes: routes, logger: LogRecorder().logger,
+            onListening: { port.continuation.yield($0) })
+        let running = Task { try await listener.run() }
+        let listening = try #require(await port.stream.first { _ in true })
+
+        var answers: [[Int]] = []
+        for (_, token) in tokens {
+            let client = HTTPClient(port: listening, token: token.text)
+            answers.append([])
+            for path in ["/read", "/link", "/admin"] {
+                let answer = try await client.get(path)
+                answers[answers.count - 1].append(answer.status)
+                if answer.status == 403 {
+                    #expect(
+                        answer.headers["www-authenticate"]?.hasPrefix("Bearer error=\"insufficient_scope\"") == true)
+                }
+            }
+        }
+        running.cancel()
+        _ = await running.result
+
+        #expect(answers == [[200, 403, 403], [200, 200, 403], [200, 200, 200]])
+    }
+
+    @Test("a revoked token is refused within a second and a half")
+    func revoked() async throws {
+        try await TestBundle.withServer { server in
+            let token = try #require(server.backend.token.flatMap { AccessToken($0) })
+            #expect(try await server.backend.get("/subscriptions/1").status == 404)
+
+            let owner = try await TestCluster.connect(server.database)
+            try await TokenStore(connection: owner).revoke(id: token.id)
+            let revokedAt = ContinuousClock.now
+            _ = try await eventually("it is refused") {
+                try await server.backend.get("/subscriptions/1").status == 401 ? true : nil
+            }
+
+            #expect(ContinuousClock.now - revokedAt < .milliseconds(1500))
+            await #expect(throws: TokenRefusal.revokedAlready(token.id)) {
+                try await TokenStore(connection: owner).revoke(id: token.id)
+            }
+            await owner.close()
+        }
+    }
+
+    /// A clock that is moved by hand, and tokens that are counted when they are read.
+    private final class Source: Sendable {
+        let state = Mutex((now: ContinuousClock.now, reads: 0, tokens: [LiveToken](), isAway: false))
+
+        func move(_ duration: Duration) { state.withLock { $0.now += duration } }
+
+        func book() -> TokenBook {
+            TokenBook(now: { self.state.withLock { $0.now } }) { () async throws(ReadError) in
+                let (tokens, isAway) = self.state.withLock { state in
+                    state.reads += 1
+                    return (state.tokens, state.isAway)
+                }
+                if isAway { throw .unavailable }
+                return tokens
+            }
+        }
+    }
+
+    @Test("a thousand requests read the tokens once; a second later nothing old counts, and nobody is let in unread")
+    func cache() async throws {
+        var random = SystemRandomNumberGenerator()
+        let token = AccessToken(using: &random)
+        let source = Source()
+        source.state.withLock { $0.tokens = [LiveToken(id: token.id, scope: .link, digest: token.digest)] }
+        let book = source.book()
+
+        for _ in 0..<1000 { #expect(try await book.scope(of: token) == .link) }
+        #expect(source.state.withLock { $0.reads } == 1)
+
+        source.state.withLock { $0.tokens = [] }
+        source.move(.milliseconds(400))
+        #expect(try await book.scope(of: token) == .link)
+        source.move(.milliseconds(601))
+        #expect(try await book.scope(of: token) == nil)
+
+        source.state.withLock { $0.isAway = true }
+        source.move(.milliseconds(1001))
+        await #expect(throws: ReadError.unavailable) { try await book.scope(of: token) }
+    }
+
+    @Test("no log line, metric or row of the database holds a token or its secret")
+    func secret() async throws {
+        try await TestBundle.withServer { server in
+            let token = try #require(server.backend.token)
+            for path in ["/subscriptions/1", "/events?app=a", "/nowhere", "/subscriptions/1?at=x"] {
+                _ = try await server.backend.get(path)
+            }
+            let metrics = try await server.backend.get("/metrics").body
+
+            let rows = try await server.sql("select token::text from subledger.token")
+            #expect(rows.count == 1)
+            for seen in [server.logs.text, metrics, rows.joined()] {
+                #expect(!seen.contains(token))
+                #expect(!seen.contains(token.suffix(64)))
+            }
+        }
+    }
+
+    @Test("the server's roles cannot make, change or remove tokens")
+    func roles() async throws {
+        let database = try await TestCluster.freshDatabase()
+        _ = try await TestBundle.token(.read, database)
+        for role in ["authenticator", "reader", "receiver", "projector", "products", "analyst"] {
+            let connection = try await TestCluster.connect(database.with(role: "subledger_\(role)"))
+            for statement in [
+                "insert into subledger.token values ('0123456789ab', sha256('x'), 'admin', '')",
+                "update subledger.token set scope = 'admin'", "delete from subledger.token",
+            ] {
+                await #expect(throws: (any Error).self, "\(role): \(statement)") {
+                    try await connection.script(statement, deadline: .now + .seconds(10))
+                }
+            }
+            await connection.close()
+        }
+    }
+
+    @Test("create prints a token once, list shows it without its secret, revoke takes it out of force")
+    func commands() async throws {
+        let folder = "/tmp/subledger-token-\(UUID().uuidString.prefix(8))"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let server = try ServerProcess(dataFolder: folder)
+        let port = try await server.ports().private
+        func run(_ arguments: String...) throws -> (status: Int32, output: String, error: String) {
+            try ServerProcess.run(["token"] + arguments + ["--data-folder", folder, "--log-level", "error"])
+        }
+
+        let made = try run("create", "--scope", "link", "--name", "web shop")
+        let token = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+        let id = try #require(AccessToken(token)?.id)
+        let asked = try await HTTPClient(port: port, token: token).get("/subscriptions/1").status
+        let listed = try run("list")
+        let revoked = try run("revoke", id)
+        let again = try run("revoke", id)
+        let unknown = try run("revoke", "0")
+        server.signal(SIGTERM)
+        try await server.hasEnded()
+
+        #expect(made.status == 0)
+        #expect(asked == 404)
+        #expect(listed.output.hasPrefix("\(id) link, made 20"))
+        #expect(listed.output.hasSuffix(", in force: web shop\n"))
+        #expect(revoked.output == "token \(id) is revoked\n")
+        #expect(again.status == 65)
+        #expect(again.error == "subledger: token \(id) is revoked already\n")
+        #expect(unknown.error == "subledger: there is no token 0: see `subledger token list`\n")
+        #expect(!server.log.contains(token.suffix(64)))
+    }
+}
