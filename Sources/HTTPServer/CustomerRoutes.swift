@@ -93,7 +93,8 @@ struct CustomerRoutes: Sendable {
                 throw Query.Malformed(problem: "app must be a bundle id", field: "app")
             }
             guard let environment = Environment(rawValue: json["environment"]?.string ?? "production") else {
-                throw Query.Malformed(problem: "environment must be production, sandbox or unknown", field: "environment")
+                throw Query.Malformed(
+                    problem: "environment must be production, sandbox or unknown", field: "environment")
             }
             let at = try json.instant("at", in: "") ?? now()
             guard let list = json["customerIds"], list.isArray else {
@@ -101,12 +102,14 @@ struct CustomerRoutes: Sendable {
             }
             let elements = list.elements(atMost: Limits.customersMax + 1)
             guard elements.count <= Limits.customersMax else {
-                throw Query.Malformed(problem: "customerIds must be at most \(Limits.customersMax)", field: "customerIds")
+                throw Query.Malformed(
+                    problem: "customerIds must be at most \(Limits.customersMax)", field: "customerIds")
             }
             var questions: [CustomerReader.Question] = []
             for (index, element) in elements.enumerated() {
                 guard let id = element.string else {
-                    throw Query.Malformed(problem: "customerIds[\(index)] must be a text", field: "customerIds[\(index)]")
+                    throw Query.Malformed(
+                        problem: "customerIds[\(index)] must be a text", field: "customerIds[\(index)]")
                 }
                 try LinkStatement.check(id, "customerIds[\(index)]")
                 questions.append(
@@ -153,7 +156,8 @@ struct CustomerRoutes: Sendable {
                     throw Query.Malformed(problem: "issues[\(index)].id must be a text", field: "issues[\(index)].id")
                 }
                 guard let published = try element.instant("publishedAt", in: "issues[\(index)].") else {
-                    throw Query.Malformed(problem: "issues[\(index)].publishedAt is missing", field: "issues[\(index)].publishedAt")
+                    throw Query.Malformed(
+                        problem: "issues[\(index)].publishedAt is missing", field: "issues[\(index)].publishedAt")
                 }
                 issues.append((id, published))
             }
@@ -187,7 +191,9 @@ struct CustomerRoutes: Sendable {
 
     private func stateLinks(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
         let query = Query(request)
-        guard let app = try query.text("app") else { throw Query.Malformed(problem: "app must be a bundle id", field: "app") }
+        guard let app = try query.text("app") else {
+            throw Query.Malformed(problem: "app must be a bundle id", field: "app")
+        }
         let stream = StreamKey(app: app, environment: try query.environment())
         guard let links else {
             throw Problem(.notImplemented, "links are taken by a server that is receiver as well as reader")

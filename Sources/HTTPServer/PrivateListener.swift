@@ -27,7 +27,8 @@ extension PrivateRoutes {
     ///   - links: Nil where nothing is appended to the log.
     package init(
         tokens: TokenBook, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
-        customers: CustomerReader, links: CustomerLinkRoute?, metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
+        customers: CustomerReader, links: CustomerLinkRoute?, metrics: MetricsRegistry,
+        now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.init(tokens: tokens, logger: logger)
         SubscriptionRoutes(subscriptions: subscriptions, now: now).add(to: self)

@@ -40,7 +40,7 @@ struct CustomerRoutesTests {
     }
 
     private static func put(_ server: TestBundle, _ customer: String, _ links: String) async throws -> HTTPAnswer {
-        try await server.backend.put(links, to: "/customers/\(customer)/links?\(here)")
+        try await server.owner.put(links, to: "/customers/\(customer)/links?\(here)")
     }
 
     @Test("what the customer is entitled to, over all lines; what is over is listed with its end")
@@ -117,7 +117,7 @@ struct CustomerRoutesTests {
                 #"{"app":"a","customerIds":["# + repeatElement(#""x""#, count: 1001).joined(separator: ",") + "]}"
             let refused = try await server.backend.post(Array(tooMany.utf8), to: "/customers/entitlements")
             #expect(refused.status == 400)
-            #expect(refused.json["error"] as? String == "customerIds must be at most 1000")
+            #expect(refused.json["detail"] as? String == "customerIds must be at most 1000")
         }
     }
 
@@ -170,7 +170,7 @@ struct CustomerRoutesTests {
             let answer = try await Self.put(server, "u-1", body)
 
             #expect(answer.status == 400)
-            #expect(answer.json["error"] as? String == problem)
+            #expect(answer.json["detail"] as? String == problem)
             #expect(try await server.sql("select position::text from subledger.event") == [])
         }
     }
@@ -178,16 +178,16 @@ struct CustomerRoutesTests {
     @Test("an app that is not configured, a customer that nobody knows, an id that is too long")
     func refused() async throws {
         try await TestBundle.withServer { server in
-            let app = try await server.backend.put(
+            let app = try await server.owner.put(
                 #"{"links":[]}"#, to: "/customers/u-1/links?app=com.example.none")
             let unknown = try await server.backend.get("/customers/u-1/entitlements?\(Self.here)")
             let long = try await server.backend.get("/customers/\(String(repeating: "x", count: 257))?\(Self.here)")
 
             #expect(app.status == 404)
             #expect(unknown.status == 404)
-            #expect(unknown.json["error"] as? String == "no customer with this id in production")
+            #expect(unknown.json["detail"] as? String == "no customer with this id in production")
             #expect(long.status == 400)
-            #expect(long.json["error"] as? String == "customerId must be at most 256 bytes")
+            #expect(long.json["detail"] as? String == "customerId must be at most 256 bytes")
         }
     }
 

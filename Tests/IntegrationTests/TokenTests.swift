@@ -181,7 +181,7 @@ struct TokenTests {
             let metrics = try await server.backend.get("/metrics").body
 
             let rows = try await server.sql("select token::text from subledger.token")
-            #expect(rows.count == 1)
+            #expect(rows.count == 2, "of scope read, and of scope admin")
             for seen in [server.logs.text, metrics, rows.joined()] {
                 #expect(!seen.contains(token))
                 #expect(!seen.contains(token.suffix(64)))
