@@ -156,7 +156,7 @@ struct ProductTests {
             let before = try await server.sql(version)
 
             let path = "/products/com.example.archive?app=\(V1Body.app)"
-            let answer = try await server.backend.put("{\"entitlements\":[\"plus\",\"archive\"]}", to: path)
+            let answer = try await server.owner.put("{\"entitlements\":[\"plus\",\"archive\"]}", to: path)
 
             #expect(answer.json["entitlements"] as? [String] == ["archive", "plus"])
             // The projector has looked when it has folded what came behind the change.
