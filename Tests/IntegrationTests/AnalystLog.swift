@@ -32,6 +32,12 @@ enum AnalystLog {
         return verified
     }
 
+    /// Folds what was appended, and counts the rows as autovacuum would have by then: who plans without that plans badly.
+    static func fold(_ log: SimulatedLog) async throws {
+        await log.projector.foldAllStreams()
+        try await log.script("analyze")
+    }
+
     /// What the views show, named as ``StoreSimulator/Figures`` are; what is 0 is left out.
     static func figures(_ database: ConnectionConfiguration) async throws -> [String: Int64] {
         let connection = try await TestCluster.connect(database.with(role: "subledger_analyst"))

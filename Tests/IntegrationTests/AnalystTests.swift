@@ -22,10 +22,10 @@ struct AnalystTests {
 
         try await SimulatedLog.with { log in
             try await log.append(try await AnalystLog.verified(others))
-            await log.projector.foldAllStreams()
+            try await AnalystLog.fold(log)
             let before = try await AnalystLog.figures(log.database)
             try await log.append(try await AnalystLog.verified(refunds))
-            await log.projector.foldAllStreams()
+            try await AnalystLog.fold(log)
             let after = try await AnalystLog.figures(log.database)
 
             #expect(right.count > 200)
@@ -100,7 +100,7 @@ struct AnalystTests {
         let simulation = try #require(AnalystLog.simulation(seed: 7, subscriptions: 28, format: .both))
         try await SimulatedLog.with { log in
             try await log.append(try await AnalystLog.verified(simulation.deliveries))
-            await log.projector.foldAllStreams()
+            try await AnalystLog.fold(log)
 
             let lost = try await log.lines(
                 """

@@ -71,7 +71,7 @@ struct CookbookTests {
 
         try await SimulatedLog.with { log in
             try await log.append(try await AnalystLog.verified(simulation.deliveries))
-            await log.projector.foldAllStreams()
+            try await AnalystLog.fold(log)
             let place = try await log.lines(
                 """
                 select unnest(array[
