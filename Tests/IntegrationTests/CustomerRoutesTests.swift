@@ -118,6 +118,10 @@ struct CustomerRoutesTests {
             let refused = try await server.backend.post(Array(tooMany.utf8), to: "/customers/entitlements")
             #expect(refused.status == 400)
             #expect(refused.json["detail"] as? String == "customerIds must be at most 1000")
+            let odd = #"{"app":"a","environment":{},"customerIds":[]}"#
+            let unread = try await server.backend.post(Array(odd.utf8), to: "/customers/entitlements")
+            #expect(unread.status == 400)
+            #expect(unread.json["field"] as? String == "environment")
         }
     }
 
