@@ -92,7 +92,7 @@ struct CustomerRoutes: Sendable {
             guard let app = json["app"]?.string, !app.isEmpty, !app.utf8.contains(0) else {
                 throw Query.Malformed(problem: "app must be a bundle id", field: "app")
             }
-            let environment = try json.environment()
+            let environment = try json["environment"].map { try Query.environment($0.string) } ?? .production
             let at = try json.instant("at", in: "") ?? now()
             guard let list = json["customerIds"], list.isArray else {
                 throw Query.Malformed(problem: "customerIds must be an array of texts", field: "customerIds")
@@ -254,16 +254,5 @@ extension JSONValue {
                 field: "\(path)\(key)")
         }
         return instant
-    }
-
-    /// Production when absent.
-    fileprivate func environment() throws(Query.Malformed) -> Subscriptions.Environment {
-        guard let value = self["environment"] else { return .production }
-        guard let environment = value.string.flatMap(Subscriptions.Environment.init(rawValue:)) else {
-            throw Query.Malformed(
-                problem: "environment must be production, sandbox, xcode, local_testing or unknown",
-                field: "environment")
-        }
-        return environment
     }
 }

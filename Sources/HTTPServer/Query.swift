@@ -29,11 +29,14 @@ struct Query {
     /// Production unless the reader asks for another.
     func environment() throws(Malformed) -> Subscriptions.Environment {
         guard let text = try text("environment") else { return .production }
-        guard let environment = Subscriptions.Environment(rawValue: text) else {
-            throw Malformed(
-                problem:
-                    "environment must be one of \(Subscriptions.Environment.allCases.map(\.rawValue).joined(separator: ", "))",
-                field: "environment")
+        return try Self.environment(text)
+    }
+
+    /// - Parameter text: Nil for what is no text.
+    static func environment(_ text: String?) throws(Malformed) -> Subscriptions.Environment {
+        guard let environment = text.flatMap(Subscriptions.Environment.init(rawValue:)) else {
+            let all = Subscriptions.Environment.allCases.map(\.rawValue).joined(separator: ", ")
+            throw Malformed(problem: "environment must be one of \(all)", field: "environment")
         }
         return environment
     }
