@@ -765,6 +765,86 @@ grant select on subledger.customer_edge, subledger.customer_link, subledger.cust
   to subledger_reader, subledger_analyst;
 
 -- Changes -----------------------------------------------------------------------------------------------------------
+-- What readers are told of, in the order in which it was. Written by the projector in the transactions that make the
+-- difference, by the clock when a period begins or ends, and by a rebuild. A record of what was told: no fold of the
+-- log makes it anew.
+
+create table subledger.change_head (
+  stream_id  integer     not null,
+  number     bigint      not null,
+  told_until timestamptz not null,
+  next_at    timestamptz,
+  constraint change_head_pkey primary key (stream_id),
+  constraint change_head_number_check check (number >= 0)
+)
+with (fillfactor = 10);
+
+comment on table subledger.change_head is 'Where the changes of each stream end';
+comment on column subledger.change_head.number is 'Of the last change; they count from 1 without a gap';
+comment on column subledger.change_head.told_until is
+  'Up to here, included, all beginnings and ends of access periods were told';
+comment on column subledger.change_head.next_at is 'When the next one is to be told; null for never';
+
+create table subledger.change (
+  stream_id               integer     not null,
+  number                  bigint      not null,
+  told_at                 timestamptz not null,
+  kind                    text        not null,
+  original_transaction_id text        not null,
+  at                      timestamptz not null,
+  cause                   text        not null,
+  position                bigint,
+  product_id              text,
+  until                   timestamptz,
+  auto_renew              boolean,
+  next_product_id         text,
+  constraint change_pkey primary key (stream_id, number),
+  constraint change_kind_check check (
+    kind in (
+      'opened', 'extended', 'shortened', 'closed', 'product_changed', 'renewal_switched', 'next_product',
+      'customer_changed'
+    )
+  ),
+  constraint change_cause_check check (cause in ('event', 'clock', 'products', 'rebuild')),
+  constraint change_position_check check ((cause = 'event') = (position is not null))
+);
+
+comment on table subledger.change is
+  'Differences in what a line gives or is about to do, in the order in which they were told. Each transaction that adds '
+  'some notifies channel subledger_change with the stream_id';
+comment on column subledger.change.number is
+  'Counts from 1 without a gap, in commit order: whoever has read up to a number has missed nothing before it';
+comment on column subledger.change.told_at is 'By the projector''s clock';
+comment on column subledger.change.kind is
+  'opened, extended, shortened, closed, product_changed: what may be used; renewal_switched, next_product: what is '
+  'intended; customer_changed: the line has another customer, or its customer another id of a backend';
+comment on column subledger.change.at is
+  'Since when it is so: the beginning or end of a period if the clock did it, else told_at';
+comment on column subledger.change.cause is
+  'event: the one at position stated it; clock: a period began or ended; products: they were configured otherwise; '
+  'rebuild: the log was folded anew and came out otherwise';
+comment on column subledger.change.product_id is 'What there is access to; for closed, what there was access to';
+comment on column subledger.change.until is
+  'End of the unbroken access, infinity for what is owned for ever; null where there is none';
+comment on column subledger.change.auto_renew is 'Of renewal_switched: whether it is on';
+comment on column subledger.change.next_product_id is 'Of next_product; null for the product as it is';
+
+create view subledger.change_feed as
+select
+  stream.app, stream.environment, change.number, change.told_at, change.kind, change.original_transaction_id, change.at,
+  change.cause, change.position, change.product_id, change.until, change.auto_renew, change.next_product_id
+from subledger.change
+join subledger.stream using (stream_id);
+
+comment on view subledger.change_feed is 'Changes with their app and environment; columns as in change';
+
+-- The clock asks which periods begin or end next.
+create index access_period_starts_at_idx on subledger.access_period (stream_id, starts_at);
+create index access_period_ends_at_idx on subledger.access_period (stream_id, ends_at);
+
+grant select, insert, update on subledger.change_head to subledger_projector;
+grant select, insert on subledger.change to subledger_projector;
+grant select on subledger.change_head, subledger.change, subledger.change_feed to subledger_reader, subledger_analyst;
 
 -- Tokens ------------------------------------------------------------------------------------------------------------
 -- Backends show a token with each request to the private listener. Of all streams, so no key of a stream begins it.

@@ -47,18 +47,8 @@ struct CustomerRoutes: Sendable {
             writer.member("environment", environment.rawValue)
             writer.member("customerId", id)
             writer.member("knownAs", only.knownAs.rawValue)
-            Self.write("links", .link, only.keys, &writer)
-            Self.write("appAccountTokens", .account, only.keys, &writer)
-            Self.write("appTransactionIds", .appTransaction, only.keys, &writer)
-            Self.write("subscriptions", .subscription, only.keys, &writer)
+            only.keys.write(to: &writer)
         }
-    }
-
-    private static func write(
-        _ name: StaticString, _ kind: CustomerKey.Kind, _ keys: [CustomerKey], _ writer: inout JSONWriter
-    ) {
-        writer.key(name)
-        writer.array(keys.filter { $0.kind == kind }) { $0.value($1.id.text) }
     }
 
     private func entitlements(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
@@ -229,6 +219,20 @@ struct CustomerRoutes: Sendable {
         Problem(
             .conflict, "several apps have this id, name one with ?app=: \(apps.joined(separator: ", "))",
             field: "app")
+    }
+}
+
+extension [CustomerKey] {
+    /// The ids by which a customer is known, as members of an object.
+    func write(to writer: inout JSONWriter) {
+        func write(_ name: StaticString, _ kind: CustomerKey.Kind) {
+            writer.key(name)
+            writer.array(filter { $0.kind == kind }) { $0.value($1.id.text) }
+        }
+        write("links", .link)
+        write("appAccountTokens", .account)
+        write("appTransactionIds", .appTransaction)
+        write("subscriptions", .subscription)
     }
 }
 

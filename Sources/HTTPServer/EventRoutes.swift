@@ -29,7 +29,7 @@ struct EventRoutes: Sendable {
             writer.member("environment", stream.environment.rawValue)
             writer.key("events")
             writer.array(page.events) { $1.write(to: &$0) }
-            writer.member("cursor", EventCursor(stream: stream, position: page.through).text)
+            writer.member("cursor", StreamCursor(.events, stream: stream, position: page.through).text)
             writer.member("more", page.hasMore)
             writer.member("next", page.through)
             writer.member("head", page.head)
@@ -44,7 +44,7 @@ struct EventRoutes: Sendable {
         guard try query.text("after") == nil else {
             throw Query.Malformed(problem: "after must not be given beside cursor", field: "after")
         }
-        guard let cursor = EventCursor(text) else {
+        guard let cursor = StreamCursor(text), cursor.list == .events else {
             throw Query.Malformed(problem: "cursor must be one that an earlier page gave", field: "cursor")
         }
         guard cursor.stream == stream else {

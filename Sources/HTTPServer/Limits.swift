@@ -26,4 +26,17 @@ package enum Limits {
     static let issuesMax = 10_000
     /// Page of the event log when the reader names none.
     static let eventsDefault = 100
+    /// Page of the change feed when the reader names none.
+    static let changesDefault = 100
+    /// Largest page of the change feed: each change comes with its customer.
+    static let changesMax = 1000
+    /// Longest time for which a reader of the change feed waits for news, below what proxies and clients put up with.
+    static let changeWaitMax = Duration.seconds(60)
+    /// A stream of changes that has nothing to tell says so, so that both ends know that the other one is there.
+    static let streamSilenceMax = Duration.seconds(15)
+    /// Longest time for a reader to take what it is sent. Nothing is kept for one that does not: it is dropped, and comes
+    /// again with its cursor.
+    static let streamWriteMax = Duration.seconds(20)
+    /// A stream of changes ends after so long, and its reader comes again: with a token that is still in force.
+    static let streamMax = Duration.seconds(900)
 }

@@ -27,13 +27,14 @@ extension PrivateRoutes {
     ///   - links: Nil where nothing is appended to the log.
     package init(
         tokens: TokenBook, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
-        customers: CustomerReader, links: CustomerLinkRoute?, metrics: MetricsRegistry,
-        now: @escaping @Sendable () -> Instant, logger: Logger
+        customers: CustomerReader, links: CustomerLinkRoute?, changes: ChangeReader, signal: ChangeSignal,
+        metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.init(tokens: tokens, logger: logger)
         SubscriptionRoutes(subscriptions: subscriptions, now: now).add(to: self)
         CustomerRoutes(customers: customers, links: links, now: now, logger: logger).add(to: self)
         EventRoutes(log: log).add(to: self)
+        ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         ProductRoutes(products: products).add(to: self)
         MonitoringRoutes(log: log, metrics: metrics).add(to: self)
         open.get("/openapi.json") { _, _ in

@@ -1,7 +1,7 @@
 /// Which streams the projector looks at next, and when.
 ///
 /// Looking at all of them costs as much as there are streams, so that is done seldom: notifications name those that have
-/// new events, and what could not be finished is remembered.
+/// new events; what could not be finished is remembered, and when the next period of a stream begins or ends.
 struct Agenda: Sendable {
     enum Look: Sendable, Hashable {
         case all
@@ -10,14 +10,16 @@ struct Agenda: Sendable {
 
     /// What became of a stream that was looked at.
     enum Outcome: Sendable, Hashable {
-        case done
+        /// Until the clock has something to tell of it.
+        case done(for: Duration?)
         /// Whoever leads it may die, and tells nobody.
         case ledElsewhere
         case failed
     }
 
     private var named: Set<Int32> = []
-    private var retries: [Int32: ContinuousClock.Instant] = [:]
+    /// When to look at which.
+    private var looks: [Int32: ContinuousClock.Instant] = [:]
     private var allAt: ContinuousClock.Instant
 
     /// All streams at first.
@@ -29,18 +31,18 @@ struct Agenda: Sendable {
     mutating func take(now: ContinuousClock.Instant) -> Look {
         guard allAt > now else {
             named = []
-            retries = [:]
+            looks = [:]
             allAt = now + Limits.sweepInterval
             return .all
         }
-        let due = retries.filter { $0.value <= now }.keys
-        for id in due { retries[id] = nil }
+        let due = looks.filter { $0.value <= now }.keys
+        for id in due { looks[id] = nil }
         defer { named = [] }
         return .only(named.union(due))
     }
 
     /// When something is due without anybody saying so.
-    var next: ContinuousClock.Instant { retries.values.reduce(allAt, min) }
+    var next: ContinuousClock.Instant { looks.values.reduce(allAt, min) }
 
     mutating func lookAtAll(at time: ContinuousClock.Instant) { allAt = min(allAt, time) }
 
@@ -49,9 +51,9 @@ struct Agenda: Sendable {
 
     mutating func note(_ id: Int32, _ outcome: Outcome, now: ContinuousClock.Instant) {
         switch outcome {
-        case .done: break
-        case .ledElsewhere: retries[id] = now + Limits.leadRetryPause
-        case .failed: retries[id] = now + Limits.failurePause
+        case .done(let pause): looks[id] = pause.map { now + $0 }
+        case .ledElsewhere: looks[id] = now + Limits.leadRetryPause
+        case .failed: looks[id] = now + Limits.failurePause
         }
     }
 }

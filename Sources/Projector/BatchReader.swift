@@ -20,6 +20,7 @@ struct FoldedBatch: Sendable {
     let lines: [String: ProjectedLine]
     let steps: [Step]
     let customers: CustomerChanges
+    let differences: [LineDifference]
 }
 
 /// Reads events and lines, and folds the ones into the others. Changes nothing.
@@ -77,11 +78,17 @@ struct BatchReader: Sendable {
         let known = Set(lines.filter { $0.value.position > 0 }.keys)
         for event in page.events { event.fold(into: &lines) }
         let folded = touched.compactMap { lines[$0] }
+        let writer = ProjectionWriter(streamId: streamId, products: products)
+        let subscriptions = writer.subscriptions(folded)
         return .success(
             FoldedBatch(
                 position: page.events.last?.position ?? page.start, products: products, lines: lines,
-                steps: folded.isEmpty ? [] : ProjectionWriter(streamId: streamId, products: products).steps(folded),
-                customers: CustomerChanges(page.events, folded, known: known, after: page.start)))
+                steps: folded.isEmpty ? [] : writer.steps(folded, subscriptions),
+                customers: CustomerChanges(page.events, folded, known: known, after: page.start),
+                differences: zip(folded, subscriptions).compactMap { line, subscription in
+                    LineDifference(
+                        from: line.written, to: subscription, after: page.start, position: line.position)
+                }))
     }
 
     private func load(_ ids: [String]) async -> ProjectionOutcome<[ProjectedLine]> {

@@ -6,6 +6,7 @@ struct BatchWriter: Sendable {
     let pool: PostgresPool
     let streamId: Int32
     let tables: ProjectionTables
+    let now: @Sendable () -> Instant
 
     /// How far the stream is folded at this moment.
     func checkpoint() async -> ProjectionOutcome<Checkpoint> {
@@ -32,8 +33,12 @@ struct BatchWriter: Sendable {
     ///   expected one. Nothing was written then.
     func write(_ batch: FoldedBatch, behind expected: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
         await leading(behind: expected) { (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
+            var telling = try await telling(connection)
             for step in batch.steps { _ = try await connection.query(step) }
-            try await CustomerFold(streamId: streamId, connection: connection).apply(batch.customers)
+            let moved = try await CustomerFold(streamId: streamId, connection: connection).apply(batch.customers)
+            telling?.add(batch.differences) { .event(position: $0.position) }
+            telling?.add(moved)
+            try await telling?.write()
             return .success(try await move(expected, to: batch.position, batch.products.canonicalText, connection))
         }
     }
@@ -44,6 +49,9 @@ struct BatchWriter: Sendable {
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
         let written = await leading(behind: expected) {
             (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
+            var telling = try await telling(connection)
+            let old = ProductCatalog(canonicalText: expected.products)
+            let writer = ProjectionWriter(streamId: streamId, products: products)
             var after = ""
             while true {
                 // There may be many pages, and a server that ends must not wait for them.
@@ -58,9 +66,15 @@ struct BatchWriter: Sendable {
                 case .failure(let failure): return .failure(failure)
                 }
                 guard let last = lines.last else { break }
-                for step in ProjectionWriter(streamId: streamId, products: products).steps(lines) {
-                    _ = try await connection.query(step)
+                let subscriptions = writer.subscriptions(lines)
+                for step in writer.steps(lines, subscriptions) { _ = try await connection.query(step) }
+                let differences = zip(lines, subscriptions).compactMap { line, subscription in
+                    LineDifference(
+                        from: Subscription(line.facts, products: old), to: subscription, after: .max,
+                        position: line.position)
                 }
+                telling?.add(differences) { _ in .products }
+                try await telling?.write()
                 after = last.facts.originalTransactionId
             }
             return .success(try await move(expected, to: expected.position, products.canonicalText, connection))
@@ -68,14 +82,43 @@ struct BatchWriter: Sendable {
         return written.map { $0.map { .folded($0.position) } ?? .ledElsewhere }
     }
 
+    /// Tells of the periods that have begun or ended by now, as many as can be told at once.
+    ///
+    /// - Returns: False if somebody else leads the stream. Nothing was written then.
+    func tellClock() async -> ProjectionOutcome<Bool> {
+        await leading(behind: nil) { (connection) async throws(PostgresError) -> ProjectionOutcome<Bool> in
+            var telling = try await telling(connection)
+            try await telling?.write()
+            return .success(true)
+        }.map { $0 ?? false }
+    }
+
+    /// When the next period begins or ends that was not told of.
+    func nextOnClock() async -> ProjectionOutcome<Instant?> {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                ChangeStatements.next, [Parameter(streamId)], deadline: .now + Limits.statementWaitMax)
+            return .success(rows.count == 1 ? try rows[0].optional(at: 0) : nil)
+        } catch {
+            return .failure(.database(error))
+        }
+    }
+
+    /// Readers are told of what happens to live rows only.
+    private func telling(_ connection: PostgresConnection) async throws(PostgresError) -> ChangeTelling? {
+        tables == .live ? try await .start(streamId, connection, now: now()) : nil
+    }
+
     /// Runs the body in a transaction that leads the stream, and commits what it did unless it failed.
-    private func leading(
-        behind expected: Checkpoint,
-        _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint>
-    ) async -> ProjectionOutcome<Checkpoint?> {
+    ///
+    /// - Parameter expected: Nil for what does not depend on how far the stream is folded.
+    private func leading<Value: Sendable>(
+        behind expected: Checkpoint?,
+        _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> ProjectionOutcome<Value>
+    ) async -> ProjectionOutcome<Value?> {
         do throws(PostgresError) {
             return try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
-                (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint?> in
+                (connection) async throws(PostgresError) -> ProjectionOutcome<Value?> in
                 func query(_ statement: Statement, _ parameters: [Parameter]) async throws(PostgresError) -> RowSet {
                     try await connection.query(statement, parameters, deadline: .now + Limits.statementWaitMax)
                 }
@@ -85,7 +128,7 @@ struct BatchWriter: Sendable {
                 // Behind the lock, in a statement of its own, so that it sees what the last leader has committed.
                 let found = try Self.checkpoint(
                     try await query(ProjectionStatements.checkpoint, [Parameter(streamId)]))
-                guard try lead[0].value(Bool.self, at: 0), found == expected else {
+                guard try lead[0].value(Bool.self, at: 0), expected == nil || found == expected else {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)
                     return .success(nil)
                 }

@@ -16,6 +16,9 @@ enum Limits {
     static let leaderSilenceMax = Duration.seconds(10)
     /// Longest time until the database notices that the leader that it works for is gone.
     static let leaderCheckInterval = Duration.milliseconds(500)
+    /// About how many beginnings and ends of periods are told in one transaction, of each: a day's expiries of a large app
+    /// at once would need memory and hold up the log.
+    static let boundariesAtOnceMax: Int64 = 1000
     /// Longest time for one statement of a batch.
     static let statementWaitMax = Duration.seconds(30)
     /// Most customers looked up in one query for those who ask one by one: what many ask at the same time.

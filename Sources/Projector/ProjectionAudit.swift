@@ -177,7 +177,8 @@ package struct ProjectionAudit: Sendable {
         if !fresh.isEmpty {
             let writer = ProjectionWriter(
                 streamId: stream, products: ProductCatalog(canonicalText: try place[0].optional(at: 2) ?? ""))
-            for step in writer.steps(fresh.keys.sorted().compactMap { fresh[$0] }) { _ = try await query(step) }
+            let lines = fresh.keys.sorted().compactMap { fresh[$0] }
+            for step in writer.steps(lines, writer.subscriptions(lines)) { _ = try await query(step) }
             let edges = fresh.sorted { $0.key < $1.key }.flatMap { line, folded in
                 folded.facts.customerKeys().map { (line: line, key: $0.key, position: $0.value) }
             }

@@ -8,17 +8,23 @@ package struct ProjectionRebuild: Sendable {
     private let pool: PostgresPool
     private let app: String?
     private let environment: Environment?
+    private let now: @Sendable () -> Instant
 
     /// - Parameters:
     ///   - owner: Makes the tables.
     ///   - pool: May do what the projector may do.
     ///   - app: Only this app's streams; nil for all.
     ///   - environment: Only this environment's; nil for all.
-    package init(owner: ConnectionConfiguration, pool: PostgresPool, app: String?, environment: Environment?) {
+    ///   - now: Decides what readers are told of.
+    package init(
+        owner: ConnectionConfiguration, pool: PostgresPool, app: String?, environment: Environment?,
+        now: @escaping @Sendable () -> Instant
+    ) {
         self.owner = owner
         self.pool = pool
         self.app = app
         self.environment = environment
+        self.now = now
     }
 
     /// How much of the log is folded.
@@ -106,7 +112,7 @@ package struct ProjectionRebuild: Sendable {
 
     /// - Returns: False if there was nothing to fold.
     private func fold(_ stream: inout Stream, batchesMax: Int) async throws -> Bool {
-        let projector = StreamProjector(pool: pool, streamId: stream.id, tables: .rebuild)
+        let projector = StreamProjector(pool: pool, streamId: stream.id, tables: .rebuild, now: now)
         do throws(ProjectionError) {
             switch try await projector.fold(batchesMax: batchesMax) {
             case .folded(let position):
@@ -146,9 +152,11 @@ package struct ProjectionRebuild: Sendable {
                 let position: Int64 = try live[0].value(at: 0)
                 while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {}
             }
+            var telling = try await ChangeTelling.start(streams[index].id, connection, now: now())
             for statement in RebuildStatements.swap {
                 replaced += try await query(Step(statement, [id]), Limits.tableWaitMax).affectedRows
             }
+            try await RebuildChanges(streamId: streams[index].id, connection: connection).tell(&telling)
             _ = try await query(Step(RebuildStatements.swapCheckpoint, [id]), Limits.statementWaitMax)
         }
         try await connection.commit(deadline: .now + Limits.statementWaitMax)

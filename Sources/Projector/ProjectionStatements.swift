@@ -5,7 +5,8 @@ import Postgres
 /// Those behind ``lead`` or ``choose`` name projection tables without a schema: these choose the set that they mean, until
 /// the end of the transaction.
 enum ProjectionStatements {
-    /// All streams that are behind. It reads three rows for each stream there is, so it is asked seldom.
+    /// All streams that are behind, or of which a period begins or ends by an instant. It reads four rows for each
+    /// stream there is, so it is asked seldom.
     static let streamsBehind = Statement(
         "projector_streams_behind",
         """
@@ -15,14 +16,16 @@ enum ProjectionStatements {
         join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)
         left join subledger.product_catalog using (app)
+        left join subledger.change_head using (stream_id)
         where stream_head.position > coalesce(checkpoint.position, 0)
           or checkpoint.products <> coalesce(product_catalog.products, '')
+          or change_head.next_at <= $1
         order by stream.stream_id
         """)
 
-    /// Those of some streams that are behind. It reads three rows for each of these.
-    static let namedStreamsBehind = Statement(
-        "projector_named_streams_behind",
+    /// Some streams, with how far each is behind.
+    static let namedStreams = Statement(
+        "projector_named_streams",
         """
         select stream.stream_id, stream.app, stream.environment,
           stream_head.position - coalesce(checkpoint.position, 0)
@@ -30,7 +33,6 @@ enum ProjectionStatements {
         join subledger.stream using (stream_id)
         join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)
-        where stream_head.position > coalesce(checkpoint.position, 0)
         order by stream.stream_id
         """)
 

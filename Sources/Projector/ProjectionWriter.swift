@@ -16,9 +16,13 @@ struct ProjectionWriter: Sendable {
     let streamId: Int32
     let products: ProductCatalog
 
+    /// What the facts of lines amount to.
+    func subscriptions(_ lines: [ProjectedLine]) -> [Subscription] {
+        lines.map { Subscription($0.facts, products: products) }
+    }
+
     /// Steps that bring all rows of the given lines to what their facts amount to.
-    func steps(_ lines: [ProjectedLine]) -> [Step] {
-        let subscriptions = lines.map { Subscription($0.facts, products: products) }
+    func steps(_ lines: [ProjectedLine], _ subscriptions: [Subscription]) -> [Step] {
         let changes = zip(lines, subscriptions).map { RowChanges(from: $0.written, to: $1) }
         let unknown = lines.filter { $0.written == nil }.map(\.facts.originalTransactionId)
         let oldTransactions = changes.flatMap(\.oldTransactions)
@@ -139,12 +143,5 @@ struct ProjectionWriter: Sendable {
             .array(rows.map(\.period.productId)),
             .array(rows.map(\.period.position)),
         ]
-    }
-}
-
-extension Timestamptz {
-    /// What has no end is `infinity` in SQL.
-    fileprivate init(end: Instant) {
-        self.init(microsecondsSinceUnixEpoch: end < .latest ? end.milliseconds * 1000 : .max)
     }
 }

@@ -13,11 +13,16 @@ package struct Projector: Sendable {
     /// A connection of its own, since listening ties it up.
     private let listener: ConnectionConfiguration
     private let logger: Logger
+    private let now: @Sendable () -> Instant
     private let metrics = ProjectorMetrics()
 
-    package init(pool: PostgresPool, listener: ConnectionConfiguration, logger: Logger) {
+    /// - Parameter now: Decides when readers are told that a period begins or ends.
+    package init(
+        pool: PostgresPool, listener: ConnectionConfiguration, now: @escaping @Sendable () -> Instant, logger: Logger
+    ) {
         self.pool = pool
         self.listener = listener
+        self.now = now
         self.logger = logger
     }
 
@@ -107,25 +112,29 @@ package struct Projector: Sendable {
         switch look {
         case .all:
             return try await pool.query(
-                ProjectionStatements.streamsBehind, [], deadline: .now + Limits.readWaitMax)
+                ProjectionStatements.streamsBehind, [Parameter(now().advanced(by: Limits.sweepInterval))],
+                deadline: .now + Limits.readWaitMax)
         case .only(let ids):
             return try await pool.query(
-                ProjectionStatements.namedStreamsBehind, [.array(ids.sorted())], deadline: .now + Limits.readWaitMax)
+                ProjectionStatements.namedStreams, [.array(ids.sorted())], deadline: .now + Limits.readWaitMax)
         }
     }
 
     private func fold(streamId: Int32, app: String, environment: String) async -> Agenda.Outcome {
-        let projector = StreamProjector(pool: pool, streamId: streamId)
+        let projector = StreamProjector(pool: pool, streamId: streamId, now: now)
         do throws(ProjectionError) {
             while true {
                 switch try await projector.fold(batchesMax: Limits.batchesAtOnceMax) {
-                case .folded: if Task.isCancelled { return .done }
-                case .caughtUp: return .done
+                case .folded: if Task.isCancelled { return .done(for: nil) }
+                case .caughtUp:
+                    let told = try await projector.tellClock()
+                    return told.progress == .ledElsewhere
+                        ? .ledElsewhere : .done(for: told.next.map { now().duration(to: $0) })
                 case .ledElsewhere: return .ledElsewhere
                 }
             }
         } catch {
-            if Task.isCancelled { return .done }
+            if Task.isCancelled { return .done(for: nil) }
             var metadata: Logger.Metadata = [
                 "stream.app": "\(app)", "stream.environment": "\(environment)", "error": "\(error)",
             ]

@@ -11,6 +11,8 @@ struct StreamProjector: Sendable {
     let pool: PostgresPool
     let streamId: Int32
     var tables = ProjectionTables.live
+    /// Decides what readers are told of; no row depends on it.
+    let now: @Sendable () -> Instant
 
     /// One writes, one loads lines, one reads events.
     static let connectionsMax = 3
@@ -30,7 +32,7 @@ struct StreamProjector: Sendable {
     /// - Throws: ``ProjectionError/unfoldable(position:problem:)`` when the next event cannot be folded. Nothing is
     ///   skipped: those before it are committed by the call before.
     func fold(batchesMax: Int) async throws(ProjectionError) -> Progress {
-        let writer = BatchWriter(pool: pool, streamId: streamId, tables: tables)
+        let writer = self.writer
         var checkpoint = try await writer.checkpoint().get()
         let products = ProductCatalog(canonicalText: checkpoint.configured)
         if checkpoint.products != checkpoint.configured, checkpoint.position > 0 {
@@ -57,6 +59,20 @@ struct StreamProjector: Sendable {
         }
         return .folded(checkpoint.position)
     }
+
+    /// Tells readers of the periods that have begun or ended by now.
+    ///
+    /// - Returns: When there will be more to tell, nil for never; ``Progress/ledElsewhere`` if that is not for this
+    ///   projector to do at the moment.
+    func tellClock() async throws(ProjectionError) -> (progress: Progress, next: Instant?) {
+        while true {
+            guard let next = try await writer.nextOnClock().get() else { return (.caughtUp, nil) }
+            guard next <= now(), !Task.isCancelled else { return (.caughtUp, next) }
+            guard try await writer.tellClock().get() else { return (.ledElsewhere, nil) }
+        }
+    }
+
+    private var writer: BatchWriter { BatchWriter(pool: pool, streamId: streamId, tables: tables, now: now) }
 }
 
 /// How far a stream is folded, and with what.

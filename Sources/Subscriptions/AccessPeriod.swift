@@ -29,6 +29,19 @@ package struct AccessPeriod: Sendable, Hashable {
     /// The first event that stated it.
     package var position: Int64
 
+    package init(
+        start: Instant, end: Instant, cause: Cause, cut: Cut?, transactionId: String, productId: String?,
+        position: Int64
+    ) {
+        self.start = start
+        self.end = end
+        self.cause = cause
+        self.cut = cut
+        self.transactionId = transactionId
+        self.productId = productId
+        self.position = position
+    }
+
     package func contains(_ instant: Instant) -> Bool {
         start <= instant && instant < end
     }
@@ -75,5 +88,24 @@ extension AccessPeriod {
         self.init(
             start: start, end: end, cause: cause, cut: cut, transactionId: transaction.transactionId,
             productId: transaction.productId, position: position)
+    }
+}
+
+/// The periods of a line, in the order of their start.
+extension [AccessPeriod] {
+    /// Of overlapping ones the paid before the grace, then the one bought last.
+    func inForce(at instant: Instant) -> AccessPeriod? {
+        let current = filter { $0.contains(instant) }
+        return current.last { $0.cause != .grace } ?? current.last
+    }
+
+    /// From one in force at the instant on, those that follow on each other without a gap, each of which ends later
+    /// than the one before.
+    func unbroken(at instant: Instant) -> [AccessPeriod] {
+        var run: [AccessPeriod] = []
+        for period in self where period.start <= (run.last?.end ?? instant) && period.end > (run.last?.end ?? instant) {
+            run.append(period)
+        }
+        return run
     }
 }

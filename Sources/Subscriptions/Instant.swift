@@ -30,6 +30,18 @@ package struct Instant: Hashable, Comparable, Sendable {
     }
 }
 
+extension Instant {
+    /// As ``advanced(byMilliseconds:)``.
+    package func advanced(by duration: Duration) -> Instant {
+        advanced(byMilliseconds: Int64(duration / .milliseconds(1)))
+    }
+
+    /// From this one to another; negative for an earlier one.
+    package func duration(to other: Instant) -> Duration {
+        .milliseconds(other.milliseconds - milliseconds)
+    }
+}
+
 // MARK: - Calendar
 
 extension Instant {

@@ -26,8 +26,7 @@ extension Subscription {
 
     /// The period in force: of overlapping ones the paid before the grace, then the one bought last.
     package func period(at instant: Instant) -> AccessPeriod? {
-        let current = access.filter { $0.contains(instant) }
-        return current.last { $0.cause != .grace } ?? current.last
+        access.inForce(at: instant)
     }
 
     package func status(at instant: Instant) -> Status {
@@ -90,10 +89,6 @@ extension Subscription {
 
     /// When the access in force at the instant ends, over periods that follow on each other without a gap.
     package func accessEnd(at instant: Instant) -> Instant? {
-        var end: Instant?
-        for period in access where period.start <= (end ?? instant) && period.end > (end ?? instant) {
-            end = period.end
-        }
-        return end
+        access.unbroken(at: instant).last?.end
     }
 }

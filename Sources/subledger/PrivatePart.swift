@@ -9,6 +9,8 @@ import Subscriptions
 /// answers backends on it.
 struct PrivatePart {
     let listener: Listener
+    /// Ends before the listener, which waits for those who wait for changes.
+    let changes: ChangeSignalService?
     let pools: [PostgresPool]
 
     init(
@@ -25,13 +27,16 @@ struct PrivatePart {
             let authenticatorPool = database.pool(.authenticator, limit: 1, logger: logger)
             pools = [pool, productPool, authenticatorPool]
             let log = LogReader(pool: pool)
+            let signal = ChangeSignal(listener: database.configuration(.reader), logger: logger)
+            changes = ChangeSignalService(signal: signal)
             routes = PrivateRoutes(
                 tokens: TokenBook(read: TokenReader(pool: authenticatorPool).live), log: log,
                 subscriptions: SubscriptionReader(pool: pool), products: ProductStore(pool: productPool),
                 customers: CustomerReader(pool: pool),
                 links: receiver.map { CustomerLinkRoute(log: log, appender: $0.appender.appender, apps: $0.apps) },
-                metrics: metrics, now: Clock.now, logger: logger)
+                changes: ChangeReader(pool: pool), signal: signal, metrics: metrics, now: Clock.now, logger: logger)
         } else {
+            changes = nil
             // The health of what this process does: it works as the role that it has anyway.
             let role: Database.Role = roles.contains(.receiver) ? .receiver : .projector
             let pool = database.pool(role, limit: 1, logger: logger)

@@ -13,6 +13,6 @@ struct ProjectorPart {
         let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: logger)
         pools = [pool]
         service = ProjectorService(
-            projector: Projector(pool: pool, listener: session, logger: logger))
+            projector: Projector(pool: pool, listener: session, now: Clock.now, logger: logger))
     }
 }

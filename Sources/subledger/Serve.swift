@@ -136,6 +136,7 @@ struct Serve: AsyncParsableCommand {
                 identities: [roles.contains(.receiver) ? receiving.identity : nil, privateIdentity].compactMap(\.self)),
             projector?.service,
             backends.listener,
+            backends.changes,
             receiver?.appender,
             receiver?.revocation,
             receiver?.listener,

@@ -45,3 +45,11 @@ struct ProjectorService: Service {
         await cancelWhenGracefulShutdown { await projector.run() }
     }
 }
+
+struct ChangeSignalService: Service {
+    let signal: ChangeSignal
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await signal.run() }
+    }
+}

@@ -73,7 +73,8 @@ struct CustomerLog {
         let role = database.with(role: "subledger_projector")
         let projection = PostgresPool(role, limit: 2, logger: logger)
         let log = CustomerLog(
-            database: database, projector: Projector(pool: projection, listener: role, logger: logger),
+            database: database,
+            projector: Projector(pool: projection, listener: role, now: { .latest }, logger: logger),
             reader: PostgresPool(database.with(role: "subledger_reader"), limit: 2, logger: logger),
             receiver: PostgresPool(database.with(role: "subledger_receiver"), limit: 1, logger: logger))
         let outcome: Result<Void, any Error>

@@ -215,7 +215,8 @@ struct CustomerRoutesTests {
 
             let pool = PostgresPool(
                 server.database.with(role: "subledger_projector"), limit: 4, logger: LogRecorder().logger)
-            let rebuild = ProjectionRebuild(owner: server.database, pool: pool, app: nil, environment: nil)
+            let rebuild = ProjectionRebuild(
+                owner: server.database, pool: pool, app: nil, environment: nil, now: { .latest })
             let untouched = try await rebuild.run { _ in }
             try await Self.script(server.database, "delete from subledger.customer_edge")
             try await Self.script(server.database, "delete from subledger.customer_link")

@@ -42,16 +42,19 @@ struct IdleStreamsTests {
             insert into subledger.checkpoint (stream_id, position, products)
             select stream_id, case stream_id when 77 then 9 else 10 end, ''
             from subledger.stream;
+            insert into subledger.change_head (stream_id, number, told_until, next_at)
+            select stream_id, 1, '2019-11-08', '2019-12-08'
+            from subledger.stream;
             analyze;
             """, deadline: .now + .seconds(60))
         await owner.close()
 
         let named = try await Self.pages(
-            ProjectionStatements.namedStreamsBehind,
+            ProjectionStatements.namedStreams,
             Statement("explain_named", "explain (analyze, buffers) execute asked(array[77, 78])"), in: database)
         let all = try await Self.pages(
             ProjectionStatements.streamsBehind,
-            Statement("explain_all", "explain (analyze, buffers) execute asked(array['com.example.app1'], array[''])"),
+            Statement("explain_all", "explain (analyze, buffers) execute asked('2019-11-08 00:00:10Z')"),
             in: database)
 
         print("pages looked at: \(named) for two streams by name, \(all) for all \(Self.streams)")
@@ -70,7 +73,7 @@ struct IdleStreamsTests {
         agenda.name([3, 4])
         agenda.name([3])
         #expect(agenda.take(now: start) == .only([3, 4]))
-        agenda.note(3, .done, now: start)
+        agenda.note(3, .done(for: nil), now: start)
         agenda.note(4, .ledElsewhere, now: start)
         agenda.note(5, .failed, now: start)
         #expect(agenda.next == start + .milliseconds(250))

@@ -195,7 +195,7 @@ struct ProductTests {
             values ('\(V1Body.app)', 'com.example.season', 'non-renewing', 'P3M')
             """, on: database)
         let pool = PostgresPool(database.with(role: "subledger_projector"), limit: 1, logger: LogRecorder().logger)
-        let rebuild = ProjectionRebuild(owner: database, pool: pool, app: nil, environment: nil)
+        let rebuild = ProjectionRebuild(owner: database, pool: pool, app: nil, environment: nil, now: { .latest })
 
         let before = try await Self.finding(database)
         let first = try await rebuild.run { _ in }

@@ -195,7 +195,7 @@ struct SignedNotificationTests {
         let simulation = try #require(Simulation(settings))
         let app = App(bundleId: SignedBody.app, sharedSecrets: [secret])
 
-        try await TestBundle.withServer(apps: [app], roots: SignedBody.roots, now: Clock.late) { server in
+        try await TestBundle.withServer(apps: [app], roots: SignedBody.roots, now: { Clock.late }) { server in
             for delivery in simulation.deliveries {
                 #expect(try await server.apple.post(delivery.body()).status == 200)
             }

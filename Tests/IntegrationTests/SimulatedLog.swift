@@ -65,7 +65,7 @@ struct SimulatedLog {
         let projection = PostgresPool(role, limit: 2, logger: logger)
         let log = SimulatedLog(
             database: database, projection: projection,
-            projector: Projector(pool: projection, listener: role, logger: logger),
+            projector: Projector(pool: projection, listener: role, now: { .latest }, logger: logger),
             receiver: PostgresPool(database.with(role: "subledger_receiver"), limit: 1, logger: logger),
             logger: logger)
         let outcome: Result<Void, any Error>
@@ -171,7 +171,8 @@ struct SimulatedLog {
         onProgress: (ProjectionRebuild.Progress) async throws -> Void = { _ in }
     ) async throws -> ProjectionRebuild.Outcome {
         let pool = PostgresPool(database.with(role: "subledger_projector"), limit: 1, logger: logger)
-        let rebuild = ProjectionRebuild(owner: database, pool: pool, app: app, environment: environment)
+        let rebuild = ProjectionRebuild(
+            owner: database, pool: pool, app: app, environment: environment, now: { .latest })
         do {
             let outcome = try await rebuild.run(onProgress: onProgress)
             await pool.close()

@@ -27,7 +27,8 @@ struct TestBundle {
     /// Runs the test with a server, and ends the server behind it.
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
-        roots: RootCertificates = .apple, now: Instant = Self.now, database: ConnectionConfiguration? = nil,
+        roots: RootCertificates = .apple, now: @escaping @Sendable () -> Instant = { Self.now },
+        database: ConnectionConfiguration? = nil,
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         let database = if let database { database } else { try await TestCluster.freshDatabase() }
@@ -42,21 +43,22 @@ struct TestBundle {
         let token = try await Self.token(.read, database)
         let appender = Appender(pool: receiver, logger: logger)
         let log = LogReader(pool: reader)
+        let signal = ChangeSignal(listener: database.with(role: "subledger_reader"), logger: logger)
         let publicPort = AsyncStream<Int>.makeStream()
         let privatePort = AsyncStream<Int>.makeStream()
-        let projector = Projector(pool: projection, listener: projectorRole, logger: logger)
+        let projector = Projector(pool: projection, listener: projectorRole, now: now, logger: logger)
         let anywhere = ListenAddress(host: "127.0.0.1", port: 0)
         let open = Listener.public(
             at: anywhere,
             verifier: NotificationVerifier(apps: Apps(apps), signatures: SignatureVerifier(roots: roots)),
-            appender: appender, log: log, now: { now }, logger: logger,
+            appender: appender, log: log, now: now, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
         let routes = PrivateRoutes(
             tokens: TokenBook(read: TokenReader(pool: authenticator).live), log: log,
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
             links: CustomerLinkRoute(log: log, appender: appender, apps: Set(apps.map(\.bundleId))),
-            metrics: MetricsRegistry(), now: { now }, logger: logger)
+            changes: ChangeReader(pool: reader), signal: signal, metrics: MetricsRegistry(), now: now, logger: logger)
         let operations = routes.operations
         let closed = Listener.private(
             at: anywhere,
@@ -69,6 +71,7 @@ struct TestBundle {
                 group.addTask { try? await closed.run() }
                 group.addTask { await projector.run() }
                 group.addTask { await appender.run() }
+                group.addTask { await signal.run() }
                 await group.waitForAll()
             }
         }

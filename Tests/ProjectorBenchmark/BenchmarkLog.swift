@@ -10,6 +10,8 @@ import TestSupport
 struct BenchmarkLog {
     private let owner: PostgresConnection
     private let originals: Int
+    /// By which half of the first events were received, so that many lines give access: the time of the change feed.
+    let middle: Instant
 
     static func make(in database: ConnectionConfiguration) async throws -> BenchmarkLog {
         let quiet = Logger(label: "benchmark", factory: { _ in SwiftLogNoOpLogHandler() })
@@ -23,7 +25,9 @@ struct BenchmarkLog {
         await appender.stop()
         await running.value
         await pool.close()
-        return BenchmarkLog(owner: try await TestCluster.connect(database), originals: notifications.count)
+        return BenchmarkLog(
+            owner: try await TestCluster.connect(database), originals: notifications.count,
+            middle: notifications.map(\.1).sorted()[notifications.count / 2])
     }
 
     /// Two of version 2, then one of version 1, and so on.

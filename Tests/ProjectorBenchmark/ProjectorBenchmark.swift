@@ -27,7 +27,8 @@ enum ProjectorBenchmark {
         let quiet = Logger(label: "benchmark", factory: { _ in SwiftLogNoOpLogHandler() })
         let pool = PostgresPool(
             database.with(role: "subledger_projector"), limit: Projector.connectionsMax, logger: quiet)
-        let projector = Projector(pool: pool, listener: database.with(role: "subledger_projector"), logger: quiet)
+        let projector = Projector(
+            pool: pool, listener: database.with(role: "subledger_projector"), now: { log.middle }, logger: quiet)
         print("live       events   events/s   projector us/event   database us/event")
         for size in sizes {
             let before = try await log.grow(to: size)
@@ -39,7 +40,7 @@ enum ProjectorBenchmark {
         print("rebuild")
         let usage = try await ProcessorTime.now()
         let start = ContinuousClock.now
-        let rebuild = ProjectionRebuild(owner: database, pool: pool, app: nil, environment: nil)
+        let rebuild = ProjectionRebuild(owner: database, pool: pool, app: nil, environment: nil, now: { log.middle })
         let outcome = try await rebuild.run { @Sendable _ in }
         guard outcome.rowsReplaced == 0 else { throw Unusable() }
         let events = Int(outcome.eventsFolded)

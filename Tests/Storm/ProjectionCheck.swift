@@ -57,7 +57,7 @@ struct ProjectionCheck {
         let logger = Logger(label: "storm", factory: { _ in SwiftLogNoOpLogHandler() })
         let configuration = run.database.server.configuration(database: copy)
         let pool = PostgresPool(configuration, limit: 2, logger: logger)
-        let projector = Projector(pool: pool, listener: configuration, logger: logger)
+        let projector = Projector(pool: pool, listener: configuration, now: { .latest }, logger: logger)
         if await projector.foldAllStreams() == false { run.report.problem("the log cannot be folded anew") }
         await pool.close()
     }

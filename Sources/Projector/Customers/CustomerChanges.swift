@@ -9,7 +9,7 @@ struct CustomerChanges {
     private(set) var newLines: [String] = []
     /// Or of another first event.
     private(set) var newEdges: [Edge] = []
-    /// Of a row that turned out to be a family member's.
+    /// Of a row that turned out to be a family member's; with the last event about the line, which showed it.
     private(set) var oldEdges: [Edge] = []
     /// What backends stated, in the order of positions.
     private(set) var statements: [Statement] = []
@@ -32,7 +32,7 @@ struct CustomerChanges {
             guard facts.hasNews(since: start) else { continue }
             let (old, new) = (facts.customerKeys(upTo: start), facts.customerKeys())
             add(new.filter { old[$0.key] != $0.value }, id)
-            for (key, position) in old where new[key] == nil { oldEdges.append((id, key, position)) }
+            for key in old.keys where new[key] == nil { oldEdges.append((id, key, line.position)) }
         }
         for event in events {
             if let link = event.link { statements.append((link, event.position)) }

@@ -10,18 +10,26 @@ struct CustomerFold {
     let streamId: Int32
     let connection: PostgresConnection
 
-    func apply(_ changes: CustomerChanges) async throws(PostgresError) {
-        guard !changes.isEmpty else { return }
+    /// Lines that were there before, and now have another customer or one with another id of a backend; with the event
+    /// that did it.
+    typealias Moved = [String: Int64]
+
+    func apply(_ changes: CustomerChanges) async throws(PostgresError) -> Moved {
+        guard !changes.isEmpty else { return [:] }
         let links = try await applyLinks(changes.statements)
         try await writeEdges(changes)
-        try await join(changes, links.new)
+        var moved = try await join(changes, links.new)
         let gone =
-            changes.oldEdges.flatMap { [CustomerKey(.subscription, $0.line), $0.key] }
-            + links.old.flatMap { [CustomerKey(.link, $0.customer.text), $0.key] }
-        if !gone.isEmpty { try await regroup(gone) }
+            changes.oldEdges.flatMap { [(CustomerKey(.subscription, $0.line), $0.position), ($0.key, $0.position)] }
+            + links.old.flatMap { [(CustomerKey(.link, $0.customer.text), $0.position), ($0.key, $0.position)] }
+        if !gone.isEmpty { moved.merge(try await regroup(gone), uniquingKeysWith: max) }
+        for line in changes.newLines { moved[line] = nil }
+        return moved
     }
 
-    private typealias Link = (customer: ExactText, key: CustomerKey)
+    /// - Parameter position: The statement that made or ended it.
+    private typealias Link = (customer: ExactText, key: CustomerKey, position: Int64)
+    private typealias Tie = (left: CustomerKey, right: CustomerKey, position: Int64)
 
     /// Writes statements, and returns the links that are new by them and those that hold no more.
     private func applyLinks(
@@ -29,7 +37,7 @@ struct CustomerFold {
     ) async throws(PostgresError) -> (new: [Link], old: [Link]) {
         guard !statements.isEmpty else { return ([], []) }
         var last: [ExactText: CustomerChanges.Statement] = [:]
-        var rows: [(link: Link, position: Int64, replaced: Int64?)] = []
+        var rows: [(link: Link, replaced: Int64?)] = []
         for statement in statements {
             let customer = statement.link.customerId
             if last[customer] != nil {
@@ -38,7 +46,7 @@ struct CustomerFold {
                 }
             }
             last[customer] = statement
-            rows += statement.link.links.map { ((customer, $0), statement.position, nil) }
+            rows += statement.link.links.map { ((customer, $0, statement.position), nil) }
         }
         let customers = last.keys.sorted()
         let first = customers.map { customer in
@@ -58,16 +66,17 @@ struct CustomerFold {
                 Step(
                     CustomerStatements.writeLinks,
                     [
-                        Parameter(streamId), .array(rows.map(\.link.customer.text)), .array(rows.map(\.position)),
+                        Parameter(streamId), .array(rows.map(\.link.customer.text)), .array(rows.map(\.link.position)),
                         .array(rows.map(\.link.key.kind.rawValue)), .array(rows.map(\.link.key.id.text)),
                         .array(rows.map(\.replaced)),
                     ]))
         }
         var (new, old): ([Link], [Link]) = ([], [])
         for customer in customers {
-            let (was, now) = (before[customer] ?? [], Set(last[customer]?.link.links ?? []))
-            new += now.subtracting(was).sorted().map { (customer, $0) }
-            old += was.subtracting(now).sorted().map { (customer, $0) }
+            guard let statement = last[customer] else { continue }
+            let (was, now) = (before[customer] ?? [], Set(statement.link.links))
+            new += now.subtracting(was).sorted().map { (customer, $0, statement.position) }
+            old += was.subtracting(now).sorted().map { (customer, $0, statement.position) }
         }
         return (new, old)
     }
@@ -91,14 +100,14 @@ struct CustomerFold {
     }
 
     /// Gives the groups that have something in common one name.
-    private func join(_ changes: CustomerChanges, _ links: [Link]) async throws(PostgresError) {
-        let ties =
-            changes.newEdges.map { (CustomerKey(.subscription, $0.line), $0.key) }
-            + links.map { (CustomerKey(.link, $0.customer.text), $0.key) }
+    private func join(_ changes: CustomerChanges, _ links: [Link]) async throws(PostgresError) -> Moved {
+        let ties: [Tie] =
+            changes.newEdges.map { (CustomerKey(.subscription, $0.line), $0.key, $0.position) }
+            + links.map { (CustomerKey(.link, $0.customer.text), $0.key, $0.position) }
         let touched = Set(
-            changes.newLines.map { CustomerKey(.subscription, $0) } + ties.map(\.0) + ties.map(\.1)
+            changes.newLines.map { CustomerKey(.subscription, $0) } + ties.map(\.left) + ties.map(\.right)
         ).sorted()
-        guard !touched.isEmpty else { return }
+        guard !touched.isEmpty else { return [:] }
         var names: [CustomerKey: CustomerId] = [:]
         for row in try await connection.query(
             Step(
@@ -109,7 +118,20 @@ struct CustomerFold {
         }
         func name(_ key: CustomerKey) -> CustomerId { names[key] ?? CustomerId(key) }
         var groups = CustomerGroups()
-        for (left, right) in ties { groups.join(name(left), name(right)) }
+        // A line that joins a customer brings its own news; that two customers are one has to be told of both.
+        var joined: [(key: CustomerKey, position: Int64)] = []
+        for tie in ties {
+            let isNews =
+                if tie.left.kind == .link {
+                    true
+                } else if let left = names[tie.left], let right = names[tie.right] {
+                    groups.name(of: left) != groups.name(of: right)
+                } else {
+                    false
+                }
+            if isNews { joined.append((tie.right, tie.position)) }
+            groups.join(name(tie.left), name(tie.right))
+        }
         var renamed: [(old: CustomerId, new: CustomerId)] = []
         for old in Set(names.values).sorted() {
             let new = groups.name(of: old)
@@ -126,6 +148,23 @@ struct CustomerFold {
         var identities: [(key: CustomerKey, name: CustomerId)] = []
         for key in touched where names[key] == nil { identities.append((key, groups.name(of: CustomerId(key)))) }
         try await write(identities)
+        var positions: [CustomerId: Int64] = [:]
+        for (key, position) in joined { positions[groups.name(of: name(key)), default: 0] = position }
+        return try await lines(of: positions)
+    }
+
+    /// The lines of some customers, each with what is given for its customer.
+    private func lines(of positions: [CustomerId: Int64]) async throws(PostgresError) -> Moved {
+        var lines: Moved = [:]
+        guard !positions.isEmpty else { return lines }
+        for row in try await connection.query(
+            Step(
+                CustomerStatements.findLines,
+                [Parameter(streamId), .array(positions.keys.sorted().map(\.text.text))]))
+        {
+            lines[try row.value(at: 0)] = positions[CustomerId(stored: try row.value(at: 1))]
+        }
+        return lines
     }
 
     private func write(_ identities: [(key: CustomerKey, name: CustomerId)]) async throws(PostgresError) {
@@ -140,17 +179,19 @@ struct CustomerFold {
     }
 
     /// Puts the groups of some keys together anew.
-    private func regroup(_ keys: [CustomerKey]) async throws(PostgresError) {
-        let keys = Set(keys).sorted()
-        var names: Set<String> = []
+    private func regroup(_ gone: [(key: CustomerKey, position: Int64)]) async throws(PostgresError) -> Moved {
+        let positions = Dictionary(gone.map { ($0.key, $0.position) }, uniquingKeysWith: max)
+        let keys = positions.keys.sorted()
+        var names: [String: Int64] = [:]
         for row in try await connection.query(
             Step(
                 CustomerStatements.findIdentities,
                 [Parameter(streamId), .array(keys.map(\.kind.rawValue)), .array(keys.map(\.id.text))]))
         {
-            names.insert(try row.value(at: 2))
+            let position = try row.customerKey(at: 0).flatMap { positions[$0] } ?? 0
+            names[try row.value(at: 2), default: 0] = max(names[try row.value(at: 2)] ?? 0, position)
         }
-        let group = try await StoredGroups.load(streamId, names: names.sorted(), connection)
+        let group = try await StoredGroups.load(streamId, names: names.keys.sorted(), connection)
         let wanted = group.wanted()
         let old = group.identities.filter { wanted[$0.key] == nil }.map(\.key)
         if !old.isEmpty {
@@ -162,5 +203,10 @@ struct CustomerFold {
         try await write(
             wanted.filter { group.identities[$0.key] != $0.value }.sorted { $0.key < $1.key }
                 .map { (key: $0.key, name: $0.value) })
+        var moved: Moved = [:]
+        for line in group.lines {
+            moved[line.id.text] = group.identities[line].flatMap { names[$0.text.text] }
+        }
+        return moved
     }
 }

@@ -67,19 +67,24 @@ actor CustomerLookups {
                         CustomerReader.Found(
                             app: app, knownAs: CustomerKey.Kind(rawValue: kind) ?? .subscription, entitlements: []))
                 }
-                guard let entitlement: String = try row.optional(at: 3) else { continue }
-                let until: Timestamptz = try row.value(at: 4)
-                found[index][found[index].count - 1].entitlements.append(
-                    Entitlement(
-                        entitlement: entitlement,
-                        until: Instant(milliseconds: until.microsecondsSinceUnixEpoch / 1000) ?? .latest,
-                        productIds: try row.array(of: String.self, at: 5).compactMap(\.self),
-                        subscriptions: try row.array(of: String.self, at: 6).compactMap(\.self),
-                        positions: try row.array(of: Int64.self, at: 7).compactMap(\.self)))
+                guard try row.optional(String.self, at: 3) != nil else { continue }
+                let entitlement = try Entitlement.read(row, at: 3)
+                found[index][found[index].count - 1].entitlements.append(entitlement)
             }
             return found
         } catch {
             throw ReadError(error)
         }
+    }
+}
+
+extension Entitlement {
+    /// Reads the columns from `entitlement` to `why`.
+    static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement {
+        Entitlement(
+            entitlement: try row.value(at: column), until: try row.value(Timestamptz.self, at: column + 1).end,
+            productIds: try row.array(of: String.self, at: column + 2).compactMap(\.self),
+            subscriptions: try row.array(of: String.self, at: column + 3).compactMap(\.self),
+            positions: try row.array(of: Int64.self, at: column + 4).compactMap(\.self))
     }
 }

@@ -58,6 +58,16 @@ enum CustomerStatements {
           and customer_identity.customer_id = any ($2::text[])
         """)
 
+    static let findLines = Statement(
+        "customer_find_lines",
+        """
+        select id, customer_id
+        from customer_identity
+        where stream_id = $1
+          and customer_id = any ($2::text[])
+          and kind = 'subscription'
+        """)
+
     static let writeEdges = Statement(
         "customer_write_edges",
         """

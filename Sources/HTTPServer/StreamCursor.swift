@@ -1,16 +1,22 @@
 import Foundation
 import Subscriptions
 
-/// Where a reader of the log goes on. Positions are never given out anew, so it holds across restarts, rebuilds and a
-/// restored database, and for other filters too.
-struct EventCursor: Hashable {
+/// Where a reader of a stream's events or changes goes on. Their numbers are never given out anew, so it holds across
+/// restarts and rebuilds, and for other filters too.
+struct StreamCursor: Hashable {
+    /// What is read, with the version of the cursor's form.
+    enum List: String {
+        case events = "1"
+        case changes = "c1"
+    }
+
+    let list: List
     let stream: StreamKey
-    /// All up to this one was read.
+    /// All up to this one was read: the position of an event, or the number of a change.
     let position: Int64
 
-    private static let version = "1"
-
-    init(stream: StreamKey, position: Int64) {
+    init(_ list: List, stream: StreamKey, position: Int64) {
+        self.list = list
         self.stream = stream
         self.position = position
     }
@@ -24,16 +30,16 @@ struct EventCursor: Hashable {
             return nil
         }
         let parts = content.split(separator: " ", maxSplits: 3, omittingEmptySubsequences: false)
-        guard parts.count == 4, parts[0] == Self.version, let position = Int64(parts[1]), position >= 0,
-            let environment = Subscriptions.Environment(rawValue: String(parts[2]))
+        guard parts.count == 4, let list = List(rawValue: String(parts[0])), let position = Int64(parts[1]),
+            position >= 0, let environment = Subscriptions.Environment(rawValue: String(parts[2]))
         else { return nil }
-        self.init(stream: StreamKey(app: String(parts[3]), environment: environment), position: position)
+        self.init(list, stream: StreamKey(app: String(parts[3]), environment: environment), position: position)
         guard self.text == text else { return nil }
     }
 
     /// Base64url without padding: safe in a URL as it is.
     var text: String {
-        Data("\(Self.version) \(position) \(stream.environment.rawValue) \(stream.app)".utf8).base64EncodedString()
+        Data("\(list.rawValue) \(position) \(stream.environment.rawValue) \(stream.app)".utf8).base64EncodedString()
             .replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")
             .replacingOccurrences(of: "=", with: "")
     }

@@ -1,0 +1,230 @@
+import EventLog
+import HTTPTypes
+import Hummingbird
+import Projector
+import Subscriptions
+
+/// `GET /changes`: what changed in what somebody may use or intends, in the order in which it was told. A page at once or
+/// when there is one, or a stream of server-sent events.
+struct ChangeRoutes: Sendable {
+    let changes: ChangeReader
+    let signal: ChangeSignal
+    let now: @Sendable () -> Instant
+
+    /// Which changes are asked for.
+    struct Question {
+        let stream: StreamKey
+        /// All up to this number was read; nil to begin with what comes next.
+        let after: Int64?
+        let limit: Int
+        let wait: Duration
+
+        init(_ request: Request) throws(Query.Malformed) {
+            let query = Query(request)
+            // How a client goes on with server-sent events, whatever its URL says.
+            let resumed = request.headers[.lastEventID]
+            let after = try query.text("after")
+            if let text = resumed ?? after.flatMap({ $0 == "now" ? nil : $0 }) {
+                let field = resumed == nil ? "after" : "Last-Event-ID"
+                guard let cursor = StreamCursor(text), cursor.list == .changes else {
+                    throw Query.Malformed(
+                        problem: "\(field) must be now, or a cursor that an earlier page gave", field: field)
+                }
+                stream = cursor.stream
+                self.after = cursor.position
+                let app = try query.text("app") ?? stream.app
+                let environment =
+                    try query.text("environment") == nil ? stream.environment : try query.environment()
+                guard stream == StreamKey(app: app, environment: environment) else {
+                    throw Query.Malformed(problem: "\(field) must be of the same app and environment", field: field)
+                }
+            } else {
+                guard let app = try query.text("app") else {
+                    throw Query.Malformed(problem: "app must be a bundle id", field: "app")
+                }
+                stream = StreamKey(app: app, environment: try query.environment())
+                self.after = after == nil ? 0 : nil
+            }
+            limit = Int(
+                try query.number(
+                    "limit", in: 1...Int64(Limits.changesMax), default: Int64(Limits.changesDefault)))
+            wait = .seconds(
+                try query.number("wait", in: 0...Limits.changeWaitMax.components.seconds, default: 0))
+        }
+    }
+
+    func add(to routes: PrivateRoutes) {
+        routes.read.get("/changes") { request, _ in
+            let question = try Question(request)
+            if request.headers[.accept]?.contains("text/event-stream") == true {
+                return try await stream(question)
+            }
+            return try await page(question)
+        }
+    }
+
+    // MARK: - A page
+
+    private func page(_ question: Question) async throws -> Response {
+        let start = ContinuousClock.now
+        let head = try await head(of: question.stream)
+        let page = try await next(
+            question.stream, head, after: question.after ?? head.number, limit: question.limit,
+            until: start + question.wait)
+        let asOf = now()
+        return Answer.json(.ok) { writer in
+            writer.member("app", question.stream.app)
+            writer.member("environment", question.stream.environment.rawValue)
+            writer.member("asOf", asOf)
+            writer.key("changes")
+            writer.array(page.told) { $1.write(at: asOf, to: &$0) }
+            writer.member("cursor", cursor(question.stream, page.through))
+        }
+    }
+
+    private func head(of stream: StreamKey) async throws -> ChangeReader.Head {
+        guard let head = try await changes.head(of: stream) else {
+            throw Problem(.notFound, "nothing was received for this app in \(stream.environment.rawValue)")
+        }
+        return head
+    }
+
+    /// The changes behind a number, when there are some; none when the time is up.
+    private func next(
+        _ stream: StreamKey, _ head: ChangeReader.Head, after number: Int64, limit: Int,
+        until deadline: ContinuousClock.Instant
+    ) async throws -> ChangeReader.Page {
+        var head = head
+        while true {
+            let mark = await signal.mark(of: head.streamId)
+            guard let page = try await changes.changes(of: stream, head, after: number, limit: limit, at: now()) else {
+                throw Problem(
+                    .gone,
+                    "the changes behind this cursor are not there: read entitlements anew, then go on with after=now",
+                    field: "after")
+            }
+            guard page.told.isEmpty, page.through == number, deadline > .now, await !signal.hasEnded else {
+                return page
+            }
+            await signal.wait(for: head.streamId, since: mark, until: deadline)
+            try Task.checkCancellation()
+            head = try await self.head(of: stream)
+        }
+    }
+
+    private func cursor(_ stream: StreamKey, _ number: Int64) -> String {
+        StreamCursor(.changes, stream: stream, position: number).text
+    }
+
+    // MARK: - A stream of server-sent events
+
+    private func stream(_ question: Question) async throws -> Response {
+        let head = try await head(of: question.stream)
+        // Read before the answer begins: behind that, there is no way to tell of a problem but to hang up.
+        let first = try await next(
+            question.stream, head, after: question.after ?? head.number, limit: question.limit, until: .now)
+        let ends = ContinuousClock.now + Limits.streamMax
+        return Response(
+            status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"],
+            body: ResponseBody { writer in
+                var after = first.through
+                try await writer.write(events(question.stream, first), within: Limits.streamWriteMax)
+                while await !signal.hasEnded, ends > .now {
+                    let page = try await next(
+                        question.stream, try await self.head(of: question.stream), after: after, limit: question.limit,
+                        until: min(ends, .now + Limits.streamSilenceMax))
+                    try await writer.write(events(question.stream, page), within: Limits.streamWriteMax)
+                    after = page.through
+                }
+                try await writer.finish(nil)
+            })
+    }
+
+    /// A page as server-sent events; a comment if it is empty.
+    private func events(_ stream: StreamKey, _ page: ChangeReader.Page) -> ByteBuffer {
+        guard !page.told.isEmpty else { return ByteBuffer(string: ":\n\n") }
+        let asOf = now()
+        var buffer = ByteBuffer()
+        for told in page.told {
+            var writer = JSONWriter()
+            told.write(at: asOf, to: &writer)
+            buffer.writeString("id: \(cursor(stream, told.number))\ndata: ")
+            buffer.writeBytes(writer.bytes)
+            buffer.writeString("\n\n")
+        }
+        return buffer
+    }
+}
+
+extension HTTPField.Name {
+    fileprivate static var lastEventID: Self { Self("Last-Event-ID")! }
+}
+
+extension ResponseBodyWriter {
+    /// Writes, unless the other end does not take it in time.
+    fileprivate mutating func write(_ buffer: ByteBuffer, within limit: Duration) async throws {
+        let writer = SoleWriter(writer: self)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { [writer] in
+                var writer = writer
+                try await writer.writer.write(buffer)
+            }
+            group.addTask {
+                try await Task.sleep(for: limit)
+                throw SlowReader()
+            }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+    }
+}
+
+/// The reader of a stream has not taken what it was sent.
+private struct SlowReader: Error {}
+
+/// Unchecked: whoever hands the writer over waits until the one task that has it is done.
+private struct SoleWriter<Writer: ResponseBodyWriter>: @unchecked Sendable {
+    var writer: Writer
+}
+
+extension ChangeReader.Told {
+    fileprivate func write(at instant: Instant, to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("number", number)
+            writer.member("kind", change.kind.rawValue)
+            writer.member("at", change.at)
+            writer.member("toldAt", toldAt)
+            change.cause.write(to: &writer)
+            writer.member("originalTransactionId", change.originalTransactionId)
+            writer.member("productId", change.productId)
+            if let until = change.until {
+                writer.key("until")
+                if until < .latest { writer.value(until) } else { writer.value(rawJSON: "null".utf8) }
+            }
+            writer.member("autoRenewStatus", change.autoRenewStatus)
+            if change.kind == .nextProduct {
+                writer.key("nextProductId")
+                if let next = change.nextProductId { writer.value(next) } else { writer.value(rawJSON: "null".utf8) }
+            }
+            writer.key("customer")
+            writer.object { writer in
+                customer.keys.write(to: &writer)
+                writer.key("entitlements")
+                writer.array(customer.entitlements) { $1.write(at: instant, to: &$0) }
+            }
+        }
+    }
+}
+
+extension Change.Cause {
+    fileprivate func write(to writer: inout JSONWriter) {
+        switch self {
+        case .event(let position):
+            writer.member("cause", "event")
+            writer.member("position", position)
+        case .clock: writer.member("cause", "clock")
+        case .products: writer.member("cause", "products")
+        case .rebuild: writer.member("cause", "rebuild")
+        }
+    }
+}

@@ -1,0 +1,127 @@
+import EventLog
+import Postgres
+import Subscriptions
+
+/// Reads what was told, in the order in which it was.
+package struct ChangeReader: Sendable {
+    private let pool: PostgresPool
+
+    package init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
+    /// Where the changes of a stream end.
+    package struct Head: Sendable {
+        package let streamId: Int32
+        package let number: Int64
+    }
+
+    package struct Told: Sendable {
+        /// Counts from 1 without a gap.
+        package let number: Int64
+        package let toldAt: Instant
+        package let change: Change
+        /// The line's customer at the time of reading.
+        package let customer: Customer
+    }
+
+    package struct Page: Sendable {
+        package let told: [Told]
+        /// All up to this number was read.
+        package let through: Int64
+    }
+
+    /// Everybody to whom a change of a line matters, and what they are entitled to at the time of reading: over all
+    /// lines, so it stays right where another one gives the same.
+    package struct Customer: Sendable {
+        /// In order of kind and bytes.
+        package internal(set) var keys: [CustomerKey] = []
+        package internal(set) var entitlements: [Entitlement] = []
+    }
+
+    /// Nil when there is no such stream.
+    package func head(of stream: StreamKey) async throws(ReadError) -> Head? {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                ChangeStatements.end, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
+                deadline: .now + Limits.readWaitMax)
+            guard rows.count == 1 else { return nil }
+            return Head(streamId: try rows[0].value(at: 0), number: try rows[0].value(at: 1))
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// The changes behind a number.
+    ///
+    /// - Parameter instant: As of which customers are shown.
+    /// - Returns: Nil if they are not there any more, or not yet: the number is not of this feed.
+    package func changes(
+        of stream: StreamKey, _ head: Head, after number: Int64, limit: Int, at instant: Instant
+    ) async throws(ReadError) -> Page? {
+        guard number <= head.number else { return nil }
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                ChangeStatements.page, [Parameter(head.streamId), Parameter(number), Parameter(Int64(limit))],
+                deadline: .now + Limits.readWaitMax)
+            guard let last = rows.last else { return number == head.number ? Page(told: [], through: number) : nil }
+            guard try rows[0].value(Int64.self, at: 0) == number + 1 else { return nil }
+            let lines = try rows.map { row throws(PostgresError) -> String in try row.value(at: 3) }
+            let customers = try await customers(of: Set(lines).sorted(), head.streamId, stream.app, instant)
+            var told: [Told] = []
+            for (row, line) in zip(rows, lines) {
+                // One of a newer version is passed over: its readers know that version's changes.
+                guard let change = try Change.read(row, at: 2) else { continue }
+                told.append(
+                    Told(
+                        number: try row.value(at: 0), toldAt: try row.value(at: 1), change: change,
+                        customer: customers[line] ?? Customer()))
+            }
+            return Page(told: told, through: try last.value(at: 0))
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    private func customers(
+        of lines: [String], _ streamId: Int32, _ app: String, _ instant: Instant
+    ) async throws(PostgresError) -> [String: Customer] {
+        guard !lines.isEmpty else { return [:] }
+        func query(_ statement: Statement, _ more: [Parameter]) async throws(PostgresError) -> RowSet {
+            try await pool.query(statement, [Parameter(streamId)] + more, deadline: .now + Limits.readWaitMax)
+        }
+        var customerOfLine: [String: String] = [:]
+        for row in try await query(ChangeStatements.customersOfLines, [.array(lines)]) {
+            customerOfLine[try row.value(at: 0)] = try row.value(String.self, at: 1)
+        }
+        let ids = Set(customerOfLine.values).sorted()
+        var customers: [String: Customer] = [:]
+        for row in try await query(ChangeStatements.keysOfCustomers, [.array(ids)]) {
+            guard let key = try row.customerKey(at: 1) else { continue }
+            customers[try row.value(at: 0), default: Customer()].keys.append(key)
+        }
+        for row in try await query(
+            ChangeStatements.entitlements, [Parameter(app), .array(ids), Parameter(instant)])
+        {
+            let entitlement = try Entitlement.read(row, at: 1)
+            customers[try row.value(at: 0), default: Customer()].entitlements.append(entitlement)
+        }
+        for id in ids { customers[id]?.keys.sort() }
+        return customerOfLine.compactMapValues { customers[$0] }
+    }
+}
+
+extension Change {
+    /// Reads the columns from `kind` to `next_product_id`; nil for what a newer version knows.
+    fileprivate static func read(_ row: Row, at column: Int) throws(PostgresError) -> Change? {
+        let position: Int64? = try row.optional(at: column + 4)
+        guard let kind = Kind(rawValue: try row.value(at: column)),
+            let cause = Cause(name: try row.value(at: column + 3), position: position)
+        else { return nil }
+        return Change(
+            kind, of: try row.value(at: column + 1), at: try row.value(at: column + 2), because: cause,
+            productId: try row.optional(at: column + 5),
+            until: try row.optional(Timestamptz.self, at: column + 6)?.end,
+            autoRenewStatus: try row.optional(at: column + 7), nextProductId: try row.optional(at: column + 8))
+    }
+}

@@ -1,0 +1,186 @@
+import Postgres
+
+/// The SQL of the change feed. Only live tables have one, and every statement stays inside one stream.
+enum ChangeStatements {
+    /// Up to where changes were told, and how far the clock can be told of at once: until now, or until so many periods
+    /// begin or end. No row for a stream of which nothing was ever told.
+    static let head = Statement(
+        "change_head",
+        """
+        select told_until, horizon, exists (
+            select
+            from subledger.access_period
+            where stream_id = $1
+              and ends_at > told_until
+              and ends_at <= horizon
+          ) or exists (
+            select
+            from subledger.access_period
+            where stream_id = $1
+              and starts_at > told_until
+              and starts_at <= horizon
+          )
+        from (
+          select
+            told_until,
+            least(
+              $2,
+              (
+                select ends_at
+                from subledger.access_period
+                where stream_id = $1
+                  and ends_at > told_until
+                  and ends_at <= $2
+                order by ends_at
+                offset $3
+                limit 1
+              ),
+              (
+                select starts_at
+                from subledger.access_period
+                where stream_id = $1
+                  and starts_at > told_until
+                  and starts_at <= $2
+                order by starts_at
+                offset $3
+                limit 1
+              )
+            ) as horizon
+          from subledger.change_head
+          where stream_id = $1
+        ) as head
+        """)
+
+    /// All periods of the lines of which one begins or ends behind an instant, up to and with another.
+    static let duePeriods = Statement(
+        "change_due_periods",
+        """
+        select original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
+        from subledger.access_period
+        where stream_id = $1
+          and original_transaction_id = any (array(
+            select original_transaction_id
+            from subledger.access_period
+            where stream_id = $1
+              and ends_at > $2
+              and ends_at <= $3
+            union
+            select original_transaction_id
+            from subledger.access_period
+            where stream_id = $1
+              and starts_at > $2
+              and starts_at <= $3
+          ))
+        """)
+
+    static let next = Statement(
+        "change_next",
+        """
+        select next_at
+        from subledger.change_head
+        where stream_id = $1
+        """)
+
+    /// Hands out the next numbers and writes changes under them, as many as there are; wakes who waits for some. Looks up
+    /// when the clock has more to tell.
+    static let write = Statement(
+        "change_write",
+        """
+        with head as (
+          insert into subledger.change_head (stream_id, number, told_until, next_at)
+          values (
+            $1, $3, $2,
+            least(
+              (
+                select ends_at
+                from subledger.access_period
+                where stream_id = $1
+                  and ends_at > $2
+                  and ends_at < 'infinity'
+                order by ends_at
+                limit 1
+              ),
+              (
+                select starts_at
+                from subledger.access_period
+                where stream_id = $1
+                  and starts_at > $2
+                order by starts_at
+                limit 1
+              )
+            )
+          )
+          on conflict (stream_id) do update
+          set number = change_head.number + excluded.number,
+            told_until = excluded.told_until,
+            next_at = excluded.next_at
+          returning number - $3 as last_number,
+            case when $3 > 0 then pg_notify('subledger_change', stream_id::text) end as notified
+        )
+        insert into subledger.change (
+          stream_id, number, told_at, kind, original_transaction_id, at, cause, position, product_id, until,
+          auto_renew, next_product_id
+        )
+        select $1, last_number + ordinal, $4, kind, original_transaction_id, at, cause, position, product_id, until,
+          auto_renew, next_product_id
+        from head
+        cross join unnest(
+          $5::text[], $6::text[], $7::timestamptz[], $8::text[], $9::bigint[], $10::text[], $11::timestamptz[],
+          $12::boolean[], $13::text[]
+        ) with ordinality as input (
+          kind, original_transaction_id, at, cause, position, product_id, until, auto_renew, next_product_id, ordinal
+        )
+        """)
+
+    /// Where the changes of a stream end. No row if there is no such stream.
+    static let end = Statement(
+        "change_end",
+        """
+        select stream.stream_id, coalesce(change_head.number, 0)
+        from subledger.stream
+        left join subledger.change_head using (stream_id)
+        where stream.app = $1
+          and stream.environment = $2
+        """)
+
+    static let page = Statement(
+        "change_page",
+        """
+        select number, told_at, kind, original_transaction_id, at, cause, position, product_id, until, auto_renew,
+          next_product_id
+        from subledger.change
+        where stream_id = $1
+          and number > $2
+        order by number
+        limit $3
+        """)
+
+    static let customersOfLines = Statement(
+        "change_customers_of_lines",
+        """
+        select id, customer_id
+        from subledger.customer_identity
+        where stream_id = $1
+          and kind = 'subscription'
+          and id = any ($2::text[])
+        """)
+
+    static let keysOfCustomers = Statement(
+        "change_keys_of_customers",
+        """
+        select customer_id, kind, id
+        from subledger.customer_identity
+        where stream_id = $1
+          and customer_id = any ($2::text[])
+        """)
+
+    static let entitlements = Statement(
+        "change_entitlements",
+        """
+        select customer.id, given.entitlement, given.until, given.product_ids, given.original_transaction_ids,
+          given.why
+        from unnest($3::text[]) as customer (id)
+        cross join lateral subledger.customer_entitlement($1, $2, customer.id, $4) as given
+        order by customer.id, given.entitlement collate "C"
+        """)
+}

@@ -1,0 +1,11 @@
+import Postgres
+import Subscriptions
+
+/// What has no end is `infinity` in SQL.
+extension Timestamptz {
+    init(end: Instant) {
+        self.init(microsecondsSinceUnixEpoch: end < .latest ? end.milliseconds * 1000 : .max)
+    }
+
+    var end: Instant { Instant(milliseconds: microsecondsSinceUnixEpoch / 1000) ?? .latest }
+}

@@ -1,0 +1,300 @@
+import AppStore
+import EventLog
+import Foundation
+import Postgres
+import Projector
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("Backends are told what changes, in its order")
+struct ChangeRoutesTests {
+    private static let here = "app=com.example.magazine&environment=production"
+    /// 2019-11-08T08:14:00Z, when the server's clock stands still.
+    private static let now: Int64 = 1_573_200_840_000
+    private static let hour: Int64 = 3_600_000
+
+    private static func body(
+        _ type: String = "INITIAL_BUY", line: String = "10", expires: Int64 = now + hour, autoRenew: Bool = true
+    ) throws -> [UInt8] {
+        try V1Body(
+            type: type, rows: [V1Body.Row(line, line: line, purchase: now - hour, expires: expires)], line: line,
+            autoRenew: autoRenew, changed: autoRenew ? nil : now - 1000
+        ).bytes
+    }
+
+    private static func changes(_ answer: HTTPAnswer) -> [[String: Any]] {
+        answer.json["changes"] as? [[String: Any]] ?? []
+    }
+
+    private static func page(_ server: TestBundle, _ query: String) async throws -> (
+        changes: [[String: Any]], cursor: String
+    ) {
+        let answer = try await server.backend.get("/changes?\(query)")
+        #expect(answer.status == 200, "\(answer.body)")
+        return (changes(answer), answer.json["cursor"] as? String ?? "")
+    }
+
+    @Test("a change says what, since when, why and for whom, with what the customer is entitled to")
+    func shape() async throws {
+        try await TestBundle.withServer { server in
+            _ = try await server.apple.post(try Self.body())
+            _ = try await server.apple.post(try Self.body("DID_CHANGE_RENEWAL_STATUS", autoRenew: false))
+            try await server.isFolded()
+
+            let answer = try await server.backend.get("/changes?\(Self.here)")
+            let customer = """
+                "customer":{"links":[],"appAccountTokens":[],"appTransactionIds":[],"subscriptions":["10"],\
+                "entitlements":[{"entitlement":"com.example.magazine.monthly","active":true,\
+                "until":"2019-11-08T09:14:00.000Z","productIds":["com.example.magazine.monthly"],\
+                "subscriptions":["10"],"positions":[1]}]}
+                """
+            let cursor = try #require(answer.json["cursor"] as? String)
+            #expect(
+                answer.body == """
+                    {"app":"com.example.magazine","environment":"production","asOf":"2019-11-08T08:14:00.000Z",\
+                    "changes":[\
+                    {"number":1,"kind":"opened","at":"2019-11-08T08:14:00.000Z","toldAt":"2019-11-08T08:14:00.000Z",\
+                    "cause":"event","position":1,"originalTransactionId":"10",\
+                    "productId":"com.example.magazine.monthly","until":"2019-11-08T09:14:00.000Z",\(customer)},\
+                    {"number":2,"kind":"renewal_switched","at":"2019-11-08T08:14:00.000Z",\
+                    "toldAt":"2019-11-08T08:14:00.000Z","cause":"event","position":2,"originalTransactionId":"10",\
+                    "autoRenewStatus":false,\(customer)}],"cursor":"\(cursor)"}
+
+                    """)
+            #expect(try await Self.page(server, "after=\(cursor)").changes.isEmpty)
+            #expect(try await Self.page(server, "\(Self.here)&limit=1").changes.count == 1)
+            #expect(try await Self.page(server, "\(Self.here)&after=now").cursor == cursor)
+        }
+    }
+
+    @Test("who waits is answered when there is something, and else when the time is up")
+    func longPoll() async throws {
+        try await TestBundle.withServer { server in
+            _ = try await server.apple.post(try Self.body())
+            try await server.isFolded()
+            let cursor = try await Self.page(server, Self.here).cursor
+
+            let start = ContinuousClock.now
+            let nothing = try await Self.page(server, "after=\(cursor)&wait=1")
+            #expect(nothing.changes.isEmpty)
+            #expect(nothing.cursor == cursor)
+            #expect(ContinuousClock.now - start >= .seconds(1))
+
+            async let waiting = Self.page(server, "after=\(cursor)&wait=60")
+            _ = try await server.apple.post(try Self.body(line: "20"))
+            let told = try await waiting
+            #expect(told.changes.map { $0["originalTransactionId"] as? String } == ["20"])
+        }
+    }
+
+    @Test("ends of access appear by themselves within a second, with the instant at which they were")
+    func clock() async throws {
+        let wallClock: @Sendable () -> Instant = {
+            Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest
+        }
+        try await TestBundle.withServer(now: wallClock) { server in
+            let expiry = wallClock().milliseconds + 2500
+            for (line, end) in [("10", expiry), ("20", expiry + 400)] {
+                let body = V1Body(
+                    type: "INITIAL_BUY",
+                    rows: [V1Body.Row(line, line: line, purchase: expiry - Self.hour, expires: end)], line: line,
+                    autoRenew: true)
+                _ = try await server.apple.post(try body.bytes)
+            }
+            try await server.isFolded()
+            let opened = try await Self.page(server, Self.here)
+            #expect(opened.changes.map { $0["kind"] as? String } == ["opened", "opened"])
+
+            var cursor = opened.cursor
+            for (line, end) in [("10", expiry), ("20", expiry + 400)] {
+                let told = try await Self.page(server, "after=\(cursor)&wait=30&limit=1")
+                let closed = try #require(told.changes.first)
+                #expect(closed["kind"] as? String == "closed")
+                #expect(closed["cause"] as? String == "clock")
+                #expect(closed["originalTransactionId"] as? String == line)
+                let at = try #require((closed["at"] as? String).flatMap { Instant(iso8601: $0) })
+                let toldAt = try #require((closed["toldAt"] as? String).flatMap { Instant(iso8601: $0) })
+                #expect(at.milliseconds == end)
+                #expect(toldAt.milliseconds - end < 1000)
+                let customer = try #require(closed["customer"] as? [String: Any])
+                let entitlements = try #require(customer["entitlements"] as? [[String: Any]])
+                #expect(entitlements.map { $0["active"] as? Bool } == [false])
+                cursor = told.cursor
+            }
+        }
+    }
+
+    @Test("what a backend states of its customers is told of the lines that it is about")
+    func links() async throws {
+        try await TestBundle.withServer { server in
+            for line in ["10", "20", "30"] { _ = try await server.apple.post(try Self.body(line: line)) }
+            try await server.isFolded()
+            let before = try await Self.page(server, Self.here).cursor
+
+            _ = try await server.owner.put(
+                #"{"links":[{"originalTransactionId":"10"},{"originalTransactionId":"20"}]}"#,
+                to: "/customers/u-1/links?\(Self.here)")
+            try await server.isFolded()
+            let linked = try await Self.page(server, "after=\(before)")
+            #expect(linked.changes.map { $0["kind"] as? String } == ["customer_changed", "customer_changed"])
+            #expect(linked.changes.map { $0["position"] as? Int } == [4, 4])
+            for change in linked.changes {
+                let customer = try #require(change["customer"] as? [String: Any])
+                #expect(customer["links"] as? [String] == ["u-1"])
+                #expect(customer["subscriptions"] as? [String] == ["10", "20"])
+            }
+
+            _ = try await server.owner.put(
+                #"{"links":[{"originalTransactionId":"10"}]}"#, to: "/customers/u-1/links?\(Self.here)")
+            try await server.isFolded()
+            let parted = try await Self.page(server, "after=\(linked.cursor)")
+            let links = parted.changes.map { change in
+                [change["originalTransactionId"] as? String ?? ""]
+                    + ((change["customer"] as? [String: Any])?["links"] as? [String] ?? [])
+            }
+            #expect(links == [["10", "u-1"], ["20"]])
+        }
+    }
+
+    @Test("cursors survive restarts and rebuilds; a rebuild that comes out the same tells nothing")
+    func restarts() async throws {
+        let database = try await TestCluster.freshDatabase()
+        var cursor = ""
+        try await TestBundle.withServer(database: database) { server in
+            _ = try await server.apple.post(try Self.body())
+            try await server.isFolded()
+            cursor = try await Self.page(server, Self.here).cursor
+        }
+        let pool = PostgresPool(
+            database.with(role: "subledger_projector"), limit: 3, logger: LogRecorder().logger)
+        let rebuild = ProjectionRebuild(
+            owner: database, pool: pool, app: nil, environment: nil, now: { TestBundle.now })
+        #expect(try await rebuild.run { _ in }.rowsReplaced == 0)
+        await pool.close()
+        try await TestBundle.withServer(database: database) { server in
+            #expect(try await Self.page(server, "after=\(cursor)").changes.isEmpty)
+            _ = try await server.apple.post(try Self.body(line: "20"))
+            try await server.isFolded()
+            let told = try await Self.page(server, "after=\(cursor)")
+            #expect(told.changes.map { $0["number"] as? Int } == [2])
+        }
+    }
+
+    @Test("a rebuild tells of what came out otherwise, and products of what they were stated to be")
+    func causes() async throws {
+        try await TestBundle.withServer { server in
+            _ = try await server.apple.post(try Self.body())
+            _ = try await server.apple.post(try Self.body(line: "20"))
+            try await server.isFolded()
+            var cursor = try await Self.page(server, Self.here).cursor
+
+            let owner = try await TestCluster.connect(server.database)
+            try await owner.script(
+                "update subledger.access_period set ends_at = '2019-11-08T08:00:00Z' where original_transaction_id = '10'",
+                deadline: .now + .seconds(20))
+            await owner.close()
+            let pool = PostgresPool(
+                server.database.with(role: "subledger_projector"), limit: 3, logger: LogRecorder().logger)
+            let rebuild = ProjectionRebuild(
+                owner: server.database, pool: pool, app: nil, environment: nil, now: { TestBundle.now })
+            _ = try await rebuild.run { _ in }
+            await pool.close()
+            let rebuilt = try await Self.page(server, "after=\(cursor)")
+            #expect(rebuilt.changes.map { $0["kind"] as? String } == ["opened"])
+            #expect(rebuilt.changes.map { $0["cause"] as? String } == ["rebuild"])
+            #expect(rebuilt.changes.map { $0["originalTransactionId"] as? String } == ["10"])
+            cursor = rebuilt.cursor
+
+            let once = V1Body(
+                type: "INITIAL_BUY",
+                rows: [
+                    V1Body.Row(
+                        "30", line: "30", product: "com.example.magazine.season", purchase: Self.now - 1000,
+                        expires: nil)
+                ], line: "30", autoRenew: true)
+            _ = try await server.apple.post(try once.bytes)
+            let owned = try await Self.page(server, "after=\(cursor)&wait=30")
+            #expect(owned.changes.map { $0["kind"] as? String } == ["opened"])
+            #expect(owned.changes.map { $0["until"] is NSNull } == [true])
+            let stated = try await server.owner.put(
+                #"{"kind":"non-renewing","duration":"P3M"}"#,
+                to: "/products/com.example.magazine.season?app=com.example.magazine")
+            #expect(stated.status < 300, "\(stated.body)")
+            let shortened = try await Self.page(server, "after=\(owned.cursor)&wait=30")
+            #expect(shortened.changes.map { $0["kind"] as? String } == ["shortened"])
+            #expect(shortened.changes.map { $0["cause"] as? String } == ["products"])
+            #expect(shortened.changes.map { $0["until"] as? String } == ["2020-02-08T08:13:59.000Z"])
+        }
+    }
+
+    @Test(
+        "a question that cannot be answered is refused, with the field that is wrong",
+        arguments: [
+            ("", 400, "app"), ("app=", 400, "app"), ("app=com.example.nothing", 404, nil),
+            ("\(here)&after=17", 400, "after"), ("\(here)&after=';drop", 400, "after"),
+            ("\(here)&limit=0", 400, "limit"), ("\(here)&limit=1001", 400, "limit"),
+            ("\(here)&wait=61", 400, "wait"), ("\(here)&wait=soon", 400, "wait"),
+            ("app=com.example.magazine&environment=PROD", 400, "environment"),
+            // Of the log, of another app, of changes that are not there.
+            ("after=MSAwIHByb2R1Y3Rpb24gY29tLmV4YW1wbGUubWFnYXppbmU", 400, "after"),
+            ("app=com.example.other&after=YzEgMCBwcm9kdWN0aW9uIGNvbS5leGFtcGxlLm1hZ2F6aW5l", 400, "after"),
+            ("after=YzEgNyBwcm9kdWN0aW9uIGNvbS5leGFtcGxlLm1hZ2F6aW5l", 410, "after"),
+        ] as [(String, Int, String?)])
+    func refusals(query: String, status: Int, field: String?) async throws {
+        try await TestBundle.withServer { server in
+            _ = try await server.apple.post(try Self.body())
+            try await server.isFolded()
+            let kinds: [[String: String]] = [[:], ["Accept": "text/event-stream"]]
+            for headers in kinds {
+                let answer = try await server.backend.send("GET", "/changes?\(query)", headers: headers)
+                #expect(answer.status == status, "\(answer.body)")
+                #expect(answer.json["field"] as? String == field)
+            }
+        }
+    }
+
+    @Test("as server-sent events, going on behind the last id that was seen")
+    func events() async throws {
+        try await TestBundle.withServer { server in
+            _ = try await server.apple.post(try Self.body())
+            try await server.isFolded()
+            let first = try Stream(server, "/changes?\(Self.here)")
+            let opened = try await first.event()
+            #expect(opened.contains(#""number":1,"kind":"opened""#))
+            _ = try await server.apple.post(try Self.body(line: "20"))
+            #expect(try await first.event().contains(#""number":2,"kind":"opened""#))
+
+            let id = try #require(opened.firstMatch(of: /id: (\S+)\n/)?.output.1)
+            let second = try Stream(server, "/changes?\(Self.here)", "Last-Event-ID: \(id)\r\n")
+            #expect(try await second.event().contains(#""number":2,"kind":"opened""#))
+        }
+    }
+
+    /// A connection that reads server-sent events.
+    private final class Stream {
+        private let connection: RawConnection
+        private var text = ""
+
+        init(_ server: TestBundle, _ path: String, _ headers: String = "") throws {
+            connection = try RawConnection(port: server.backend.port)
+            connection.write(
+                """
+                GET \(path) HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(server.backend.token ?? "")\r\n\
+                Accept: text/event-stream\r\n\(headers)\r\n
+                """)
+        }
+
+        /// The next event, without the parts of HTTP around it.
+        func event() async throws -> String {
+            try await eventually("an event arrives") {
+                text += connection.read()
+                guard let start = text.range(of: "id: "),
+                    let end = text.range(of: "\n\n", range: start.lowerBound..<text.endIndex)
+                else { return nil }
+                defer { text = String(text[end.upperBound...]) }
+                return String(text[start.lowerBound..<end.upperBound])
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+import Subscriptions
+import Testing
+
+/// What the change feed tells of the actions of the lifecycle table.
+struct ChangeTests {
+    private let first = row("1000000000000001", "2018-02-20", "2018-03-20")
+    private let second = row("1000000000000002", "2018-03-20", "2018-04-20")
+    private let on = intention(autoRenew: true)
+    private let off = intention(autoRenew: false)
+
+    /// How the line differs by what was told last, seen at an instant.
+    private func changes(at instant: String, _ told: [Told]) -> [Change] {
+        let (old, new) = (Subscription(arriving: told.dropLast()), Subscription(arriving: told))
+        return Standing(new).changes(
+            from: Standing(old), at: day(instant), because: .event(position: Int64(told.count)),
+            evidenceAfter: Int64(told.count - 1))
+    }
+
+    private func clock(_ told: [Told], after start: String, through end: String) -> [Change] {
+        Standing.clockChanges(
+            of: testLine, Subscription(arriving: told).access, after: day(start), through: day(end))
+    }
+
+    private func change(
+        _ kind: Change.Kind, at instant: String, because cause: Change.Cause, product: String? = nil,
+        until: String? = nil, autoRenew: Bool? = nil, next: String? = nil
+    ) -> Change {
+        Change(
+            kind, of: testLine, at: day(instant), because: cause, productId: product, until: until.map(day),
+            autoRenewStatus: autoRenew, nextProductId: next)
+    }
+
+    @Test("a first purchase opens, and its switch that is on is nothing new")
+    func firstPurchase() {
+        #expect(
+            changes(at: "2018-02-21", [Told("2018-02-20", [first], [on])]) == [
+                change(.opened, at: "2018-02-21", because: .event(position: 1), product: monthly, until: "2018-03-20")
+            ])
+    }
+
+    @Test("what was over before it was heard of changes nothing")
+    func history() {
+        #expect(changes(at: "2018-05-01", [Told("2018-02-20", [first], [on])]) == [])
+    }
+
+    @Test("a renewal charged early extends, and the clock then changes nothing at its start")
+    func renewal() {
+        let told = [Told("2018-02-20", [first], [on]), Told("2018-03-19", [first, second], [on])]
+        #expect(
+            changes(at: "2018-03-19", told) == [
+                change(
+                    .extended, at: "2018-03-19", because: .event(position: 2), product: monthly, until: "2018-04-20")
+            ])
+        #expect(clock(told, after: "2018-03-19", through: "2018-04-19") == [])
+    }
+
+    @Test("an end comes from the clock, at its instant, and once")
+    func expiry() {
+        let told = [Told("2018-02-20", [first], [on])]
+        let closed = change(.closed, at: "2018-03-20", because: .clock, product: monthly)
+        #expect(clock(told, after: "2018-03-19", through: "2018-03-19T23:59:59.999Z") == [])
+        #expect(clock(told, after: "2018-03-19", through: "2018-03-20") == [closed])
+        #expect(clock(told, after: "2018-03-20", through: "2019-03-20") == [])
+    }
+
+    @Test("who has not looked for long is told of each boundary in its order")
+    func longSilence() {
+        let back = row("1000000000000003", "2018-06-17", "2018-07-17")
+        let told = [Told("2018-02-20", [first], [on]), Told("2018-06-17", [first, back], [on])]
+        #expect(
+            clock(told, after: "2018-03-01", through: "2018-08-01") == [
+                change(.closed, at: "2018-03-20", because: .clock, product: monthly),
+                change(.opened, at: "2018-06-17", because: .clock, product: monthly, until: "2018-07-17"),
+                change(.closed, at: "2018-07-17", because: .clock, product: monthly),
+            ])
+    }
+
+    @Test("switching renewal off and on is told, and does not touch access")
+    func switching() {
+        let told = [
+            Told("2018-02-20", [first], [on]), Told("2018-03-01", [first], [off]), Told("2018-03-02", [first], [on]),
+        ]
+        #expect(
+            changes(at: "2018-03-01", Array(told.prefix(2))) == [
+                change(.renewalSwitched, at: "2018-03-01", because: .event(position: 2), autoRenew: false)
+            ])
+        #expect(
+            changes(at: "2018-03-02", told) == [
+                change(.renewalSwitched, at: "2018-03-02", because: .event(position: 3), autoRenew: true)
+            ])
+    }
+
+    @Test("a downgrade is a plan; when it takes effect the product changes, and the plan that came true is not told")
+    func downgrade() {
+        let lower = "com.example.magazine.basic"
+        let planned = intention(autoRenew: true, next: lower)
+        let replaced = row("1000000000000002", "2018-03-20", "2018-04-20", product: lower)
+        let told = [
+            Told("2018-02-20", [first], [on]), Told("2018-03-01", [first], [planned]),
+            Told("2018-03-20", [first, replaced], [intention(autoRenew: true, next: lower, current: lower)]),
+        ]
+        #expect(
+            changes(at: "2018-03-01", Array(told.prefix(2))) == [
+                change(.nextProduct, at: "2018-03-01", because: .event(position: 2), next: lower)
+            ])
+        // The period before has just ended; heard of a day early, the product changes by the clock.
+        #expect(
+            changes(at: "2018-03-20", told) == [
+                change(.opened, at: "2018-03-20", because: .event(position: 3), product: lower, until: "2018-04-20")
+            ])
+        #expect(
+            clock(told, after: "2018-03-19", through: "2018-03-20") == [
+                change(.productChanged, at: "2018-03-20", because: .clock, product: lower, until: "2018-04-20")
+            ])
+        // Withdrawn instead.
+        #expect(
+            changes(at: "2018-03-02", Array(told.prefix(2)) + [Told("2018-03-02", [first], [on])]) == [
+                change(.nextProduct, at: "2018-03-02", because: .event(position: 3))
+            ])
+    }
+
+    @Test("grace extends; its end comes from the clock; switching off in it closes at once")
+    func grace() {
+        let failed = intention(autoRenew: true) {
+            $0.isInBillingRetryPeriod = true
+            $0.gracePeriodExpiresDate = day("2018-03-23")
+        }
+        let told = [Told("2018-02-20", [first], [on]), Told("2018-03-19T23:00:00Z", [first], [failed])]
+        #expect(
+            changes(at: "2018-03-19T23:00:00Z", told) == [
+                change(
+                    .extended, at: "2018-03-19T23:00:00Z", because: .event(position: 2), product: monthly,
+                    until: "2018-03-23")
+            ])
+        #expect(
+            clock(told, after: "2018-03-19", through: "2018-03-24") == [
+                change(.closed, at: "2018-03-23", because: .clock, product: monthly)
+            ])
+        let switchedOff = intention(autoRenew: false) { $0.autoRenewStatusChangeDate = day("2018-03-21") }
+        #expect(
+            changes(at: "2018-03-21", told + [Told("2018-03-21", [first], [switchedOff])]) == [
+                change(.closed, at: "2018-03-21", because: .event(position: 3), product: monthly),
+                change(.renewalSwitched, at: "2018-03-21", because: .event(position: 3), autoRenew: false),
+            ])
+    }
+
+    @Test("a refund of the current row closes; of an old row it changes nothing; one of the next row shortens")
+    func refunds() {
+        let told = [Told("2018-02-20", [first], [on]), Told("2018-03-19", [first, second], [on])]
+        let current = Told("2018-03-25", [first, second.refunded("2018-03-25")])
+        #expect(
+            changes(at: "2018-03-25", told + [current]) == [
+                change(.closed, at: "2018-03-25", because: .event(position: 3), product: monthly)
+            ])
+        let old = Told("2018-03-25", [first.refunded("2018-03-25"), second])
+        #expect(changes(at: "2018-03-25", told + [old]) == [])
+        // The row that is left was known before: what shortened the access is the event that was folded.
+        #expect(
+            changes(at: "2018-03-19", told + [current]) == [
+                change(
+                    .shortened, at: "2018-03-19", because: .event(position: 3), product: monthly, until: "2018-03-20")
+            ])
+    }
+
+    @Test("an upgrade changes the product")
+    func upgrade() {
+        let upgraded = row("1000000000000001", "2018-02-20", "2018-03-20") {
+            $0.isUpgraded = true
+            $0.revocationDate = day("2018-03-01")
+        }
+        let higher = row("1000000000000005", "2018-03-01", "2018-04-01", product: premium)
+        let told = [
+            Told("2018-02-20", [first], [on]),
+            Told("2018-03-01", [upgraded, higher], [intention(autoRenew: true, next: premium, current: premium)]),
+        ]
+        #expect(
+            changes(at: "2018-03-01", told) == [
+                change(
+                    .productChanged, at: "2018-03-01", because: .event(position: 2), product: premium,
+                    until: "2018-04-01")
+            ])
+    }
+}
