@@ -36,7 +36,7 @@ package enum Limits {
     static let streamSilenceMax = Duration.seconds(15)
     /// Longest time for a reader to take what it is sent. Nothing is kept for one that does not: it is dropped, and comes
     /// again with its cursor.
-    static let streamWriteMax = Duration.seconds(20)
+    static let streamWriteMax = Duration.seconds(10)
     /// A stream of changes ends after so long, and its reader comes again: with a token that is still in force.
     static let streamMax = Duration.seconds(900)
 }

@@ -259,42 +259,20 @@ struct ChangeRoutesTests {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try Self.body())
             try await server.isFolded()
-            let first = try Stream(server, "/changes?\(Self.here)")
-            let opened = try await first.event()
-            #expect(opened.contains(#""number":1,"kind":"opened""#))
+            let token = try #require(server.backend.token)
+            let path = "/changes?\(Self.here)"
+            let first = try EventStream(port: server.backend.port, token: token, path: path)
+            let opened = try await eventually("an event arrives") { first.next() }
+            #expect(opened.data.hasPrefix(#"{"number":1,"kind":"opened""#))
             _ = try await server.apple.post(try Self.body(line: "20"))
-            #expect(try await first.event().contains(#""number":2,"kind":"opened""#))
+            let more = try await eventually("another arrives") { first.next() }
+            #expect(more.data.hasPrefix(#"{"number":2,"kind":"opened""#))
 
-            let id = try #require(opened.firstMatch(of: /id: (\S+)\n/)?.output.1)
-            let second = try Stream(server, "/changes?\(Self.here)", "Last-Event-ID: \(id)\r\n")
-            #expect(try await second.event().contains(#""number":2,"kind":"opened""#))
-        }
-    }
-
-    /// A connection that reads server-sent events.
-    private final class Stream {
-        private let connection: RawConnection
-        private var text = ""
-
-        init(_ server: TestBundle, _ path: String, _ headers: String = "") throws {
-            connection = try RawConnection(port: server.backend.port)
-            connection.write(
-                """
-                GET \(path) HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(server.backend.token ?? "")\r\n\
-                Accept: text/event-stream\r\n\(headers)\r\n
-                """)
-        }
-
-        /// The next event, without the parts of HTTP around it.
-        func event() async throws -> String {
-            try await eventually("an event arrives") {
-                text += connection.read()
-                guard let start = text.range(of: "id: "),
-                    let end = text.range(of: "\n\n", range: start.lowerBound..<text.endIndex)
-                else { return nil }
-                defer { text = String(text[end.upperBound...]) }
-                return String(text[start.lowerBound..<end.upperBound])
-            }
+            let second = try EventStream(
+                port: server.backend.port, token: token, path: path, lastEventID: opened.id)
+            let again = try await eventually("the other arrives again") { second.next() }
+            #expect(again.data == more.data)
+            #expect(again.id == more.id)
         }
     }
 }

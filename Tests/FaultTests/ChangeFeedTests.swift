@@ -1,0 +1,185 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("The change feed loses nothing, whoever is killed")
+struct ChangeFeedTests {
+    private static let path = "/changes?app=\(V1Body.app)"
+    /// How many notifications are sent; SUBLEDGER_TEST_NOTIFICATIONS asks for more.
+    private static let notifications =
+        ProcessInfo.processInfo.environment["SUBLEDGER_TEST_NOTIFICATIONS"].flatMap { Int($0) } ?? 1000
+
+    /// A reader that keeps its cursor behind what it has done, and is killed again and again.
+    private struct Reader {
+        var cursor: String?
+        /// Numbers of the changes that it was told of, one list for each of its lives.
+        var lives: [[Int]] = [[]]
+        /// Kinds of the changes of each line, repeats left out.
+        var kinds: [String: [String]] = [:]
+        private var known = 0
+
+        mutating func take(_ event: EventStream.Event) {
+            let change = event.json
+            guard let number = change["number"] as? Int, let line = change["originalTransactionId"] as? String,
+                let kind = change["kind"] as? String
+            else { return }
+            lives[lives.count - 1].append(number)
+            guard number > known else { return }
+            known = number
+            kinds[line, default: []].append(kind)
+        }
+    }
+
+    @Test(
+        "a reader that is killed at random sees every change at least once and in order; so does one of a killed server"
+    )
+    func killedReader() async throws {
+        var random = TestSeed.generator()
+        let database = try await SharedDatabase.make()
+        let writer = try database.server("receiver,projector")
+        var server = try database.server("reader")
+        let apple = HTTPClient(port: try await writer.ports().public)
+        let token = try await database.token()
+        let sending = Task {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for sender in 0..<8 {
+                    group.addTask {
+                        for number in stride(from: sender, to: Self.notifications, by: 8) {
+                            // Most end while the test runs.
+                            let now = Int64(Date().timeIntervalSince1970 * 1000)
+                            let line = String(2_000_000_000_000_000 + number)
+                            let body = V1Body(
+                                type: "INITIAL_BUY", line: line, transaction: line, purchase: now - 60_000,
+                                expires: now + 500 + Int64(number % 7) * 500)
+                            let answer = try await apple.post(try body.bytes)
+                            #expect(answer.status == 200)
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+        }
+
+        var reader = Reader()
+        var port = try await server.privatePort()
+        _ = try await eventually("there is something to read") {
+            try await HTTPClient(port: port, token: token).get(Self.path).status == 200 ? true : nil
+        }
+        let isOver = { () async throws -> Bool in
+            let last = reader.lives.joined().max() ?? 0
+            let left = try await database.lines(
+                """
+                select change_head.number::text
+                from subledger.change_head
+                join subledger.stream_head using (stream_id)
+                join subledger.checkpoint using (stream_id)
+                where checkpoint.position = stream_head.position
+                  and next_at is null
+                """)
+            return left == [String(last)]
+        }
+        var deadline = ContinuousClock.now + .seconds(240)
+        var isSent = false
+        while ContinuousClock.now < deadline {
+            let stream = try EventStream(port: port, token: token, path: Self.path, lastEventID: reader.cursor)
+            let dies = ContinuousClock.now + .milliseconds(20 + Int64(random.next() % 300))
+            var done: [String] = []
+            while ContinuousClock.now < dies {
+                guard let event = stream.next() else {
+                    try await Task.sleep(for: .milliseconds(5))
+                    continue
+                }
+                reader.take(event)
+                done.append(event.id)
+            }
+            // What it has kept of its cursor when it dies is behind what it has done.
+            if !done.isEmpty { reader.cursor = done[Int(random.next() % UInt64(done.count))] }
+            reader.lives.append([])
+            if random.next() % 10 == 0 {
+                server.signal(SIGKILL)
+                try await server.hasEnded()
+                server = try database.server("reader")
+                port = try await server.privatePort()
+            }
+            if !isSent, try await Self.stored(database) == Self.notifications {
+                try await sending.value
+                isSent = true
+                deadline = .now + .seconds(60)
+            }
+            if isSent, try await isOver() { break }
+        }
+        try await sending.value
+
+        let told = try await database.lines("select number::text from subledger.change order by number")
+        #expect(told.count >= Self.notifications)
+        #expect(Set(reader.lives.joined()) == Set(told.compactMap { Int($0) }))
+        for life in reader.lives {
+            #expect(zip(life, life.dropFirst()).allSatisfy { $1 == $0 + 1 }, "a life skipped something: \(life)")
+        }
+        // In order for each customer: access opens, and ends by the clock.
+        #expect(reader.kinds.values.allSatisfy { $0 == ["opened", "closed"] })
+        print("\(told.count) changes, \(reader.lives.count) lives of the reader, \(reader.lives.joined().count) told")
+        for process in [writer, server] {
+            process.signal(SIGTERM)
+            try await process.hasEnded()
+        }
+    }
+
+    private static func stored(_ database: SharedDatabase) async throws -> Int {
+        let lines = try await database.lines("select position::text from subledger.stream_head")
+        return lines.first.flatMap { Int($0) } ?? 0
+    }
+
+    @Test("a reader that never reads is dropped, and nothing is kept for it")
+    func neverReads() async throws {
+        let database = try await SharedDatabase.make()
+        let server = try database.server("receiver,projector,reader")
+        let ports = try await server.ports()
+        let now = Int64(Date().timeIntervalSince1970 * 1000)
+        let body = V1Body(type: "INITIAL_BUY", line: "10", purchase: now - 1000, expires: now + 3_600_000)
+        _ = try await HTTPClient(port: ports.public).post(try body.bytes)
+        let client = HTTPClient(port: ports.private, token: try await database.token())
+        _ = try await eventually("the first change is told") {
+            (try await client.get(Self.path).json["changes"] as? [Any])?.count == 1 ? true : nil
+        }
+        // Many times what the system keeps for a connection.
+        try await database.script(
+            """
+            insert into subledger.change (stream_id, number, told_at, kind, original_transaction_id, at, cause)
+            select 1, number, now(), 'customer_changed', '10', now(), 'rebuild'
+            from generate_series(2, 60000) as number;
+            update subledger.change_head
+            set number = 60000
+            """)
+        let before = try Self.residentKilobytes(server.pid)
+        let stream = try EventStream(
+            port: ports.private, token: try #require(client.token), path: Self.path + "&limit=1000")
+        let isConnected = { try Self.connections(to: ports.private) > 0 }
+        _ = try await eventually("the stream is connected") { try isConnected() ? true : nil }
+        var most = before
+        let start = ContinuousClock.now
+        _ = try await eventually(within: .seconds(60), "the reader is dropped") {
+            most = max(most, try Self.residentKilobytes(server.pid))
+            return try isConnected() ? nil : true
+        }
+        print("dropped after \(ContinuousClock.now - start), memory grew by \(most - before) kB")
+        #expect(most - before < 40_000)
+        _ = stream
+        server.signal(SIGTERM)
+        try await server.hasEnded()
+    }
+
+    /// Of the process.
+    private static func residentKilobytes(_ pid: Int32) throws -> Int {
+        let status = try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
+        return status.firstMatch(of: /VmRSS:\s+(\d+) kB/).flatMap { Int($0.output.1) } ?? 0
+    }
+
+    /// Ends at the server's side that are connected and have something to send.
+    private static func connections(to port: Int) throws -> Int {
+        let local = ":" + String(format: "%04X", port)
+        return try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8).split(separator: "\n").dropFirst()
+            .map { $0.split(separator: " ") }
+            .count { $0[1].hasSuffix(local) && $0[3] == "01" && !$0[4].hasPrefix("00000000") }
+    }
+}
