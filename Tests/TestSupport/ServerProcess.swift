@@ -24,9 +24,9 @@ package final class ServerProcess: Sendable {
         ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("SUBLEDGER_") }
     }
 
-    /// Runs a command to its end, or for a minute.
+    /// Runs a command to its end, or until the limit in seconds.
     package static func run(
-        _ arguments: [String], environment: [String: String] = [:], input: Data? = nil
+        _ arguments: [String], environment: [String: String] = [:], input: Data? = nil, limit seconds: Double = 60
     ) throws -> (status: Int32, output: String, error: String) {
         let process = Process()
         process.executableURL = executable
@@ -40,7 +40,7 @@ package final class ServerProcess: Sendable {
         process.standardInput = stdin
         try process.run()
         let limit = DispatchWorkItem { process.terminate() }
-        DispatchQueue.global().asyncAfter(deadline: .now() + 60, execute: limit)
+        DispatchQueue.global().asyncAfter(deadline: .now() + seconds, execute: limit)
         defer { limit.cancel() }
         if let input { try stdin.fileHandleForWriting.write(contentsOf: input) }
         try stdin.fileHandleForWriting.close()

@@ -16,14 +16,19 @@ package struct SharedDatabase: Sendable {
             configuration: server.configuration(database: name), name: name, socketFolder: server.socketFolder)
     }
 
+    /// What tells a command which database it works on.
+    package func environment(user: String = "subledger") -> [String: String] {
+        ["SUBLEDGER_DATABASE_URL": "postgres:///\(name)?host=\(socketFolder)&user=\(user)"]
+    }
+
     /// Starts `subledger serve` with these roles.
-    package func server(_ roles: String, user: String = "subledger") throws -> ServerProcess {
+    package func server(
+        _ roles: String, user: String = "subledger", more: [String: String] = [:]
+    ) throws -> ServerProcess {
         try ServerProcess(
             dataFolder: "/tmp/subledger-shared-none",
-            environment: [
-                "SUBLEDGER_DATABASE_URL": "postgres:///\(name)?host=\(socketFolder)&user=\(user)",
-                "SUBLEDGER_ROLES": roles, "SUBLEDGER_OCSP": "off",
-            ])
+            environment: environment(user: user).merging(["SUBLEDGER_ROLES": roles, "SUBLEDGER_OCSP": "off"]) { $1 }
+                .merging(more) { $1 })
     }
 
     /// A new token for the private listeners of its servers.
