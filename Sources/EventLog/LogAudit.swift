@@ -44,13 +44,20 @@ package struct LogAudit: Sendable {
         var events: [AuditedEvent] = []
         events.reserveCapacity(rows.count)
         for (row, body) in zip(rows, bodies) {
+            let times = [
+                ("received_at", try row.value(Timestamptz.self, at: 1)),
+                ("occurred_at", try row.optional(Timestamptz.self, at: 2)),
+            ]
             events.append(
                 AuditedEvent(
                     position: try row.value(at: 0), receivedAt: try row.value(at: 1),
-                    occurredAt: try row.optional(at: 2), source: try row.value(at: 3), type: try row.optional(at: 4),
+                    occurredAt: try row.optional(at: 2),
+                    brokenTime: times.first { ($0.1?.microsecondsSinceUnixEpoch ?? 0) % 1000 != 0 }?.0,
+                    source: try row.value(at: 3), type: try row.optional(at: 4),
                     subtype: try row.optional(at: 5), kind: try row.value(at: 6),
                     dedupeKey: DedupeKey(bytes: try row.value(at: 7)), storedBody: body,
-                    bodyDigest: try row.value(at: 9), headers: headers))
+                    bodyDigest: try row.value(at: 9), chainId: try row.optional(at: 10),
+                    revocation: try row.optional(at: 11), headers: headers))
         }
         return events
     }
@@ -74,18 +81,22 @@ package struct LogAudit: Sendable {
         return headers
     }
 
-    /// The first of some events whose stored facts are not the given ones; nil if all are. Compared as values: the
-    /// database keeps neither the order of keys nor the spelling.
+    /// The first of some events whose stored facts or defects are not the given ones, with the column; nil if all are.
+    /// Compared in the database's own spelling, which keeps neither the order of keys nor white space.
     ///
-    /// - Parameter facts: JSON texts.
+    /// - Parameters:
+    ///   - facts: JSON texts.
+    ///   - defects: JSON texts; nil where there are none.
     package func firstWithOtherFacts(
-        _ positions: [Int64], _ facts: [[UInt8]], in stream: AuditedStream
-    ) async throws(PostgresError) -> Int64? {
+        _ positions: [Int64], _ facts: [[UInt8]], _ defects: [[UInt8]?], in stream: AuditedStream
+    ) async throws(PostgresError) -> (position: Int64, column: String)? {
         let rows = try await connection.query(
             Statements.otherFacts,
-            [Parameter(stream.id), .array(positions), .array(facts.map { JSONB(utf8: $0) })],
-            deadline: .now + Limits.auditWaitMax)
-        return rows.count == 0 ? nil : try rows[0].value(at: 0)
+            [
+                Parameter(stream.id), .array(positions), .array(facts.map { JSONB(utf8: $0) }),
+                .array(defects.map { $0.map { JSONB(utf8: $0) } }),
+            ], deadline: .now + Limits.auditWaitMax)
+        return rows.count == 0 ? nil : (try rows[0].value(at: 0), try rows[0].value(at: 1))
     }
 
     private enum Statements {
@@ -127,12 +138,14 @@ package struct LogAudit: Sendable {
             "audit_page",
             """
             select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body,
-              body_sha256
+              body_sha256, chain_id, revocation
             from (
               select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
+                chain_id, revocation,
                 sum(octet_length(body)) over (order by position) - octet_length(body) as bytes_before
               from (
-                select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256
+                select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
+                  chain_id, revocation
                 from subledger.event
                 where stream_id = $1
                   and position > $2
@@ -148,10 +161,12 @@ package struct LogAudit: Sendable {
         static let otherFacts = Statement(
             "audit_other_facts",
             """
-            select event.position
-            from unnest($2::bigint[], $3::jsonb[]) as input (position, facts)
+            select event.position,
+              case when event.facts::text <> input.facts::text then 'facts' else 'defects' end
+            from unnest($2::bigint[], $3::jsonb[], $4::jsonb[]) as input (position, facts, defects)
             join subledger.event on event.stream_id = $1 and event.position = input.position
-            where event.facts <> input.facts
+            where event.facts::text <> input.facts::text
+              or event.defects::text is distinct from input.defects::text
             order by event.position
             limit 1
             """)
@@ -174,6 +189,8 @@ package struct AuditedEvent: Sendable {
     package let position: Int64
     package let receivedAt: Instant
     package let occurredAt: Instant?
+    /// A column whose time is not in whole milliseconds, as all are that were ever written.
+    package let brokenTime: String?
     package let source: String
     package let type: String?
     package let subtype: String?
@@ -181,15 +198,20 @@ package struct AuditedEvent: Sendable {
     package let dedupeKey: DedupeKey
     private let storedBody: [UInt8]
     private let bodyDigest: [UInt8]
+    /// The certificates behind the signature; nil for what is not signed, and for what was stored before they were kept.
+    package let chainId: [UInt8]?
+    package let revocation: String?
     private let headers: [[UInt8]: [UInt8]]
 
     init(
-        position: Int64, receivedAt: Instant, occurredAt: Instant?, source: String, type: String?, subtype: String?,
-        kind: String, dedupeKey: DedupeKey, storedBody: [UInt8], bodyDigest: [UInt8], headers: [[UInt8]: [UInt8]]
+        position: Int64, receivedAt: Instant, occurredAt: Instant?, brokenTime: String?, source: String,
+        type: String?, subtype: String?, kind: String, dedupeKey: DedupeKey, storedBody: [UInt8],
+        bodyDigest: [UInt8], chainId: [UInt8]?, revocation: String?, headers: [[UInt8]: [UInt8]]
     ) {
         self.position = position
         self.receivedAt = receivedAt
         self.occurredAt = occurredAt
+        self.brokenTime = brokenTime
         self.source = source
         self.type = type
         self.subtype = subtype
@@ -197,6 +219,8 @@ package struct AuditedEvent: Sendable {
         self.dedupeKey = dedupeKey
         self.storedBody = storedBody
         self.bodyDigest = bodyDigest
+        self.chainId = chainId
+        self.revocation = revocation
         self.headers = headers
     }
 

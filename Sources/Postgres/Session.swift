@@ -111,7 +111,7 @@ final class Session {
         return PostgresError(.unavailable, message: message.isEmpty ? "the connection is lost" : message)
     }
 
-    private func require(_ success: Int32) throws(PostgresError) {
+    func require(_ success: Int32) throws(PostgresError) {
         guard success == 1 else { throw lost() }
     }
 }
@@ -126,6 +126,7 @@ extension Session {
     }
 
     private func send(_ step: Step, index: Int, expected: inout [Expectation]) throws(PostgresError) {
+        precondition(step.rows == nil, "rows to copy travel alone")
         let statement = step.statement
         let types = step.parameters.map(\.oid)
         if let known = prepared[statement] {
@@ -217,7 +218,7 @@ extension Session {
     }
 
     /// Takes over the result.
-    private func outcome(
+    func outcome(
         of result: OpaquePointer, status: ExecStatusType, statement: Statement
     ) throws(PostgresError) -> Outcome {
         switch status {
@@ -252,7 +253,7 @@ extension Session {
     private static let staleStates: Set<String> = ["0A000", "26000"]
 
     /// The next result, or nothing at the end of a statement's results. Sends what is unsent while it waits.
-    private func nextResult(deadline: ContinuousClock.Instant) throws(PostgresError) -> OpaquePointer? {
+    func nextResult(deadline: ContinuousClock.Instant) throws(PostgresError) -> OpaquePointer? {
         while true {
             let unsent = PQflush(connection)
             if unsent < 0 { throw lost() }

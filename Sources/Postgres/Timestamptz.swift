@@ -14,18 +14,21 @@ package struct Timestamptz: Sendable, Hashable, Comparable {
 
     /// The server counts from 2000-01-01, which is this long after 1970-01-01.
     private static let epochOffsetMicroseconds: Int64 = 946_684_800_000_000
+
+    /// As the server counts.
+    var microsecondsOfServer: Int64 {
+        guard microsecondsSinceUnixEpoch != .max else { return .max }
+        let (difference, overflow) = microsecondsSinceUnixEpoch.subtractingReportingOverflow(
+            Self.epochOffsetMicroseconds)
+        return overflow ? .min : difference
+    }
 }
 
 extension Timestamptz: PostgresEncodable, PostgresDecodable {
     package static var postgresType: PostgresType { .timestamptz }
 
     package func encode(into buffer: inout [UInt8]) {
-        var microseconds = microsecondsSinceUnixEpoch
-        if microseconds != .max {
-            let (difference, overflow) = microseconds.subtractingReportingOverflow(Self.epochOffsetMicroseconds)
-            microseconds = overflow ? .min : difference
-        }
-        microseconds.appendBigEndian(to: &buffer)
+        microsecondsOfServer.appendBigEndian(to: &buffer)
     }
 
     package static func decode(

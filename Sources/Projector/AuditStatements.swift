@@ -43,6 +43,25 @@ enum AuditStatements {
         limit $3
         """)
 
+    /// The lines that events speak of, as a JSON array of ids, some of them repeated.
+    static let eventLines = Statement(
+        "audit_event_lines",
+        """
+        select event.position,
+          case
+            when projector_skip.position is null then
+              jsonb_path_query_array(event.facts, '$.transactions[*].originalTransactionId')
+                || jsonb_path_query_array(event.facts, '$.renewals[*].originalTransactionId')
+            else '[]'
+          end::text
+        from subledger.event
+        left join subledger.projector_skip using (stream_id, position)
+        where event.stream_id = $1
+          and event.position > $2
+        order by event.position
+        limit $3
+        """)
+
     /// The columns of ``ProjectionStatements/nextEvents``, for events at hand.
     static let events = Statement(
         "audit_events",
@@ -57,7 +76,7 @@ enum AuditStatements {
         """)
 
     /// The first row of some lines that is otherwise than in the fresh fold, there and not here, or here and not there.
-    /// All columns are compared, those of later versions too; the tables were made alike.
+    /// All columns are compared, those of later versions too, by their bytes: the tables were made alike.
     static let firstDifference = Statement(
         "audit_first_difference",
         """
@@ -73,7 +92,7 @@ enum AuditStatements {
               from subscription as fresh
               where fresh.stream_id = live.stream_id
                 and fresh.original_transaction_id = live.original_transaction_id
-                and row (fresh.*) is not distinct from row (live.*)
+                and fresh *= live
             )
           union all
           select fresh.original_transaction_id, 'subscription', null, 'is missing'
@@ -81,7 +100,8 @@ enum AuditStatements {
           where not exists (
             select
             from subledger.subscription as live
-            where live.stream_id = fresh.stream_id
+            where live.stream_id = $1
+              and live.original_transaction_id = any ($2::text[])
               and live.original_transaction_id = fresh.original_transaction_id
           )
           union all
@@ -95,7 +115,7 @@ enum AuditStatements {
               where fresh.stream_id = live.stream_id
                 and fresh.original_transaction_id = live.original_transaction_id
                 and fresh.transaction_id = live.transaction_id
-                and row (fresh.*) is not distinct from row (live.*)
+                and fresh *= live
             )
           union all
           select fresh.original_transaction_id, 'transaction', fresh.transaction_id, 'is missing'
@@ -103,7 +123,8 @@ enum AuditStatements {
           where not exists (
             select
             from subledger.transaction as live
-            where live.stream_id = fresh.stream_id
+            where live.stream_id = $1
+              and live.original_transaction_id = any ($2::text[])
               and live.original_transaction_id = fresh.original_transaction_id
               and live.transaction_id = fresh.transaction_id
           )
@@ -119,7 +140,7 @@ enum AuditStatements {
                 and fresh.original_transaction_id = live.original_transaction_id
                 and fresh.transaction_id = live.transaction_id
                 and fresh.cause = live.cause
-                and row (fresh.*) is not distinct from row (live.*)
+                and fresh *= live
             )
           union all
           select fresh.original_transaction_id, 'access_period', fresh.transaction_id, 'is missing'
@@ -127,7 +148,8 @@ enum AuditStatements {
           where not exists (
             select
             from subledger.access_period as live
-            where live.stream_id = fresh.stream_id
+            where live.stream_id = $1
+              and live.original_transaction_id = any ($2::text[])
               and live.original_transaction_id = fresh.original_transaction_id
               and live.transaction_id = fresh.transaction_id
               and live.cause = fresh.cause
@@ -145,7 +167,7 @@ enum AuditStatements {
                 and fresh.original_transaction_id = live.original_transaction_id
                 and fresh.kind = live.kind
                 and fresh.id = live.id
-                and row (fresh.*) is not distinct from row (live.*)
+                and fresh *= live
             )
           union all
           select fresh.original_transaction_id, 'customer_edge', fresh.kind || ' ' || fresh.id, 'is missing'
@@ -153,7 +175,8 @@ enum AuditStatements {
           where not exists (
             select
             from subledger.customer_edge as live
-            where live.stream_id = fresh.stream_id
+            where live.stream_id = $1
+              and live.original_transaction_id = any ($2::text[])
               and live.original_transaction_id = fresh.original_transaction_id
               and live.kind = fresh.kind
               and live.id = fresh.id

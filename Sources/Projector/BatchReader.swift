@@ -72,8 +72,10 @@ struct BatchReader: Sendable {
         for id in touched {
             if let known = previous?.lines[id] { lines[id] = known }
             let facts = lines[id]?.facts ?? SubscriptionFacts(originalTransactionId: id)
-            lines[id, default: ProjectedLine(facts: facts, position: 0)].written = Subscription(
-                facts, products: products)
+            var line = lines[id] ?? ProjectedLine(facts: facts, position: 0)
+            line.written = Subscription(facts, products: products)
+            line.isNew = line.position == 0
+            lines[id] = line
         }
         let known = Set(lines.filter { $0.value.position > 0 }.keys)
         for event in page.events { event.fold(into: &lines) }

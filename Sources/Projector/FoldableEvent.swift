@@ -8,7 +8,7 @@ struct FoldableEvent: Sendable {
     let receivedAt: Instant
     let occurredAt: Instant?
     /// Empty for an event that an operator has the projector pass over.
-    let factsByLine: [String: Facts]
+    let factsByLine: [String: StatedFacts]
     /// See ``Facts/companion``.
     var companion: String?
     /// What a backend stated.
@@ -19,15 +19,15 @@ struct FoldableEvent: Sendable {
         let position: Int64 = try row.value(at: 0)
         let receivedAt: Instant = try row.value(at: 1)
         let occurredAt: Instant? = try row.optional(at: 2)
-        func event(_ factsByLine: [String: Facts]) -> FoldableEvent {
+        func event(_ factsByLine: [String: StatedFacts]) -> FoldableEvent {
             FoldableEvent(
                 position: position, receivedAt: receivedAt, occurredAt: occurredAt, factsByLine: factsByLine)
         }
         if try row.value(Bool.self, at: 4) { return .success(event([:])) }
-        return try readJSON(try row.value(JSONB.self, at: 3).utf8, position: position) { try Facts(json: $0) }.map {
-            facts in
+        let text = try row.value(JSONB.self, at: 3).utf8
+        return readJSON(text, position: position) { try EventFacts(json: $0) }.map { facts in
             var event = event(facts.byLine)
-            event.companion = event.factsByLine.count > 1 ? facts.companion : nil
+            event.companion = facts.companion
             event.link = facts.link
             return event
         }
@@ -50,7 +50,9 @@ struct FoldableEvent: Sendable {
     func fold(into lines: inout [String: ProjectedLine]) {
         for (id, facts) in factsByLine {
             var line =
-                lines[id] ?? ProjectedLine(facts: SubscriptionFacts(originalTransactionId: id), position: position)
+                lines[id]
+                ?? ProjectedLine(
+                    facts: SubscriptionFacts(originalTransactionId: id), position: position, isNew: true)
             line.facts.fold(
                 facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position, companion: companion)
             line.position = position

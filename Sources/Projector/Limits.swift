@@ -2,9 +2,9 @@
 enum Limits {
     /// Most events folded in one transaction: enough to spread its cost, few enough to lose little by a crash.
     static let batchEventsMax: Int64 = 500
-    /// Most batches until a stream's leader looks whether there is something else to do: enough that reading ahead pays,
-    /// few enough that a server that ends waits for a second at most.
-    static let batchesAtOnceMax = 20
+    /// Most batches that are folded, written and read side by side before it is said how far they are. At their end
+    /// nothing is side by side, so they should be many.
+    static let batchesAtOnceMax = 100
     /// Longest time between two looks at all streams. Notifications name those that have new events; this is the net
     /// below them, and ten thousand idle streams make it a matter of 10 ms.
     static let sweepInterval = Duration.seconds(10)
@@ -40,7 +40,7 @@ enum Limits {
     /// A rebuild has caught up when a round found no more new events than this.
     static let rebuildLagMax: Int64 = 1000
     /// Most lines that are compared with a fresh fold at the same time.
-    static let auditLinesMax = 200
+    static let auditLinesMax = 1000
     /// Most customers that are checked at the same time.
     static let auditCustomersMax: Int64 = 1000
     /// Most ids of one page of lines.

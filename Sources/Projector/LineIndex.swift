@@ -6,8 +6,18 @@ struct LineIndex {
     let seed: UInt64
     /// All events up to this position are in.
     private(set) var upTo: Int64 = 0
-    private var positions: [UInt64: [Int64]] = [:]
+    /// Each event of each line of the part, in the order of lines and positions once they are sorted.
+    private var mentions: [Mention] = []
     private var checked: Set<UInt64> = []
+
+    private struct Mention: Comparable {
+        let line: UInt64
+        let position: Int64
+
+        static func < (left: Mention, right: Mention) -> Bool {
+            (left.line, left.position) < (right.line, right.position)
+        }
+    }
 
     init(part: UInt64, of parts: UInt64, seed: UInt64) {
         self.part = part
@@ -19,17 +29,39 @@ struct LineIndex {
         hash(line) % parts == part
     }
 
-    mutating func add(_ event: FoldableEvent) {
-        upTo = event.position
-        for line in event.factsByLine.keys {
-            let hash = hash(line)
-            if hash % parts == part { positions[hash, default: []].append(event.position) }
+    /// Adds the next event, with the lines that it speaks of. Call ``sort()`` behind the last one.
+    mutating func add(_ position: Int64, about lines: some Sequence<String>) {
+        upTo = position
+        for line in Set(lines.map(hash)) where line % parts == part {
+            mentions.append(Mention(line: line, position: position))
         }
+    }
+
+    mutating func sort() {
+        mentions.sort()
     }
 
     /// The events about some lines, ascending; perhaps with some about others.
     func events(about lines: some Sequence<String>, upTo last: Int64) -> [Int64] {
-        Set(lines.flatMap { positions[hash($0)] ?? [] }).filter { $0 <= last }.sorted()
+        var positions: Set<Int64> = []
+        for line in lines {
+            let line = hash(line)
+            var index = firstMention(of: line)
+            while index < mentions.count, mentions[index].line == line, mentions[index].position <= last {
+                positions.insert(mentions[index].position)
+                index += 1
+            }
+        }
+        return positions.sorted()
+    }
+
+    private func firstMention(of line: UInt64) -> Int {
+        var (low, high) = (0, mentions.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if mentions[middle].line < line { low = middle + 1 } else { high = middle }
+        }
+        return low
     }
 
     mutating func markChecked(_ lines: some Sequence<String>) {
@@ -44,7 +76,12 @@ struct LineIndex {
 
     /// An event of each line that was not checked yet, ascending.
     var uncheckedEvents: [Int64] {
-        positions.compactMap { hash, positions in checked.contains(hash) ? nil : positions.first }.sorted()
+        var positions: Set<Int64> = []
+        for (index, mention) in mentions.enumerated()
+        where (index == 0 || mentions[index - 1].line != mention.line) && !checked.contains(mention.line) {
+            positions.insert(mention.position)
+        }
+        return positions.sorted()
     }
 
     /// FNV-1a over seed and text, mixed so that the low bits depend on all others.

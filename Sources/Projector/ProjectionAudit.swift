@@ -8,6 +8,8 @@ import Subscriptions
 /// the projector's own code into the session's own tables, and compared in one moment of the database.
 package struct ProjectionAudit: Sendable {
     let connection: PostgresConnection
+    /// Compare side by side, each with tables of its own.
+    private let lanes: [AuditLane]
     private let seed: UInt64
     private let linesAtOnceMax: Int
 
@@ -24,20 +26,25 @@ package struct ProjectionAudit: Sendable {
     }
 
     /// Some tens of megabytes.
-    package static let linesAtOnceMax = 200_000
+    package static let linesAtOnceMax = 500_000
 
     /// Makes the session's tables.
     ///
     /// - Parameters:
     ///   - connection: May read what the projector may read; it is this audit's alone.
+    ///   - others: More of the kind, to go faster.
     ///   - linesAtOnceMax: Of how many lines the events are known at the same time. The log is read once for each time.
     package init(
-        connection: PostgresConnection, seed: UInt64, linesAtOnceMax: Int = Self.linesAtOnceMax
+        connection: PostgresConnection, others: [PostgresConnection] = [], seed: UInt64,
+        linesAtOnceMax: Int = Self.linesAtOnceMax
     ) async throws(PostgresError) {
         self.connection = connection
+        lanes = ([connection] + others).map(AuditLane.init)
         self.seed = seed
         self.linesAtOnceMax = linesAtOnceMax
-        try await connection.script(AuditStatements.makeTables, deadline: .now + Limits.statementWaitMax)
+        for lane in lanes {
+            try await lane.connection.script(AuditStatements.makeTables, deadline: .now + Limits.statementWaitMax)
+        }
     }
 
     /// Projections of a stream that is not there, if there are any.
@@ -60,6 +67,10 @@ package struct ProjectionAudit: Sendable {
         let folded: Int64 = try place[0].optional(at: 1) ?? 0
         if folded > head {
             throw Problem(description: "checkpoint: position \(folded) is beyond the head, \(head)")
+        }
+        let products: String = try place[0].optional(at: 2) ?? ""
+        if ProductCatalog(canonicalText: products).canonicalText != products {
+            throw Problem(description: "checkpoint: products are not what a configuration amounts to")
         }
         let orphan = try await query(Step(AuditStatements.firstOrphan, [Parameter(stream)]), Limits.tableWaitMax)
         if orphan.count > 0 { throw try Self.problem(orphan[0]) }
@@ -106,7 +117,11 @@ package struct ProjectionAudit: Sendable {
         try await readOn(stream, &index, count)
         var unchecked = index.uncheckedEvents[...]
         while !unchecked.isEmpty {
-            let events = try await events(Array(unchecked.prefix(Limits.auditLinesMax)), stream)
+            let rows = try await query(
+                Step(
+                    AuditStatements.events, [Parameter(stream), .array(Array(unchecked.prefix(Limits.auditLinesMax)))]),
+                Limits.statementWaitMax)
+            let events = try rows.map { try FoldableEvent.readOrEmpty($0) }
             unchecked = unchecked.dropFirst(Limits.auditLinesMax)
             let lines = Set(events.flatMap(\.factsByLine.keys)).filter { index.isUnchecked($0) }.sorted()
             try await check(lines, stream, &index, count)
@@ -118,12 +133,33 @@ package struct ProjectionAudit: Sendable {
     ) async throws {
         var rest = lines[...]
         while !rest.isEmpty {
-            let page = Array(rest.prefix(Limits.auditLinesMax))
-            rest = rest.dropFirst(Limits.auditLinesMax)
-            while try await compare(page, stream, index) == false { try await readOn(stream, &index, count) }
-            index.markChecked(page)
-            count(Int64(page.count))
+            var pages: [[String]] = []
+            while pages.count < lanes.count, !rest.isEmpty {
+                pages.append(Array(rest.prefix(Limits.auditLinesMax)))
+                rest = rest.dropFirst(Limits.auditLinesMax)
+            }
+            while try await compare(pages, stream, index) == false { try await readOn(stream, &index, count) }
+            for page in pages {
+                index.markChecked(page)
+                count(Int64(page.count))
+            }
         }
+    }
+
+    /// Compares several pages side by side.
+    ///
+    /// - Returns: False if the projector is further than the index.
+    private func compare(_ pages: [[String]], _ stream: Int32, _ index: LineIndex) async throws -> Bool {
+        let outcomes = await withTaskGroup(of: (Int, Result<Bool, any Error>).self) { group in
+            for (number, (lane, page)) in zip(lanes, pages).enumerated() {
+                group.addTask { (number, await lane.compare(page, stream, index)) }
+            }
+            var outcomes = [Result<Bool, any Error>](repeating: .success(true), count: pages.count)
+            for await (number, outcome) in group { outcomes[number] = outcome }
+            return outcomes
+        }
+        // In their order, so that the first row is named.
+        return try outcomes.reduce(true) { isDone, outcome in try outcome.get() && isDone }
     }
 
     /// Brings the index up to the end of the log.
@@ -132,76 +168,20 @@ package struct ProjectionAudit: Sendable {
             try Task.checkCancellation()
             let rows = try await query(
                 Step(
-                    ProjectionStatements.nextEvents,
-                    [Parameter(stream), Parameter(index.upTo), Parameter(Limits.batchEventsMax)]),
+                    AuditStatements.eventLines,
+                    [Parameter(stream), Parameter(index.upTo), Parameter(Limits.auditIdsMax)]),
                 Limits.statementWaitMax)
-            for row in rows { index.add(try FoldableEvent.readOrEmpty(row)) }
+            for row in rows {
+                let lines = try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root.elements
+                index.add(try row.value(at: 0), about: lines.compactMap(\.string))
+            }
             count(0)
-            if rows.count < Limits.batchEventsMax { return }
+            if rows.count < Limits.auditIdsMax { break }
         }
+        index.sort()
     }
 
-    /// - Returns: False if the projector is further than the index.
-    private func compare(_ lines: [String], _ stream: Int32, _ index: LineIndex) async throws -> Bool {
-        try await connection.begin(deadline: .now + Limits.statementWaitMax)
-        do {
-            let isDone = try await compareInTransaction(lines, stream, index)
-            try await connection.rollback(deadline: .now + Limits.statementWaitMax)
-            return isDone
-        } catch {
-            try? await connection.rollback(deadline: .now + Limits.statementWaitMax)
-            throw error
-        }
-    }
-
-    private func compareInTransaction(_ lines: [String], _ stream: Int32, _ index: LineIndex) async throws -> Bool {
-        func query(_ step: Step) async throws(PostgresError) -> RowSet {
-            try await self.query(step, Limits.statementWaitMax)
-        }
-        _ = try await query(Step(AuditStatements.freeze))
-        _ = try await query(
-            Step(AuditStatements.chooseTables, [Parameter(ProjectionTables.temporary.rawValue)]))
-        let place = try await query(Step(AuditStatements.place, [Parameter(stream)]))
-        let folded: Int64 = try place[0].optional(at: 1) ?? 0
-        guard folded <= index.upTo else { return false }
-
-        let wanted = Set(lines)
-        var fresh: [String: ProjectedLine] = [:]
-        var positions = index.events(about: lines, upTo: folded)[...]
-        while !positions.isEmpty {
-            for event in try await events(Array(positions.prefix(Int(Limits.batchEventsMax))), stream) {
-                event.about(wanted).fold(into: &fresh)
-            }
-            positions = positions.dropFirst(Int(Limits.batchEventsMax))
-        }
-        if !fresh.isEmpty {
-            let writer = ProjectionWriter(
-                streamId: stream, products: ProductCatalog(canonicalText: try place[0].optional(at: 2) ?? ""))
-            let lines = fresh.keys.sorted().compactMap { fresh[$0] }
-            for step in writer.steps(lines, writer.subscriptions(lines)) { _ = try await query(step) }
-            let edges = fresh.sorted { $0.key < $1.key }.flatMap { line, folded in
-                folded.facts.customerKeys().map { (line: line, key: $0.key, position: $0.value) }
-            }
-            _ = try await query(Step(CustomerStatements.writeEdges, CustomerFold.parameters(stream, edges)))
-        }
-        let difference = try await query(
-            Step(AuditStatements.firstDifference, [Parameter(stream), .array(lines)]))
-        if difference.count > 0 { throw try Self.problem(difference[0]) }
-        return true
-    }
-
-    private func events(_ positions: [Int64], _ stream: Int32) async throws -> [FoldableEvent] {
-        let rows = try await query(
-            Step(AuditStatements.events, [Parameter(stream), .array(positions)]), Limits.statementWaitMax)
-        return try rows.map { row in
-            switch try FoldableEvent.read(row) {
-            case .success(let event): event
-            case .failure(let failure): throw Problem(description: "\(failure)")
-            }
-        }
-    }
-
-    private static func problem(_ row: Row) throws(PostgresError) -> Problem {
+    static func problem(_ row: Row) throws(PostgresError) -> Problem {
         let line: String = try row.value(at: 0)
         let relation: String = try row.value(at: 1)
         let transaction: String? = try row.optional(at: 2)

@@ -140,6 +140,7 @@ package struct ProjectionRebuild: Sendable {
         }
         try await connection.begin(deadline: .now + Limits.statementWaitMax)
         _ = try await query(Step(RebuildStatements.workAsProjector), Limits.statementWaitMax)
+        _ = try await query(Step(RebuildStatements.interpret), Limits.statementWaitMax)
         for stream in streams {
             _ = try await query(Step(RebuildStatements.leadLive, [Parameter(stream.id)]), Limits.leadWaitMax)
         }
@@ -153,8 +154,12 @@ package struct ProjectionRebuild: Sendable {
                 while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {}
             }
             var telling = try await ChangeTelling.start(streams[index].id, connection, now: now())
-            for statement in RebuildStatements.swap {
-                replaced += try await query(Step(statement, [id]), Limits.tableWaitMax).affectedRows
+            for table in RebuildStatements.swap {
+                let isSame = try await query(Step(table.isSame, [id]), Limits.tableWaitMax)
+                if try isSame[0].value(Bool.self, at: 0) { continue }
+                for statement in [table.delete, table.insert] {
+                    replaced += try await query(Step(statement, [id]), Limits.tableWaitMax).affectedRows
+                }
             }
             try await RebuildChanges(streamId: streams[index].id, connection: connection).tell(&telling)
             _ = try await query(Step(RebuildStatements.swapCheckpoint, [id]), Limits.statementWaitMax)

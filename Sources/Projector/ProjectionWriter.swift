@@ -9,6 +9,8 @@ struct ProjectedLine: Sendable {
     var position: Int64
     /// What its rows say now, so that only those are written that change; nil where that is not known.
     var written: Subscription?
+    /// It has no row yet, so that its rows can be copied in.
+    var isNew = false
 }
 
 /// Turns folded lines into the rows of the projection tables.
@@ -23,125 +25,73 @@ struct ProjectionWriter: Sendable {
 
     /// Steps that bring all rows of the given lines to what their facts amount to.
     func steps(_ lines: [ProjectedLine], _ subscriptions: [Subscription]) -> [Step] {
-        let changes = zip(lines, subscriptions).map { RowChanges(from: $0.written, to: $1) }
-        let unknown = lines.filter { $0.written == nil }.map(\.facts.originalTransactionId)
-        let oldTransactions = changes.flatMap(\.oldTransactions)
-        let oldPeriods = changes.flatMap(\.oldPeriods)
-        let newTransactions = changes.flatMap(\.newTransactions)
-        let newPeriods = changes.flatMap(\.newPeriods)
+        var new: [SubscriptionHead] = []
+        var known: [SubscriptionHead] = []
+        var unknown: [String] = []
+        var changes = RowChanges()
+        for (line, subscription) in zip(lines, subscriptions) {
+            changes.add(from: line.written, to: subscription)
+            let head = SubscriptionHead(line, subscription)
+            if line.isNew { new.append(head) } else { known.append(head) }
+            if !line.isNew, line.written == nil { unknown.append(line.facts.originalTransactionId) }
+        }
 
-        var steps = [Step(ProjectionStatements.writeSubscriptions, heads(lines, subscriptions))]
+        var steps: [Step] = []
+        if !new.isEmpty {
+            steps.append(Step(ProjectionStatements.copySubscriptions, copying: heads(new)))
+        }
+        if !known.isEmpty {
+            steps.append(Step(ProjectionStatements.writeSubscriptions, parameters(known)))
+        }
         if !unknown.isEmpty {
             steps.append(Step(ProjectionStatements.deleteAllTransactions, [Parameter(streamId), .array(unknown)]))
             steps.append(Step(ProjectionStatements.deleteAllPeriods, [Parameter(streamId), .array(unknown)]))
         }
-        if !oldTransactions.isEmpty {
+        if !changes.oldTransactions.isEmpty {
             steps.append(
                 Step(
                     ProjectionStatements.deleteTransactions,
                     [
-                        Parameter(streamId), .array(oldTransactions.map(\.originalTransactionId)),
-                        .array(oldTransactions.map(\.transactionId)),
+                        Parameter(streamId), .array(changes.oldTransactions.map(\.line)),
+                        .array(changes.oldTransactions.map(\.transactionId)),
                     ]))
         }
-        if !newTransactions.isEmpty {
-            steps.append(Step(ProjectionStatements.writeTransactions, transactions(newTransactions)))
+        if !changes.newTransactions.isEmpty {
+            steps.append(Step(ProjectionStatements.copyTransactions, copying: transactions(changes.newTransactions)))
         }
-        if !oldPeriods.isEmpty {
+        if !changes.oldPeriods.isEmpty {
             steps.append(
                 Step(
                     ProjectionStatements.deletePeriods,
                     [
-                        Parameter(streamId), .array(oldPeriods.map(\.line)),
-                        .array(oldPeriods.map(\.period.transactionId)),
-                        .array(oldPeriods.map(\.period.cause.rawValue)),
+                        Parameter(streamId), .array(changes.oldPeriods.map(\.line)),
+                        .array(changes.oldPeriods.map(\.period.transactionId)),
+                        .array(changes.oldPeriods.map(\.period.cause.rawValue)),
                     ]))
         }
-        if !newPeriods.isEmpty {
-            steps.append(Step(ProjectionStatements.writePeriods, periods(newPeriods)))
+        if !changes.newPeriods.isEmpty {
+            steps.append(Step(ProjectionStatements.copyPeriods, copying: periods(changes.newPeriods)))
         }
         return steps
     }
 
-    private func heads(_ lines: [ProjectedLine], _ subscriptions: [Subscription]) -> [Parameter] {
-        let renewals = subscriptions.map { $0.renewal(at: .latest) }
-        return [
-            Parameter(streamId),
-            .array(subscriptions.map(\.originalTransactionId)),
-            .array(subscriptions.map { $0.transactions.last?.transaction.productId }),
-            .array(renewals.map(\.autoRenewStatus)),
-            .array(renewals.map(\.autoRenewProductId)),
-            .array(renewals.map(\.isInBillingRetryPeriod)),
-            .array(renewals.map { $0.expirationIntent.flatMap { Int32(exactly: $0) } }),
-            .array(subscriptions.map { $0.access.map(\.end).max().map { Timestamptz(end: $0) } }),
-            .array(lines.map(\.position)),
-            .array(
-                lines.map { line in
-                    var writer = JSONWriter()
-                    line.facts.write(to: &writer)
-                    return JSONText(utf8: writer.bytes)
-                }),
-            .array(renewals.map(\.renewalDate)),
-            .array(renewals.map(\.renewalPrice)),
-            .array(renewals.map(\.currency)),
-            .array(renewals.map { $0.priceIncreaseStatus.flatMap { Int32(exactly: $0) } }),
-        ]
-    }
-
-    private func transactions(_ rows: [Subscription.ResolvedTransaction]) -> [Parameter] {
-        let all = rows.map(\.transaction)
-        return [
-            Parameter(streamId),
-            .array(all.map(\.originalTransactionId)),
-            .array(all.map(\.transactionId)),
-            .array(all.map(\.webOrderLineItemId)),
-            .array(all.map(\.productId)),
-            .array(all.map(\.subscriptionGroupIdentifier)),
-            .array(all.map { $0.quantity.flatMap { Int32(exactly: $0) } }),
-            .array(all.map(\.purchaseDate)),
-            .array(all.map(\.originalPurchaseDate)),
-            .array(all.map(\.expiresDate)),
-            .array(all.map(\.revocationDate)),
-            .array(all.map { $0.revocationReason.flatMap { Int32(exactly: $0) } }),
-            .array(all.map(\.isUpgraded)),
-            .array(all.map(\.isTrialPeriod)),
-            .array(all.map(\.isInIntroOfferPeriod)),
-            .array(all.map(\.inAppOwnershipType)),
-            .array(all.map(\.promotionalOfferId)),
-            .array(all.map(\.offerCodeRefName)),
-            .array(all.map(\.appAccountToken)),
-            // An array of arrays must be rectangular in SQL, so each list travels as text.
-            .array(rows.map { "{" + $0.positions.map(String.init).joined(separator: ",") + "}" }),
-            .array(all.map(\.type)),
-            .array(all.map(\.revocationType)),
-            .array(all.map { $0.revocationPercentage.flatMap { Int32(exactly: $0) } }),
-            .array(all.map { $0.offerType.flatMap { Int32(exactly: $0) } }),
-            .array(all.map(\.offerIdentifier)),
-            .array(all.map(\.offerDiscountType)),
-            .array(all.map(\.offerPeriod)),
-            .array(all.map(\.storefront)),
-            .array(all.map(\.storefrontId)),
-            .array(all.map(\.transactionReason)),
-            .array(all.map(\.price)),
-            .array(all.map(\.currency)),
-            .array(all.map(\.appTransactionId)),
-            .array(all.map(\.previousOriginalTransactionId)),
-            .array(all.map(\.billingPlanType)),
-            .array(all.map { row in row.additional.map { JSONB(utf8: $0.utf8) } }),
-        ]
-    }
-
-    private func periods(_ rows: [RowChanges.LinePeriod]) -> [Parameter] {
+    /// Rows that may be there already.
+    private func parameters(_ heads: [SubscriptionHead]) -> [Parameter] {
         [
             Parameter(streamId),
-            .array(rows.map(\.line)),
-            .array(rows.map(\.period.start)),
-            .array(rows.map { Timestamptz(end: $0.period.end) }),
-            .array(rows.map(\.period.cause.rawValue)),
-            .array(rows.map(\.period.cut?.rawValue)),
-            .array(rows.map(\.period.transactionId)),
-            .array(rows.map(\.period.productId)),
-            .array(rows.map(\.period.position)),
+            .array(heads.map(\.originalTransactionId)),
+            .array(heads.map(\.productId)),
+            .array(heads.map(\.renewal.autoRenewStatus)),
+            .array(heads.map(\.renewal.autoRenewProductId)),
+            .array(heads.map(\.renewal.isInBillingRetryPeriod)),
+            .array(heads.map(\.expirationIntent)),
+            .array(heads.map(\.accessEndsAt)),
+            .array(heads.map(\.position)),
+            .array(heads.map { JSONText(utf8: $0.facts) }),
+            .array(heads.map(\.renewal.renewalDate)),
+            .array(heads.map(\.renewal.renewalPrice)),
+            .array(heads.map(\.renewal.currency)),
+            .array(heads.map(\.priceIncreaseStatus)),
         ]
     }
 }

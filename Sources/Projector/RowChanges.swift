@@ -1,30 +1,40 @@
 import Subscriptions
 
-/// The rows of one line that differ between two states of it. Most notifications repeat what was known, and a row that
-/// stays as it is costs nothing.
+/// The rows of some lines that differ between two states of them. Most notifications repeat what was known, and a row
+/// that stays as it is costs nothing.
 struct RowChanges {
+    typealias LineTransaction = (line: String, transactionId: String)
     typealias LinePeriod = (line: String, period: AccessPeriod)
 
     /// To be deleted: they are gone, or others take their place.
-    private(set) var oldTransactions: [Transaction] = []
+    private(set) var oldTransactions: [LineTransaction] = []
     private(set) var oldPeriods: [LinePeriod] = []
     private(set) var newTransactions: [Subscription.ResolvedTransaction] = []
     private(set) var newPeriods: [LinePeriod] = []
 
+    /// Adds a line's.
+    ///
     /// - Parameter old: Nil to write all rows.
-    init(from old: Subscription?, to new: Subscription) {
+    mutating func add(from old: Subscription?, to new: Subscription) {
         let line = new.originalTransactionId
-        guard let old else {
-            newTransactions = new.transactions
-            newPeriods = new.access.map { (line, $0) }
+        guard let old, !old.transactions.isEmpty || !old.access.isEmpty else {
+            newTransactions += new.transactions
+            for period in new.access { newPeriods.append((line, period)) }
             return
         }
-        let before = Dictionary(uniqueKeysWithValues: old.transactions.map { ($0.transaction.transactionId, $0) })
-        newTransactions = new.transactions.filter { before[$0.transaction.transactionId] != $0 }
-        // Transactions never go away, so what is old has a successor.
-        oldTransactions = newTransactions.compactMap { before[$0.transaction.transactionId]?.transaction }
+        var before: [String: Subscription.ResolvedTransaction] = [:]
+        for row in old.transactions { before[row.transaction.transactionId] = row }
+        for row in new.transactions {
+            let id = row.transaction.transactionId
+            let known = before[id]
+            if known == row { continue }
+            newTransactions.append(row)
+            // Transactions never go away, so what is old has a successor.
+            if known != nil { oldTransactions.append((row.transaction.originalTransactionId, id)) }
+        }
+        if old.access == new.access { return }
         let (periods, newer) = (Set(old.access), Set(new.access))
-        oldPeriods = old.access.filter { !newer.contains($0) }.map { (line, $0) }
-        newPeriods = new.access.filter { !periods.contains($0) }.map { (line, $0) }
+        for period in old.access where !newer.contains(period) { oldPeriods.append((line, period)) }
+        for period in new.access where !periods.contains(period) { newPeriods.append((line, period)) }
     }
 }

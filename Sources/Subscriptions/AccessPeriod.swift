@@ -56,7 +56,7 @@ extension AccessPeriod {
     /// refunded in part ends at that date.
     ///
     /// - Parameter replacedAt: Where another product took this one's place.
-    init?(of transaction: Transaction, kind: ProductCatalog.Kind?, position: Int64, replacedAt: Instant?) {
+    init?(of transaction: borrowing Transaction, kind: ProductCatalog.Kind?, position: Int64, replacedAt: Instant?) {
         guard let start = transaction.purchaseDate else { return nil }
         var end: Instant
         var cause = Cause.paid

@@ -48,38 +48,38 @@ extension Transaction {
         self.init(
             transactionId: try json.required("transactionId"),
             originalTransactionId: try json.required("originalTransactionId"))
-        webOrderLineItemId = json["webOrderLineItemId"]?.string
-        productId = json["productId"]?.string
-        subscriptionGroupIdentifier = json["subscriptionGroupIdentifier"]?.string
+        webOrderLineItemId = json.string("webOrderLineItemId")
+        productId = json.string("productId")
+        subscriptionGroupIdentifier = json.string("subscriptionGroupIdentifier")
         quantity = json.integer("quantity")
         purchaseDate = try json.instant("purchaseDate")
         originalPurchaseDate = try json.instant("originalPurchaseDate")
         expiresDate = try json.instant("expiresDate")
         revocationDate = try json.instant("revocationDate")
         revocationReason = json.integer("revocationReason")
-        isUpgraded = json["isUpgraded"]?.bool ?? false
-        statesRevocation = json["statesRevocation"]?.bool ?? true
-        isTrialPeriod = json["isTrialPeriod"]?.bool
-        isInIntroOfferPeriod = json["isInIntroOfferPeriod"]?.bool
-        inAppOwnershipType = json["inAppOwnershipType"]?.string
-        promotionalOfferId = json["promotionalOfferId"]?.string
-        offerCodeRefName = json["offerCodeRefName"]?.string
-        appAccountToken = json["appAccountToken"]?.string
-        type = json["type"]?.string
-        revocationType = json["revocationType"]?.string
+        isUpgraded = json.bool("isUpgraded") ?? false
+        statesRevocation = json.bool("statesRevocation") ?? true
+        isTrialPeriod = json.bool("isTrialPeriod")
+        isInIntroOfferPeriod = json.bool("isInIntroOfferPeriod")
+        inAppOwnershipType = json.string("inAppOwnershipType")
+        promotionalOfferId = json.string("promotionalOfferId")
+        offerCodeRefName = json.string("offerCodeRefName")
+        appAccountToken = json.string("appAccountToken")
+        type = json.string("type")
+        revocationType = json.string("revocationType")
         revocationPercentage = json.integer("revocationPercentage")
         offerType = json.integer("offerType")
-        offerIdentifier = json["offerIdentifier"]?.string
-        offerDiscountType = json["offerDiscountType"]?.string
-        offerPeriod = json["offerPeriod"]?.string
-        storefront = json["storefront"]?.string
-        storefrontId = json["storefrontId"]?.string
-        transactionReason = json["transactionReason"]?.string
+        offerIdentifier = json.string("offerIdentifier")
+        offerDiscountType = json.string("offerDiscountType")
+        offerPeriod = json.string("offerPeriod")
+        storefront = json.string("storefront")
+        storefrontId = json.string("storefrontId")
+        transactionReason = json.string("transactionReason")
         price = json["price"]?.int64
-        currency = json["currency"]?.string
-        appTransactionId = json["appTransactionId"]?.string
-        previousOriginalTransactionId = json["previousOriginalTransactionId"]?.string
-        billingPlanType = json["billingPlanType"]?.string
+        currency = json.string("currency")
+        appTransactionId = json.string("appTransactionId")
+        previousOriginalTransactionId = json.string("previousOriginalTransactionId")
+        billingPlanType = json.string("billingPlanType")
         additional = json["additional"].map { CanonicalJSON(stored: $0) }
         signedDate = try json.instant("signedDate")
     }
@@ -123,28 +123,28 @@ extension RenewalInfo {
 
     init(json: JSONValue) throws(FactsError) {
         self.init(originalTransactionId: try json.required("originalTransactionId"))
-        productId = json["productId"]?.string
-        autoRenewProductId = json["autoRenewProductId"]?.string
-        autoRenewStatus = json["autoRenewStatus"]?.bool
+        productId = json.string("productId")
+        autoRenewProductId = json.string("autoRenewProductId")
+        autoRenewStatus = json.bool("autoRenewStatus")
         autoRenewStatusChangeDate = try json.instant("autoRenewStatusChangeDate")
         expirationIntent = json.integer("expirationIntent")
-        isInBillingRetryPeriod = json["isInBillingRetryPeriod"]?.bool
+        isInBillingRetryPeriod = json.bool("isInBillingRetryPeriod")
         gracePeriodExpiresDate = try json.instant("gracePeriodExpiresDate")
         priceIncreaseStatus = json.integer("priceIncreaseStatus")
-        promotionalOfferId = json["promotionalOfferId"]?.string
-        offerCodeRefName = json["offerCodeRefName"]?.string
+        promotionalOfferId = json.string("promotionalOfferId")
+        offerCodeRefName = json.string("offerCodeRefName")
         offerType = json.integer("offerType")
-        offerIdentifier = json["offerIdentifier"]?.string
-        offerDiscountType = json["offerDiscountType"]?.string
-        offerPeriod = json["offerPeriod"]?.string
+        offerIdentifier = json.string("offerIdentifier")
+        offerDiscountType = json.string("offerDiscountType")
+        offerPeriod = json.string("offerPeriod")
         recentSubscriptionStartDate = try json.instant("recentSubscriptionStartDate")
         renewalDate = try json.instant("renewalDate")
         renewalPrice = json["renewalPrice"]?.int64
-        currency = json["currency"]?.string
+        currency = json.string("currency")
         eligibleWinBackOfferIds = json["eligibleWinBackOfferIds"]?.elements.compactMap(\.string) ?? []
-        appAccountToken = json["appAccountToken"]?.string
-        appTransactionId = json["appTransactionId"]?.string
-        renewalBillingPlanType = json["renewalBillingPlanType"]?.string
+        appAccountToken = json.string("appAccountToken")
+        appTransactionId = json.string("appTransactionId")
+        renewalBillingPlanType = json.string("renewalBillingPlanType")
         additional = json["additional"].map { CanonicalJSON(stored: $0) }
         signedDate = try json.instant("signedDate")
     }
@@ -261,7 +261,7 @@ package struct FactsError: Error, Hashable, CustomStringConvertible {
 
 extension JSONValue {
     func required(_ key: StaticString) throws(FactsError) -> String {
-        guard let value = self[key]?.string else { throw FactsError(member: key.description) }
+        guard let value = string(key) else { throw FactsError(member: key.description) }
         return value
     }
 
@@ -276,6 +276,7 @@ extension JSONValue {
 
     func instant(_ key: StaticString) throws(FactsError) -> Instant? {
         guard let value = self[key] else { return nil }
+        if let instant = value.canonicalInstant { return instant }
         guard let text = value.string, let instant = Instant(iso8601: text) else {
             throw FactsError(member: key.description)
         }

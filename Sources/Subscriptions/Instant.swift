@@ -124,6 +124,30 @@ extension Instant: CustomStringConvertible {
         buffer[23] = UInt8(ascii: "Z")
     }
 
+    /// Reads the 24 ASCII bytes of `description`, and nothing else.
+    init?(canonical bytes: UnsafeBufferPointer<UInt8>) {
+        guard bytes.count == 24, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),
+            bytes[10] == UInt8(ascii: "T"), bytes[13] == UInt8(ascii: ":"), bytes[16] == UInt8(ascii: ":"),
+            bytes[19] == UInt8(ascii: "."), bytes[23] == UInt8(ascii: "Z")
+        else { return nil }
+        var isNumber = true
+        func number(_ first: Int, _ count: Int) -> Int {
+            var value = 0
+            for index in first..<first + count {
+                let digit = bytes[index] &- UInt8(ascii: "0")
+                if digit > 9 { isNumber = false }
+                value = value * 10 + Int(digit)
+            }
+            return value
+        }
+        let (year, month, day) = (number(0, 4), number(5, 2), number(8, 2))
+        let (hour, minute, second) = (number(11, 2), number(14, 2), number(17, 2))
+        let millisecond = number(20, 3)
+        guard isNumber else { return nil }
+        self.init(
+            year: year, month: month, day: day, hour: hour, minute: minute, second: second, millisecond: millisecond)
+    }
+
     /// Reads `2019-11-08T08:11:46Z`, with one to nine digits of fraction (cut to milliseconds) and an offset such
     /// as `+09:00` in place of `Z`. A bare date `2019-11-08` is its midnight in UTC.
     package init?(iso8601 text: some StringProtocol) {

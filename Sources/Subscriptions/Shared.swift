@@ -4,14 +4,14 @@ package struct Shared<Value: Sendable>: Sendable {
     private final class Box: Sendable {
         let value: Value
 
-        init(_ value: Value) {
+        init(_ value: consuming Value) {
             self.value = value
         }
     }
 
     private let box: Box
 
-    package init(_ value: Value) {
+    package init(_ value: consuming Value) {
         box = Box(value)
     }
 

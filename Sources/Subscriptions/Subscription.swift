@@ -29,16 +29,23 @@ package struct Subscription: Sendable, Hashable {
         originalTransactionId = facts.originalTransactionId
         transactions = Self.resolve(facts)
         renewals = facts.orderedRenewals
-        let refundedOrderLines = Set(
-            transactions.filter(\.transaction.isRefunded).compactMap(\.transaction.webOrderLineItemId))
-        let paid = transactions.compactMap { [transactions] resolved -> AccessPeriod? in
-            let transaction = resolved.transaction
+        var refundedOrderLines: Set<String> = []
+        for row in transactions where row.transaction.isRefunded {
+            if let orderLine = row.transaction.webOrderLineItemId { refundedOrderLines.insert(orderLine) }
+        }
+        var paid: [AccessPeriod] = []
+        for row in transactions {
             // A restored copy is the same purchase under another id, and is refunded with it.
-            if let orderLine = transaction.webOrderLineItemId, refundedOrderLines.contains(orderLine) { return nil }
-            return AccessPeriod(
-                of: transaction, kind: Self.kind(of: transaction, in: facts, products),
-                position: resolved.positions.first ?? 0,
-                replacedAt: Self.replacement(of: transaction, in: transactions))
+            if !refundedOrderLines.isEmpty, let orderLine = row.transaction.webOrderLineItemId,
+                refundedOrderLines.contains(orderLine)
+            {
+                continue
+            }
+            let period = AccessPeriod(
+                of: row.transaction, kind: Self.kind(of: row.transaction, in: facts, products),
+                position: row.positions.first ?? 0,
+                replacedAt: Self.replacement(of: row.transaction, in: transactions))
+            if let period { paid.append(period) }
         }
         let grace = Self.gracePeriods(transactions, renewals, refundedOrderLines)
         access = (paid + grace).sorted { left, right in
@@ -113,13 +120,24 @@ package struct Subscription: Sendable, Hashable {
     /// of the line, and was bought while this one ran.
     private static func replacement(of transaction: Transaction, in all: [ResolvedTransaction]) -> Instant? {
         guard let own = transaction.purchaseDate else { return nil }
-        let followers = all.filter { ($0.transaction.purchaseDate ?? .earliest) > own }
-        if transaction.isUpgraded { return followers.compactMap(\.transaction.purchaseDate).min() }
+        // They are in the order of their purchase, so the first that fits is the earliest.
+        if transaction.isUpgraded {
+            for other in all {
+                if let bought = other.transaction.purchaseDate, bought > own { return bought }
+            }
+            return nil
+        }
         guard let end = transaction.expiresDate else { return nil }
-        return followers.filter { other in
-            other.isSigned && other.transaction.transactionReason != "RENEWAL"
-                && other.transaction.expiresDate != nil && other.transaction.productId != transaction.productId
-        }.compactMap(\.transaction.purchaseDate).filter { $0 < end }.min()
+        for other in all {
+            guard let bought = other.transaction.purchaseDate, bought > own else { continue }
+            guard bought < end else { return nil }
+            if other.isSigned, other.transaction.transactionReason != "RENEWAL", other.transaction.expiresDate != nil,
+                other.transaction.productId != transaction.productId
+            {
+                return bought
+            }
+        }
+        return nil
     }
 
     /// Grace runs from the expiry of the period whose renewal failed: of those that had begun when grace was stated

@@ -41,14 +41,8 @@ package struct SubscriptionFacts: Sendable, Hashable {
             _read { yield shared.value }
         }
 
-        init(_ fact: Fact, _ write: (inout JSONWriter) -> Void) {
-            var writer = JSONWriter()
-            write(&writer)
-            self.init(fact, text: writer.bytes)
-        }
-
         /// - Parameter text: What writing the fact gives.
-        init(_ fact: Fact, text: [UInt8]) {
+        init(_ fact: consuming Fact, text: [UInt8]) {
             shared = Shared(fact)
             self.text = text
             // An array would be hashed byte by byte.
@@ -97,31 +91,32 @@ package struct SubscriptionFacts: Sendable, Hashable {
     package mutating func fold(
         _ facts: Facts, occurredAt: Instant?, receivedAt: Instant, position: Int64, companion: String? = nil
     ) {
+        fold(
+            StatedFacts(facts, about: originalTransactionId), occurredAt: occurredAt, receivedAt: receivedAt,
+            position: position, companion: companion)
+    }
+
+    /// As above, with facts that are about this line.
+    package mutating func fold(
+        _ facts: StatedFacts, occurredAt: Instant?, receivedAt: Instant, position: Int64, companion: String? = nil
+    ) {
+        guard !facts.isEmpty else { return }
         let statedAt = occurredAt ?? receivedAt
-        var isAboutThis = false
-        for transaction in facts.transactions where transaction.originalTransactionId == originalTransactionId {
-            var content = transaction
-            content.signedDate = nil
+        for stated in facts.transactions {
             merge(
-                Canonical(content, content.write),
+                stated.fact,
                 Statement(
-                    statedAt: transaction.signedDate ?? statedAt, receivedAt: receivedAt, position: position,
-                    isSigned: transaction.signedDate != nil))
-            isAboutThis = true
+                    statedAt: stated.signedDate ?? statedAt, receivedAt: receivedAt, position: position,
+                    isSigned: stated.signedDate != nil))
         }
-        for renewal in facts.renewals where renewal.originalTransactionId == originalTransactionId {
-            var content = renewal
-            content.signedDate = nil
-            let stated = StatedRenewal(
-                renewal: Canonical(content, content.write), statedAt: renewal.signedDate ?? statedAt,
-                isSigned: renewal.signedDate != nil)
-            let known = renewals[stated]
-            renewals[stated] = Evidence(
+        for stated in facts.renewals {
+            let renewal = StatedRenewal(
+                renewal: stated.fact, statedAt: stated.signedDate ?? statedAt, isSigned: stated.signedDate != nil)
+            let known = renewals[renewal]
+            renewals[renewal] = Evidence(
                 receivedAt: max(known?.receivedAt ?? receivedAt, receivedAt),
                 position: min(known?.position ?? position, position))
-            isAboutThis = true
         }
-        guard isAboutThis else { return }
         positions.insert(position)
         if let companion = companion.map(ExactText.init) {
             companions[companion] = min(companions[companion] ?? position, position)

@@ -12,9 +12,27 @@ struct EventCheck: Sendable {
         var problem: String?
         /// What the body says, as the log stores it: JSON text. Nil if it says nothing.
         var facts: [UInt8]?
+        /// What of the body could not be read, as the log stores it: JSON text. Nil if all could.
+        var defects: [UInt8]?
+
+        /// Nothing is wrong, as far as the columns go that the database compares.
+        init(_ event: Event) {
+            var writer = JSONWriter()
+            writer.object { event.writeFacts(to: &$0) }
+            facts = writer.bytes
+            guard !event.defects.isEmpty else { return }
+            writer = JSONWriter()
+            writer.array(event.defects) { $1.write(to: &$0) }
+            defects = writer.bytes
+        }
+
+        init(problem: String? = nil) {
+            self.problem = problem
+        }
     }
 
     func check(_ stored: AuditedEvent) async -> Result {
+        if let column = stored.brokenTime { return Result(problem: "\(column) is not in whole milliseconds") }
         let body: [UInt8]
         do throws(DamagedBody) {
             body = try stored.body()
@@ -35,12 +53,17 @@ struct EventCheck: Sendable {
         guard event.environment == stream.environment, event.app.map({ $0 == stream.app }) ?? true else {
             return Result(problem: "body is of another app or environment than its stream")
         }
-        if case .v2(let signed) = notification, let problem = await signatureProblem(signed, stored) {
-            return Result(problem: "body does not verify: \(problem)")
+        guard case .v2(let signed) = notification else {
+            return stored.isUnsigned ? Result(event) : Result(problem: "chain_id is not what the body says")
         }
-        var writer = JSONWriter()
-        writer.object { event.writeFacts(to: &$0) }
-        return Result(facts: writer.bytes)
+        do throws(Refusal) {
+            guard try await verify(signed, stored) else {
+                return Result(problem: "chain_id is not what the body says")
+            }
+        } catch {
+            return Result(problem: "body does not verify: \(error)")
+        }
+        return Result(event)
     }
 
     /// A backend's statement: its body is the canonical text, and nobody signs it.
@@ -53,9 +76,7 @@ struct EventCheck: Sendable {
         if let column = differingColumn(stored, event) {
             return Result(problem: "\(column) is not what the body says")
         }
-        var writer = JSONWriter()
-        writer.object { event.writeFacts(to: &$0) }
-        return Result(facts: writer.bytes)
+        return Result(event)
     }
 
     /// Facts are compared by the database, which knows best what it makes of JSON.
@@ -70,16 +91,21 @@ struct EventCheck: Sendable {
     }
 
     /// As of the time of signing, so that certificates that have expired since do no harm.
-    private func signatureProblem(_ notification: V2Notification, _ stored: AuditedEvent) async -> Refusal? {
-        do throws(Refusal) {
-            // Apple signs nothing of these.
-            if !stream.environment.isLocal {
-                _ = try await signatures.verify(notification, fallback: stored.receivedAt)
-            }
-            try AppExpectation(bundleId: stream.app, environments: [stream.environment]).check(notification)
-            return nil
-        } catch {
-            return error
-        }
+    ///
+    /// - Returns: Whether the stored chain is the one behind the signatures. Events of earlier versions have none.
+    private func verify(_ notification: V2Notification, _ stored: AuditedEvent) async throws(Refusal) -> Bool {
+        // Apple signs nothing of local environments.
+        let chains =
+            stream.environment.isLocal
+            ? [] : try await signatures.verify(notification, fallback: stored.receivedAt)
+        try AppExpectation(bundleId: stream.app, environments: [stream.environment]).check(notification)
+        if stored.isUnsigned { return true }
+        return stored.chainId == chains.first?.certificates.id.sha256
+            && stored.revocation.map { SigningChain.Revocation(rawValue: $0) != nil } ?? false
     }
+}
+
+extension AuditedEvent {
+    /// No certificates are kept with it.
+    fileprivate var isUnsigned: Bool { chainId == nil && revocation == nil }
 }

@@ -34,8 +34,10 @@ struct LogCheck {
         let bad = results.firstIndex { $0.problem != nil }
         let sound = results[..<(bad ?? results.endIndex)]
         let other = try await audit.firstWithOtherFacts(
-            sound.indices.map { unbroken[$0].position }, sound.compactMap(\.facts), in: stream)
-        if let other { return Finding(stream, position: other, "facts are not what the body says") }
+            sound.indices.map { unbroken[$0].position }, sound.compactMap(\.facts), sound.map(\.defects), in: stream)
+        if let other {
+            return Finding(stream, position: other.position, "\(other.column) are not what the body says")
+        }
         if let bad, let problem = results[bad].problem {
             return Finding(stream, position: unbroken[bad].position, problem)
         }

@@ -64,14 +64,16 @@ struct Verify: AsyncParsableCommand {
         // The projector's role reads log and projections, bodies included, and nothing less does.
         try await database.withConnection(.projector) { log in
             try await database.withConnection(.projector) { projections in
-                let verification = Verification(
-                    log: LogAudit(connection: log),
-                    projections: try await ProjectionAudit(connection: projections, seed: seed),
-                    signatures: signatures, extent: all ? .all : .sample(sample))
-                let events = ProgressReport("verify", unit: "events")
-                let lines = ProgressReport("verify", unit: "subscriptions")
-                return try await verification.run(
-                    onEvents: { events.tell($0, of: $1) }, onLines: { lines.tell($0, of: $1) })
+                try await database.withConnection(.projector) { other in
+                    let verification = Verification(
+                        log: LogAudit(connection: log),
+                        projections: try await ProjectionAudit(connection: projections, others: [other], seed: seed),
+                        signatures: signatures, extent: all ? .all : .sample(sample))
+                    let events = ProgressReport("verify", unit: "events")
+                    let lines = ProgressReport("verify", unit: "subscriptions")
+                    return try await verification.run(
+                        onEvents: { events.tell($0, of: $1) }, onLines: { lines.tell($0, of: $1) })
+                }
             }
         }
     }

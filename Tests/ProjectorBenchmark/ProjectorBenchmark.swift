@@ -1,4 +1,4 @@
-// How many events a second the projector folds, live and in a rebuild, on logs that grow.
+// How many events a second the projector folds, live, in a rebuild and in a check of all lines, on logs that grow.
 //
 //     swift build -c release --product ProjectorBenchmark
 //     .build/release/ProjectorBenchmark --events 10000,100000,1000000
@@ -46,6 +46,21 @@ enum ProjectorBenchmark {
         let events = Int(outcome.eventsFolded)
         report(events, events, ContinuousClock.now - start, try await ProcessorTime.now() - usage)
         await pool.close()
+        try await verify(database, events)
+    }
+
+    /// All lines against a fresh fold, as `verify --all` does behind its look at the bodies.
+    private static func verify(_ database: ConnectionConfiguration, _ events: Int) async throws {
+        let role = database.with(role: "subledger_projector")
+        let (first, second) = (try await TestCluster.connect(role), try await TestCluster.connect(role))
+        print("verify")
+        let usage = try await ProcessorTime.now()
+        let start = ContinuousClock.now
+        let audit = try await ProjectionAudit(connection: first, others: [second], seed: 1)
+        guard try await audit.check(stream: 1, .all, onProgress: { _, _ in }) > 0 else { throw Unusable() }
+        report(events, events, ContinuousClock.now - start, try await ProcessorTime.now() - usage)
+        await first.close()
+        await second.close()
     }
 
     private static func sizes(_ arguments: [String]) -> [Int]? {

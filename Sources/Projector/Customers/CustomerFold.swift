@@ -147,7 +147,7 @@ struct CustomerFold {
         }
         var identities: [(key: CustomerKey, name: CustomerId)] = []
         for key in touched where names[key] == nil { identities.append((key, groups.name(of: CustomerId(key)))) }
-        try await write(identities)
+        try await copy(identities)
         var positions: [CustomerId: Int64] = [:]
         for (key, position) in joined { positions[groups.name(of: name(key)), default: 0] = position }
         return try await lines(of: positions)
@@ -165,6 +165,20 @@ struct CustomerFold {
             lines[try row.value(at: 0)] = positions[CustomerId(stored: try row.value(at: 1))]
         }
         return lines
+    }
+
+    /// Adds identities that are not there yet.
+    private func copy(_ identities: [(key: CustomerKey, name: CustomerId)]) async throws(PostgresError) {
+        guard !identities.isEmpty else { return }
+        var rows = CopyRows(columns: 4, rows: identities.count, rowBytes: 120)
+        for (key, name) in identities {
+            rows.beginRow()
+            rows.append(streamId)
+            rows.append(key.kind.rawValue)
+            rows.append(key.id.text)
+            rows.append(name.text.text)
+        }
+        _ = try await connection.query(Step(CustomerStatements.copyIdentities, copying: rows))
     }
 
     private func write(_ identities: [(key: CustomerKey, name: CustomerId)]) async throws(PostgresError) {

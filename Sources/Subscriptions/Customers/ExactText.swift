@@ -10,7 +10,12 @@ package struct ExactText: Sendable, Hashable, Comparable, CustomStringConvertibl
     package var description: String { text }
 
     package static func == (left: ExactText, right: ExactText) -> Bool {
-        left.text.utf8.elementsEqual(right.text.utf8)
+        let isEqual = left.text.utf8.withContiguousStorageIfAvailable { left in
+            right.text.utf8.withContiguousStorageIfAvailable { right in
+                left.count == right.count && left.elementsEqual(right)
+            }
+        }
+        return (isEqual ?? nil) ?? left.text.utf8.elementsEqual(right.text.utf8)
     }
 
     package static func < (left: ExactText, right: ExactText) -> Bool {
@@ -18,6 +23,8 @@ package struct ExactText: Sendable, Hashable, Comparable, CustomStringConvertibl
     }
 
     package func hash(into hasher: inout Hasher) {
-        for byte in text.utf8 { hasher.combine(byte) }
+        // All at once: byte by byte it costs ten times as much.
+        var text = text
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }
 }

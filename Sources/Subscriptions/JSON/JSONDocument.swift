@@ -119,6 +119,15 @@ package struct JSONValue: Sendable {
         return String(validating: content, as: UTF8.self)
     }
 
+    /// The instant that a string states in the form of ``Instant/description``.
+    var canonicalInstant: Instant? {
+        let node = node
+        guard node.kind == .string, !node.isEscaped else { return nil }
+        return document.bytes.withUnsafeBufferPointer {
+            Instant(canonical: UnsafeBufferPointer(rebasing: $0[Int(node.start)..<Int(node.end)]))
+        }
+    }
+
     /// The bytes of a string with its escapes resolved, half surrogates as a replacement character.
     package var unescapedBytes: [UInt8] {
         let content = document.bytes[contentRange]
@@ -127,9 +136,46 @@ package struct JSONValue: Sendable {
 
     /// The value of the last entry so named.
     package subscript(key: StaticString) -> JSONValue? {
-        var found: JSONValue?
-        forEachEntry(named: key) { value, _ in found = value }
-        return found
+        place(of: key).map { JSONValue(document: document, index: $0) }
+    }
+
+    /// As `self[key]?.string`, and so on: facts are read by the dozen, and a value of its own for each costs more than
+    /// looking for it.
+    func string(_ key: StaticString) -> String? {
+        guard let place = place(of: key) else { return nil }
+        let node = document.nodes[place]
+        guard node.kind == .string, !node.isEscaped, !document.holdsNonASCII else {
+            return JSONValue(document: document, index: place).string
+        }
+        return document.bytes.withUnsafeBufferPointer {
+            String(
+                decoding: UnsafeBufferPointer(rebasing: $0[Int(node.start)..<Int(node.end)]), as: UTF8.self)
+        }
+    }
+
+    func bool(_ key: StaticString) -> Bool? {
+        switch place(of: key).map({ document.nodes[$0].kind }) {
+        case .true: true
+        case .false: false
+        default: nil
+        }
+    }
+
+    /// Where the value of the last entry so named stands among the nodes.
+    private func place(of key: StaticString) -> Int? {
+        document.nodes.withUnsafeBufferPointer { nodes -> Int? in
+            guard nodes[index].kind == .object else { return nil }
+            return document.bytes.withUnsafeBufferPointer { bytes in
+                let end = Int(nodes[index].next)
+                var entry = index + 1
+                var found: Int?
+                while entry < end {
+                    if Self.matches(nodes[entry], key, bytes) { found = entry + 1 }
+                    entry = Int(nodes[entry + 1].next)
+                }
+                return found
+            }
+        }
     }
 
     /// Calls for every value that stands under the key, more than one where the key is repeated, with the number of
@@ -172,14 +218,14 @@ package struct JSONValue: Sendable {
     private static func matches(
         _ keyNode: JSONDocument.Node, _ key: StaticString, _ bytes: UnsafeBufferPointer<UInt8>
     ) -> Bool {
+        let length = Int(keyNode.end &- keyNode.start)
+        if !keyNode.isEscaped, length != key.utf8CodeUnitCount { return false }
         let range = Int(keyNode.start)..<Int(keyNode.end)
         if keyNode.isEscaped {
             return unescapedJSONString(ArraySlice(bytes[range])).bytes == Array(key.description.utf8)
         }
-        guard range.count == key.utf8CodeUnitCount else { return false }
-        for offset in 0..<range.count where bytes[range.lowerBound + offset] != key.utf8Start[offset] {
-            return false
-        }
+        let name = key.utf8Start
+        for offset in 0..<length where bytes[range.lowerBound &+ offset] != name[offset] { return false }
         return true
     }
 

@@ -7,6 +7,11 @@ package struct JSONWriter {
 
     package init() {}
 
+    /// - Parameter bytesExpected: About as long as the text will be.
+    package init(bytesExpected: Int) {
+        bytes.reserveCapacity(bytesExpected)
+    }
+
     package var text: String { String(decoding: bytes, as: UTF8.self) }
 
     package mutating func object(_ content: (inout JSONWriter) throws -> Void) rethrows {
@@ -51,6 +56,23 @@ package struct JSONWriter {
     package mutating func value(_ text: String) {
         separate()
         bytes.append(UInt8(ascii: "\""))
+        let isPlain =
+            text.utf8.withContiguousStorageIfAvailable { utf8 in
+                guard utf8.allSatisfy(Self.isPlain) else { return false }
+                bytes.append(contentsOf: utf8)
+                return true
+            } ?? false
+        if !isPlain { appendEscaping(text) }
+        bytes.append(UInt8(ascii: "\""))
+    }
+
+    /// Whether a byte stands for itself in a string.
+    @inline(__always)
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        byte >= 0x20 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") && byte != 0x7F
+    }
+
+    private mutating func appendEscaping(_ text: String) {
         for byte in text.utf8 {
             switch byte {
             case UInt8(ascii: "\""), UInt8(ascii: "\\"):
@@ -63,7 +85,6 @@ package struct JSONWriter {
             default: bytes.append(byte)
             }
         }
-        bytes.append(UInt8(ascii: "\""))
     }
 
     private static let hexadecimal = Array("0123456789abcdef".utf8)

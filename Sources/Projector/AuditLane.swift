@@ -1,0 +1,79 @@
+import EventLog
+import Postgres
+import Subscriptions
+
+/// Folds lines anew into a session's own tables, and compares them with the live ones.
+struct AuditLane: Sendable {
+    let connection: PostgresConnection
+
+    /// Compares some lines in one moment of the database.
+    ///
+    /// - Returns: False if the projector is further than the index.
+    func compare(_ lines: [String], _ stream: Int32, _ index: LineIndex) async -> Result<Bool, any Error> {
+        do {
+            return .success(try await outcome(lines, stream, index))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private func outcome(_ lines: [String], _ stream: Int32, _ index: LineIndex) async throws -> Bool {
+        try await connection.begin(deadline: .now + Limits.statementWaitMax)
+        do {
+            let isDone = try await compareInTransaction(lines, stream, index)
+            // Empties the tables, which undoing does not: it leaves the rows where they are, for nobody to see.
+            try await connection.commit(deadline: .now + Limits.statementWaitMax)
+            return isDone
+        } catch {
+            try? await connection.rollback(deadline: .now + Limits.statementWaitMax)
+            throw error
+        }
+    }
+
+    private func compareInTransaction(_ lines: [String], _ stream: Int32, _ index: LineIndex) async throws -> Bool {
+        _ = try await query(Step(AuditStatements.freeze))
+        _ = try await query(
+            Step(AuditStatements.chooseTables, [Parameter(ProjectionTables.temporary.rawValue)]))
+        let place = try await query(Step(AuditStatements.place, [Parameter(stream)]))
+        let folded: Int64 = try place[0].optional(at: 1) ?? 0
+        guard folded <= index.upTo else { return false }
+
+        let wanted = Set(lines)
+        var fresh: [String: ProjectedLine] = [:]
+        var positions = index.events(about: lines, upTo: folded)[...]
+        while !positions.isEmpty {
+            for event in try await events(Array(positions.prefix(Int(Limits.batchEventsMax))), stream) {
+                event.about(wanted).fold(into: &fresh)
+            }
+            positions = positions.dropFirst(Int(Limits.batchEventsMax))
+        }
+        if !fresh.isEmpty {
+            let writer = ProjectionWriter(
+                streamId: stream, products: ProductCatalog(canonicalText: try place[0].optional(at: 2) ?? ""))
+            let lines = fresh.keys.sorted().compactMap { fresh[$0] }
+            for step in writer.steps(lines, writer.subscriptions(lines)) { _ = try await query(step) }
+            let edges = fresh.sorted { $0.key < $1.key }.flatMap { line, folded in
+                folded.facts.customerKeys().map { (line: line, key: $0.key, position: $0.value) }
+            }
+            _ = try await query(Step(CustomerStatements.writeEdges, CustomerFold.parameters(stream, edges)))
+        }
+        let difference = try await query(
+            Step(AuditStatements.firstDifference, [Parameter(stream), .array(lines)]))
+        if difference.count > 0 { throw try ProjectionAudit.problem(difference[0]) }
+        return true
+    }
+
+    private func events(_ positions: [Int64], _ stream: Int32) async throws -> [FoldableEvent] {
+        let rows = try await query(Step(AuditStatements.events, [Parameter(stream), .array(positions)]))
+        return try rows.map { row in
+            switch try FoldableEvent.read(row) {
+            case .success(let event): event
+            case .failure(let failure): throw ProjectionAudit.Problem(description: "\(failure)")
+            }
+        }
+    }
+
+    private func query(_ step: Step) async throws(PostgresError) -> RowSet {
+        try await connection.query(step, deadline: .now + Limits.statementWaitMax)
+    }
+}

@@ -1,0 +1,131 @@
+import EventLog
+import Postgres
+import Subscriptions
+
+/// The values of a row of `subscription`.
+struct SubscriptionHead {
+    let originalTransactionId: String
+    let productId: String?
+    /// The intention as last stated.
+    let renewal: RenewalInfo
+    let accessEndsAt: Timestamptz?
+    let position: Int64
+    /// As text of JSON.
+    let facts: [UInt8]
+
+    init(_ line: ProjectedLine, _ subscription: Subscription) {
+        originalTransactionId = subscription.originalTransactionId
+        productId = subscription.transactions.last?.transaction.productId
+        renewal = subscription.renewal(at: .latest)
+        accessEndsAt = subscription.access.lazy.map(\.end).max().map { Timestamptz(end: $0) }
+        position = line.position
+        var writer = JSONWriter()
+        line.facts.write(to: &writer)
+        facts = writer.bytes
+    }
+
+    var expirationIntent: Int32? { renewal.expirationIntent.flatMap { Int32(exactly: $0) } }
+    var priceIncreaseStatus: Int32? { renewal.priceIncreaseStatus.flatMap { Int32(exactly: $0) } }
+}
+
+/// Rows that are not there yet, in the columns of the statements that copy them.
+extension ProjectionWriter {
+    func heads(_ heads: [SubscriptionHead]) -> CopyRows {
+        var rows = CopyRows(
+            columns: 14, rows: heads.count, rowBytes: 300 + (heads.first?.facts.count ?? 0))
+        for head in heads {
+            rows.beginRow()
+            rows.append(streamId)
+            rows.append(head.originalTransactionId)
+            rows.append(head.productId)
+            rows.append(head.renewal.autoRenewStatus)
+            rows.append(head.renewal.autoRenewProductId)
+            rows.append(head.renewal.isInBillingRetryPeriod)
+            rows.append(head.expirationIntent)
+            rows.append(head.accessEndsAt)
+            rows.append(head.position)
+            rows.append(utf8: head.facts)
+            rows.append(head.renewal.renewalDate)
+            rows.append(head.renewal.renewalPrice)
+            rows.append(head.renewal.currency)
+            rows.append(head.priceIncreaseStatus)
+        }
+        return rows
+    }
+
+    func transactions(_ resolved: [Subscription.ResolvedTransaction]) -> CopyRows {
+        var rows = CopyRows(columns: 36, rows: resolved.count, rowBytes: 500)
+        for row in resolved {
+            rows.beginRow()
+            rows.append(streamId)
+            append(row.transaction, row.positions, to: &rows)
+        }
+        return rows
+    }
+
+    private func append(_ transaction: Transaction, _ positions: [Int64], to rows: inout CopyRows) {
+        rows.append(transaction.originalTransactionId)
+        rows.append(transaction.transactionId)
+        rows.append(transaction.webOrderLineItemId)
+        rows.append(transaction.productId)
+        rows.append(transaction.subscriptionGroupIdentifier)
+        rows.append(narrow: transaction.quantity)
+        rows.append(transaction.purchaseDate)
+        rows.append(transaction.originalPurchaseDate)
+        rows.append(transaction.expiresDate)
+        rows.append(transaction.revocationDate)
+        rows.append(narrow: transaction.revocationReason)
+        rows.append(transaction.isUpgraded)
+        rows.append(transaction.isTrialPeriod)
+        rows.append(transaction.isInIntroOfferPeriod)
+        rows.append(transaction.inAppOwnershipType)
+        rows.append(transaction.promotionalOfferId)
+        rows.append(transaction.offerCodeRefName)
+        rows.append(transaction.appAccountToken)
+        rows.append(positions)
+        rows.append(transaction.type)
+        rows.append(transaction.revocationType)
+        rows.append(narrow: transaction.revocationPercentage)
+        rows.append(narrow: transaction.offerType)
+        rows.append(transaction.offerIdentifier)
+        rows.append(transaction.offerDiscountType)
+        rows.append(transaction.offerPeriod)
+        rows.append(transaction.storefront)
+        rows.append(transaction.storefrontId)
+        rows.append(transaction.transactionReason)
+        rows.append(transaction.price)
+        rows.append(transaction.currency)
+        rows.append(transaction.appTransactionId)
+        rows.append(transaction.previousOriginalTransactionId)
+        rows.append(transaction.billingPlanType)
+        rows.append(json: transaction.additional?.utf8)
+    }
+
+    func periods(_ periods: [RowChanges.LinePeriod]) -> CopyRows {
+        var rows = CopyRows(columns: 9, rows: periods.count, rowBytes: 150)
+        for (line, period) in periods {
+            rows.beginRow()
+            rows.append(streamId)
+            rows.append(line)
+            rows.append(period.start)
+            rows.append(Timestamptz(end: period.end))
+            rows.append(period.cause.rawValue)
+            rows.append(period.cut?.rawValue)
+            rows.append(period.transactionId)
+            rows.append(period.productId)
+            rows.append(period.position)
+        }
+        return rows
+    }
+}
+
+extension CopyRows {
+    fileprivate mutating func append(_ instant: Instant?) {
+        append(instant.map { Timestamptz(microsecondsSinceUnixEpoch: $0.milliseconds * 1000) })
+    }
+
+    /// A number that Apple states; null if no `integer` can hold it.
+    fileprivate mutating func append(narrow number: Int?) {
+        append(number.flatMap { Int32(exactly: $0) })
+    }
+}

@@ -1,0 +1,60 @@
+/// What one event states about one line: each fact in its canonical form, apart from the time when it was signed.
+///
+/// Making it is most of the work of a fold, and needs nothing of what is known of the line.
+package struct StatedFacts: Sendable {
+    struct Stated<Fact: Sendable>: Sendable {
+        let fact: SubscriptionFacts.Canonical<Fact>
+        let signedDate: Instant?
+    }
+
+    private(set) var transactions: [Stated<Transaction>] = []
+    private(set) var renewals: [Stated<RenewalInfo>] = []
+
+    /// What the facts say about a line. Those of other lines are passed over.
+    package init(_ facts: Facts, about line: String) {
+        for transaction in facts.transactions where transaction.originalTransactionId == line { add(transaction) }
+        for renewal in facts.renewals where renewal.originalTransactionId == line { add(renewal) }
+    }
+
+    fileprivate init() {}
+
+    var isEmpty: Bool { transactions.isEmpty && renewals.isEmpty }
+
+    fileprivate mutating func add(_ transaction: consuming Transaction) {
+        let signedDate = transaction.signedDate
+        transaction.signedDate = nil
+        var writer = JSONWriter(bytesExpected: 1024)
+        transaction.write(to: &writer)
+        transactions.append(
+            Stated(fact: .init(transaction, text: Array(writer.bytes)), signedDate: signedDate))
+    }
+
+    fileprivate mutating func add(_ renewal: consuming RenewalInfo) {
+        let signedDate = renewal.signedDate
+        renewal.signedDate = nil
+        var writer = JSONWriter(bytesExpected: 1024)
+        renewal.write(to: &writer)
+        renewals.append(Stated(fact: .init(renewal, text: Array(writer.bytes)), signedDate: signedDate))
+    }
+}
+
+/// The facts of an event as the log keeps them, sorted by lines.
+package struct EventFacts: Sendable {
+    package private(set) var byLine: [String: StatedFacts] = [:]
+    /// See ``Facts/companion``.
+    package private(set) var companion: String?
+    package private(set) var link: LinkStatement?
+
+    package init(json: JSONValue) throws(FactsError) {
+        for element in try json.requiredElements("transactions") {
+            let transaction = try Transaction(json: element)
+            byLine[transaction.originalTransactionId, default: StatedFacts()].add(transaction)
+        }
+        for element in try json.requiredElements("renewals") {
+            let renewal = try RenewalInfo(json: element)
+            byLine[renewal.originalTransactionId, default: StatedFacts()].add(renewal)
+        }
+        if byLine.count > 1 { companion = byLine.keys.map(ExactText.init).min()?.text }
+        if let json = json["link"] { link = try LinkStatement(json: json) }
+    }
+}

@@ -1,0 +1,215 @@
+import AppStore
+import Crypto
+import EventLog
+import Logging
+import Postgres
+import Projector
+import Subscriptions
+import TestSupport
+import Testing
+
+@testable import subledger
+
+@Suite("Verify finds a changed value in any column")
+struct DamagedColumnTests {
+    /// As the owner of a database, who may do all that a superuser may: `damage` changes one value of a column, in a
+    /// row that has one, and returns the name of the row; `undo` brings the rows back. Checks are dropped: a page can
+    /// hold what they refuse.
+    private static let intrusion = """
+        alter table subledger.event disable trigger event_append_only;
+
+        do $$
+        declare
+          found record;
+        begin
+          for found in
+            select conrelid::regclass as relation, conname
+            from pg_constraint
+            where contype = 'c' and connamespace = 'subledger'::regnamespace and conrelid <> 0
+          loop
+            execute format('alter table %s drop constraint %I', found.relation, found.conname);
+          end loop;
+        end
+        $$;
+
+        create function damage(relation text, field text) returns text language plpgsql as $$
+        declare
+          kind text;
+          usable text := format('%I is not null', field);
+          changed text;
+          other text;
+          place tid;
+          name text;
+        begin
+          execute format('create table copy_of_%s as table subledger.%I', relation, relation);
+          select format_type(atttypid, null) into strict kind
+          from pg_attribute
+          where attrelid = format('subledger.%I', relation)::regclass and attname = field;
+          case kind
+            when 'text' then
+              changed := 'left(%1$I, -1) || case when right(%1$I, 1) = ''x'' then ''y'' else ''x'' end';
+              other := '''x''';
+            when 'bytea' then
+              changed := 'set_byte(%1$I, octet_length(%1$I) - 1, get_byte(%1$I, octet_length(%1$I) - 1) # 1)';
+              other := 'sha256(''x'')';
+            when 'timestamp with time zone' then
+              usable := format('isfinite(%I)', field);
+              changed := '%1$I + interval ''1 microsecond''';
+              other := '''2020-01-01''';
+            when 'bigint' then
+              changed := '%1$I # 1048576';
+              other := '1';
+            when 'integer' then
+              changed := '%1$I # 1';
+              other := '1';
+            when 'boolean' then
+              changed := 'not %1$I';
+              other := 'true';
+            when 'jsonb' then
+              changed := '%1$I || ''{"x":1}''';
+              other := '''[{"x":1}]''';
+            when 'bigint[]' then
+              changed := '%1$I[:cardinality(%1$I) - 1] || (%1$I[cardinality(%1$I)] # 1048576)';
+              other := '''{1}''';
+          end case;
+          execute format('select ctid from subledger.%I as t order by (%s) is not true, t::text limit 1', relation, usable)
+          into place;
+          execute format('select %s from subledger.%I where ctid = $1',
+            case
+              when relation = 'event' then 'position::text'
+              when relation = 'subscription' then 'original_transaction_id'
+              when relation in ('transaction', 'access_period') then 'transaction_id'
+              when relation = 'checkpoint' then '''checkpoint'''
+              else 'id'
+            end, relation)
+          into name using place;
+          execute format('update subledger.%I set %I = case when %s then %s else %s end where ctid = $1',
+            relation, field, usable, format(changed, field), other)
+          using place;
+          return name;
+        end
+        $$;
+
+        create function undo(relation text) returns void language plpgsql as $$
+        begin
+          execute format('delete from subledger.%I', relation);
+          execute format('insert into subledger.%I table copy_of_%s', relation, relation);
+          execute format('drop table copy_of_%s', relation);
+        end
+        $$
+        """
+
+    private static let columns = Statement(
+        "columns",
+        """
+        select attname::text
+        from pg_attribute
+        where attrelid = ('subledger.' || $1)::regclass
+          and attnum > 0
+          and not attisdropped
+        order by attnum
+        """)
+    private static let damage = Statement("damage", "select damage($1, $2)")
+    private static let undo = Statement("undo", "select undo($1)::text")
+
+    /// What a backend stated, as its route would hand it on.
+    private struct Stated: ProvenEvent {
+        let stream: StreamKey
+        let event: Event
+        let body: [UInt8]
+        let chain: SigningChain? = nil
+        var bodyDigest: [UInt8] { Array(SHA256.hash(data: body)) }
+
+        init(_ statement: LinkStatement, at time: Instant) {
+            stream = StreamKey(app: V1Body.app, environment: .sandbox)
+            event = statement.event(environment: .sandbox, app: V1Body.app, receivedAt: time)
+            body = statement.canonicalText
+        }
+    }
+
+    /// Every story and two statements of a backend, the second in place of the first.
+    private static func withLog(_ test: (SimulatedLog, PostgresConnection) async throws -> Void) async throws {
+        try await SimulatedLog.withEveryStory { log in
+            let pool = PostgresPool(
+                log.database.with(role: "subledger_receiver"), limit: 1, logger: LogRecorder().logger)
+            let appender = Appender(pool: pool, logger: LogRecorder().logger)
+            let running = Task { await appender.run() }
+            for (second, line) in [(1, "1"), (2, "2")] {
+                let time = Instant.earliest.advanced(byMilliseconds: Int64(1_700_000_000_000 + second * 1000))
+                let statement = LinkStatement(customerId: "customer", links: [CustomerKey(.subscription, line)])
+                _ = try await appender.append(Stated(statement, at: time), receivedAt: time)
+            }
+            await appender.stop()
+            await running.value
+            await pool.close()
+            await log.projector.foldAllStreams()
+            let owner = try await TestCluster.connect(log.database)
+            try await owner.script(intrusion, deadline: .now + .seconds(20))
+            try await test(log, owner)
+            await owner.close()
+        }
+    }
+
+    private static func finding(_ log: SimulatedLog, extent: ProjectionAudit.Extent) async throws -> String? {
+        let role = log.database.with(role: "subledger_projector")
+        let (events, rows) = (try await TestCluster.connect(role), try await TestCluster.connect(role))
+        let outcome = try await Verification(
+            log: LogAudit(connection: events), projections: try await ProjectionAudit(connection: rows, seed: 1),
+            signatures: SignatureVerifier(roots: SimulatedLog.roots), extent: extent
+        ).run()
+        await events.close()
+        await rows.close()
+        return outcome.finding?.description
+    }
+
+    /// Changes each column in turn, and returns what was found with the name of the changed row.
+    private static func findings(
+        _ relation: String, extent: ProjectionAudit.Extent
+    ) async throws -> [String: (row: String, finding: String?)] {
+        var findings: [String: (String, String?)] = [:]
+        try await withLog { log, owner in
+            #expect(try await finding(log, extent: .all) == nil)
+            let soon = ContinuousClock.now + .seconds(120)
+            for row in try await owner.query(columns, [Parameter(relation)], deadline: soon) {
+                let column: String = try row.value(at: 0)
+                let damaged = try await owner.query(
+                    damage, [Parameter(relation), Parameter(column)], deadline: soon)
+                findings[column] = (try damaged[0].value(at: 0), try await finding(log, extent: extent))
+                _ = try await owner.query(undo, [Parameter(relation)], deadline: soon)
+            }
+        }
+        return findings
+    }
+
+    @Test("of an event, and names its position")
+    func events() async throws {
+        let findings = try await Self.findings("event", extent: .sample(1))
+
+        #expect(findings.count >= 15)
+        for (column, (row, finding)) in findings.sorted(by: { $0.key < $1.key }) {
+            // An event that moved to another stream is a stream that nobody registered.
+            let name = column == "stream_id" ? "stream 0: " : "position \(row): "
+            #expect(finding?.contains(name) == true, "\(column): \(finding ?? "nothing")")
+        }
+    }
+
+    @Test(
+        "of a projection, and names the row",
+        arguments: [
+            "subscription", "transaction", "access_period", "customer_edge", "customer_link", "customer_identity",
+            "checkpoint",
+        ])
+    func projections(relation: String) async throws {
+        let findings = try await Self.findings(relation, extent: .all)
+
+        #expect(findings.count >= 3)
+        let keys: Set = ["stream_id", "original_transaction_id", "transaction_id", "kind", "id", "cause", "customer"]
+        for (column, (row, finding)) in findings.sorted(by: { $0.key < $1.key }) {
+            #expect(finding != nil, "\(column)")
+            // A changed key is a row that nobody spoke of, and one that is missing; either is named.
+            guard !keys.contains(column), let finding else { continue }
+            #expect(finding.contains("\(relation) ") || finding.contains("checkpoint: "), "\(column): \(finding)")
+            #expect(finding.contains(row), "\(column): \(finding)")
+        }
+    }
+}
