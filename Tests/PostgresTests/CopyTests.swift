@@ -1,0 +1,91 @@
+import Testing
+
+@testable import Postgres
+
+extension WithServer {
+    @Suite("rows are copied in as they are")
+    struct CopyTests {
+        static let copy = Statement(
+            "copy_rows", "copy copied (t, u, j, b, i, l, z, a) from stdin (format binary)")
+
+        private static func connect() async throws -> PostgresConnection {
+            let connection = try await TestServer.connect()
+            try await connection.script(
+                """
+                create temporary table copied (
+                  t text, u text, j jsonb, b boolean, i integer constraint copied_i_key unique, l bigint,
+                  z timestamptz, a bigint[]
+                )
+                """, deadline: soon())
+            return connection
+        }
+
+        private static func rows(_ numbers: Range<Int32>) -> CopyRows {
+            var rows = CopyRows(columns: 8, rows: numbers.count, rowBytes: 100)
+            for number in numbers {
+                rows.beginRow()
+                rows.append("tä")
+                rows.append(utf8: Array("u".utf8))
+                rows.append(json: Array("{\"a\":1}".utf8))
+                rows.append(true)
+                rows.append(number)
+                rows.append(Int64.min)
+                rows.append(Timestamptz(microsecondsSinceUnixEpoch: 1_577_836_800_000_001))
+                rows.append([1, -2])
+            }
+            return rows
+        }
+
+        @Test("a value of every type, and null of each")
+        func types() async throws {
+            let connection = try await Self.connect()
+            var rows = Self.rows(7..<8)
+            rows.beginRow()
+            rows.append(nil as String?)
+            rows.appendNull()
+            rows.append(json: nil)
+            rows.append(nil as Bool?)
+            rows.append(nil as Int32?)
+            rows.append(nil as Int64?)
+            rows.append(nil as Timestamptz?)
+            rows.append([])
+
+            let result = try await connection.query(Step(Self.copy, copying: rows), deadline: soon())
+            let read = try await connection.query(
+                Statement("copy_read", "select concat_ws('|', t, u, j, b, i, l, z at time zone 'UTC', a) from copied"),
+                deadline: soon())
+
+            #expect(result.affectedRows == 2)
+            #expect(
+                try read.map { try $0.value(String.self, at: 0) } == [
+                    "tä|u|{\"a\": 1}|t|7|-9223372036854775808|2020-01-01 00:00:00.000001|{1,-2}", "{}",
+                ])
+        }
+
+        @Test("more than fits between client and server at once")
+        func many() async throws {
+            let connection = try await Self.connect()
+
+            let result = try await connection.query(
+                Step(Self.copy, copying: Self.rows(0..<50_000)), deadline: soon())
+
+            #expect(result.affectedRows == 50_000)
+        }
+
+        @Test("a refused row is an error with its constraint, nothing is copied, and the connection goes on")
+        func refused() async throws {
+            let connection = try await Self.connect()
+            _ = try await connection.query(Step(Self.copy, copying: Self.rows(1..<2)), deadline: soon())
+
+            let error = try await failure { () throws(PostgresError) in
+                try await connection.query(Step(Self.copy, copying: Self.rows(0..<50_000)), deadline: soon())
+            }
+
+            #expect(error.kind == .server(sqlstate: "23505"))
+            #expect(error.constraint == "copied_i_key")
+            let count = try await connection.query(
+                Statement("copy_count", "select count(*) from copied"), deadline: soon())
+            #expect(try count[0].value(Int64.self, at: 0) == 1)
+        }
+    }
+}
