@@ -73,7 +73,8 @@ struct BatchReader: Sendable {
             if let known = previous?.lines[id] { lines[id] = known }
             let facts = lines[id]?.facts ?? SubscriptionFacts(originalTransactionId: id)
             var line = lines[id] ?? ProjectedLine(facts: facts, position: 0)
-            line.written = Subscription(facts, products: products)
+            // Of the batch before, it is known already.
+            if line.written == nil { line.written = Subscription(facts, products: products) }
             line.isNew = line.position == 0
             lines[id] = line
         }
@@ -82,6 +83,7 @@ struct BatchReader: Sendable {
         let folded = touched.compactMap { lines[$0] }
         let writer = ProjectionWriter(streamId: streamId, products: products)
         let subscriptions = writer.subscriptions(folded)
+        for (id, subscription) in zip(touched, subscriptions) { lines[id]?.written = subscription }
         return .success(
             FoldedBatch(
                 position: page.events.last?.position ?? page.start, products: products, lines: lines,

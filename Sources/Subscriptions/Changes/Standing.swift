@@ -18,12 +18,13 @@ package struct Standing: Sendable, Hashable {
     }
 
     package init(_ subscription: Subscription) {
-        let renewal = subscription.renewal(at: .latest)
-        let bought = subscription.transactions.last?.transaction.productId
+        // As renewal(at:) has them, without putting the rest of it together for every line that is folded.
+        let renewals = subscription.renewals
+        let next = renewals.last { $0.renewal.autoRenewProductId != nil }?.renewal.autoRenewProductId
         self.init(
             originalTransactionId: subscription.originalTransactionId, access: subscription.access,
-            autoRenewStatus: renewal.autoRenewStatus,
-            plannedProductId: renewal.autoRenewProductId == bought ? nil : renewal.autoRenewProductId)
+            autoRenewStatus: renewals.last { $0.renewal.autoRenewStatus != nil }?.renewal.autoRenewStatus,
+            plannedProductId: next == subscription.transactions.last?.transaction.productId ? nil : next)
     }
 
     /// How this standing differs from an earlier one of the line, both seen at one instant.
@@ -34,10 +35,11 @@ package struct Standing: Sendable, Hashable {
     package func changes(
         from old: Standing, at instant: Instant, because cause: Change.Cause, evidenceAfter: Int64 = .max
     ) -> [Change] {
-        let (before, now) = (old.access.use(at: instant), access.use(at: instant))
-        let evidence = now?.positions.filter { $0 > evidenceAfter }.min()
+        let now = access.use(at: instant)
+        let before = old.access == access ? now : old.access.use(at: instant)
         var changes: [Change] = []
         if let kind = Use.difference(from: before, to: now) {
+            let evidence = now?.positions.filter { $0 > evidenceAfter }.min()
             changes.append(
                 Change(
                     kind, of: originalTransactionId, at: instant,
