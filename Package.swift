@@ -102,9 +102,22 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "AppStore", "EventLog", "Postgres", "Subscriptions", .product(name: "Logging", package: "swift-log"),
+                "AppStore", "EventLog", "Postgres", "Subscriptions",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/TestSupport"),
+        .executableTarget(
+            name: "Bench",
+            dependencies: [
+                "AppStore", "EventLog", "HTTPServer", "Postgres", "StoreSimulator", "Subscriptions", "TestSupport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            path: "Tests/Bench",
+            resources: [.embedInCode("send.lua")]),
         .executableTarget(
             name: "DecodeBenchmark", dependencies: ["AppStore", "Subscriptions", "TestSupport"],
             path: "Tests/DecodeBenchmark"),
@@ -126,7 +139,8 @@ let package = Package(
         .executableTarget(
             name: "VerifyBenchmark",
             dependencies: [
-                "AppStore", "StoreSimulator", "Subscriptions", .product(name: "Crypto", package: "swift-crypto"),
+                "AppStore", "StoreSimulator", "Subscriptions", "TestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
             ],
             path: "Tests/VerifyBenchmark"),
         .executableTarget(

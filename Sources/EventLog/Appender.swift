@@ -42,10 +42,7 @@ package actor Appender {
         _ proven: some ProvenEvent, receivedAt: Instant
     ) async throws(AppendError) -> Appended {
         // Here, where the request waits, and not where the others wait in line.
-        let entry = EventLogWriter.Entry(
-            stream: proven.stream, event: proven.event, body: CompactBody(proven.body), bodyDigest: proven.bodyDigest,
-            chain: proven.chain, receivedAt: receivedAt)
-        return try await append(entry)
+        try await append(EventLogWriter.Entry(proven, receivedAt: receivedAt))
     }
 
     private func append(_ entry: EventLogWriter.Entry) async throws(AppendError) -> Appended {

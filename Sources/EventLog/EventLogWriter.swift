@@ -2,17 +2,31 @@ import Postgres
 import Subscriptions
 
 /// Writes batches of events, each batch in one transaction and one round trip.
-struct EventLogWriter: Sendable {
+package struct EventLogWriter: Sendable {
     let pool: PostgresPool
 
+    package init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
     /// An event with what a row of the log needs beside it, made ready outside the transaction.
-    struct Entry: Sendable {
-        let stream: StreamKey
+    package struct Entry: Sendable {
+        package let stream: StreamKey
         let event: Event
         let body: CompactBody
         let bodyDigest: [UInt8]
         let chain: SigningChain?
         let receivedAt: Instant
+
+        /// - Parameter receivedAt: Our clock.
+        package init(_ proven: some ProvenEvent, receivedAt: Instant) {
+            stream = proven.stream
+            event = proven.event
+            body = CompactBody(proven.body)
+            bodyDigest = proven.bodyDigest
+            chain = proven.chain
+            self.receivedAt = receivedAt
+        }
 
         /// What it takes on its way to the database.
         var bodyBytes: Int { body.stored.count + body.headers.reduce(0) { $0 + $1.text.count } }
@@ -25,7 +39,7 @@ struct EventLogWriter: Sendable {
     /// began: it must begin behind the lock to see what the previous holder committed. The headers of the bodies go
     /// in between: nothing is remembered of them here, since a failover could have lost what we remember, and a body
     /// without its header is lost.
-    func append(
+    package func append(
         _ entries: [Entry], streamIds: [Int32], deadline: ContinuousClock.Instant
     ) async throws(PostgresError) -> [Appended] {
         let distinct = Parameter.array(Set(streamIds).sorted())
@@ -97,7 +111,8 @@ struct EventLogWriter: Sendable {
     }
 
     /// The id of a stream, made if there is none yet. Safe from several writers at once.
-    func streamId(of stream: StreamKey, deadline: ContinuousClock.Instant) async throws(PostgresError) -> Int32 {
+    package func streamId(of stream: StreamKey, deadline: ContinuousClock.Instant) async throws(PostgresError) -> Int32
+    {
         let key = [Parameter(stream.app), Parameter(stream.environment.rawValue)]
         let found = try await pool.query(Statements.findStream, key, deadline: deadline)
         if found.count == 1 { return try found[0].value(at: 0) }

@@ -4,8 +4,8 @@ import ServiceLifecycle
 import Synchronization
 
 /// Collects request bodies within bounds: of one body, of the time it takes, and of all large ones together.
-final class BodyReader: Sendable {
-    enum Failure: Error {
+package final class BodyReader: Sendable {
+    package enum Failure: Error {
         case tooLarge
         case tooSlow
         /// Too many bytes are held for other large bodies.
@@ -19,8 +19,10 @@ final class BodyReader: Sendable {
     /// Bytes of bodies beyond what each of them may take without asking.
     private let held = Mutex(0)
 
+    package init() {}
+
     /// Collects the body and passes it on; its bytes count as held until that returns.
-    func withBody<Value>(of request: Request, _ use: ([UInt8]) async throws -> Value) async throws -> Value {
+    package func withBody<Value>(of request: Request, _ use: ([UInt8]) async throws -> Value) async throws -> Value {
         if let announced = request.headers[.contentLength].flatMap({ Int($0) }), announced > Limits.bodyBytesMax {
             throw Failure.tooLarge
         }

@@ -23,7 +23,7 @@ package struct Listener: Service {
     private let application: Application<RouterResponder<BasicRequestContext>>
     private let address: ListenAddress
 
-    init(
+    package init(
         _ router: Router<BasicRequestContext>, address: ListenAddress, identity: TLSIdentity?, logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void
     ) {

@@ -1,11 +1,11 @@
 import Foundation
 
 /// An installed PostgreSQL.
-struct ServerBinaries: Sendable {
+package struct ServerBinaries: Sendable {
     /// Older servers lack `client_connection_check_interval`, among others.
     static let oldestVersion = 15
 
-    let folder: String
+    package let folder: String
     let version: Int
 
     var initdb: String { folder + "/initdb" }
@@ -15,7 +15,7 @@ struct ServerBinaries: Sendable {
     ///
     /// - Parameter version: The major version that made the cluster, or `nil` for a new one.
     /// - Throws: ``EmbeddedServerError`` when there is none.
-    static func find(version: Int?) throws(EmbeddedServerError) -> ServerBinaries {
+    package static func find(version: Int?) throws(EmbeddedServerError) -> ServerBinaries {
         let installed = all().sorted { $0.version > $1.version }
         if let version {
             if let match = installed.first(where: { $0.version == version }) { return match }

@@ -6,6 +6,7 @@ package final class ServerProcess: Sendable {
     package let pid: Int32
     /// All that the process wrote to stderr so far.
     private let output: Output
+    private let logFile: String?
 
     private final class Output: Sendable {
         let text = Mutex("")
@@ -50,30 +51,31 @@ package final class ServerProcess: Sendable {
         return (process.terminationStatus, outputText, errorText)
     }
 
-    /// Starts `subledger serve` on free ports.
-    package init(dataFolder: String, environment: [String: String] = [:]) throws {
+    /// Starts `subledger serve`, on free ports unless one is given.
+    ///
+    /// - Parameter logFile: Where its lines go instead of to this process, when there are many.
+    package init(
+        dataFolder: String, environment: [String: String] = [:], publicPort: Int = 0, logFile: String? = nil
+    ) throws {
         let process = Process()
         process.executableURL = Self.executable
         process.arguments = [
-            "serve", "--data-folder", dataFolder, "--public-host", "127.0.0.1", "--public-port", "0",
-            "--private-port", "0",
+            "serve", "--data-folder", dataFolder, "--public-host", "127.0.0.1", "--public-port",
+            "\(publicPort)", "--private-port", "0",
         ]
         process.environment = Self.cleanEnvironment.merging([
             "SUBLEDGER_APP_BUNDLE_ID": V1Body.app, "SUBLEDGER_APP_SHARED_SECRET": V1Body.secret,
         ]) { $1 }.merging(environment) { $1 }
-        let pipe = Pipe()
-        process.standardError = pipe
         process.standardOutput = FileHandle.nullDevice
         let collected = Output()
-        pipe.fileHandleForReading.readabilityHandler = { handle in
-            let part = handle.availableData
-            guard !part.isEmpty else {
-                handle.readabilityHandler = nil
-                return
-            }
-            collected.text.withLock { $0 += String(decoding: part, as: UTF8.self) }
+        if let logFile {
+            _ = FileManager.default.createFile(atPath: logFile, contents: nil)
+            process.standardError = FileHandle(forWritingAtPath: logFile)
+        } else {
+            process.standardError = Self.pipe(to: collected)
         }
         output = collected
+        self.logFile = logFile
         process.terminationHandler = { ended in collected.status.withLock { $0 = ended.terminationStatus } }
         try process.run()
         pid = process.processIdentifier
@@ -94,7 +96,23 @@ package final class ServerProcess: Sendable {
     /// Nil while it runs.
     package var exitStatus: Int32? { output.status.withLock { $0 } }
 
-    package var log: String { output.text.withLock { $0 } }
+    package var log: String {
+        if let logFile { return (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
+        return output.text.withLock { $0 }
+    }
+
+    private static func pipe(to collected: Output) -> Pipe {
+        let pipe = Pipe()
+        pipe.fileHandleForReading.readabilityHandler = { handle in
+            let part = handle.availableData
+            guard !part.isEmpty else {
+                handle.readabilityHandler = nil
+                return
+            }
+            collected.text.withLock { $0 += String(decoding: part, as: UTF8.self) }
+        }
+        return pipe
+    }
 
     /// The ports of both listeners, once they are up.
     package func ports() async throws -> (public: Int, private: Int) {

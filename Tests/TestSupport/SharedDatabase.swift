@@ -5,8 +5,8 @@ import Postgres
 /// A database of the test cluster that several server processes work on.
 package struct SharedDatabase: Sendable {
     package let configuration: ConnectionConfiguration
-    private let name: String
-    private let socketFolder: String
+    package let name: String
+    package let socketFolder: String
 
     package static func make() async throws -> SharedDatabase {
         let server = try await TestCluster.server()
@@ -23,12 +23,21 @@ package struct SharedDatabase: Sendable {
 
     /// Starts `subledger serve` with these roles.
     package func server(
-        _ roles: String, user: String = "subledger", more: [String: String] = [:]
+        _ roles: String, user: String = "subledger", more: [String: String] = [:], publicPort: Int = 0,
+        logFile: String? = nil
     ) throws -> ServerProcess {
         try ServerProcess(
             dataFolder: "/tmp/subledger-shared-none",
             environment: environment(user: user).merging(["SUBLEDGER_ROLES": roles, "SUBLEDGER_OCSP": "off"]) { $1 }
-                .merging(more) { $1 })
+                .merging(more) { $1 },
+            publicPort: publicPort, logFile: logFile)
+    }
+
+    /// Throws it away, whoever is connected.
+    package func drop() async throws {
+        let connection = try await TestCluster.connect(configuration.with(database: "postgres"))
+        try await connection.script("drop database \(name) with (force)", deadline: .now + .seconds(60))
+        await connection.close()
     }
 
     /// A new token for the private listeners of its servers.

@@ -10,6 +10,7 @@ import Crypto
 import Foundation
 import StoreSimulator
 import Subscriptions
+import TestSupport
 
 private let roundCount = 5
 private let iterations = 500
@@ -69,44 +70,6 @@ enum VerifyBenchmark {
 }
 
 struct Unusable: Error {}
-
-/// The signed texts of a notification, taken apart without the code that is measured.
-struct SignedParts: Sendable {
-    private(set) var all: [(signedText: [UInt8], signature: P256.Signing.ECDSASignature)] = []
-    /// The body and the payloads.
-    private(set) var texts: [[UInt8]]
-
-    init(_ body: [UInt8]) throws {
-        texts = [body]
-        guard let outer = try JSONSerialization.jsonObject(with: Data(body)) as? [String: Any],
-            let text = outer["signedPayload"] as? String
-        else { throw Unusable() }
-        let payload = try add(text)
-        let data = payload["data"] as? [String: Any] ?? [:]
-        for key in ["signedTransactionInfo", "signedRenewalInfo"] {
-            if let inner = data[key] as? String { _ = try add(inner) }
-        }
-    }
-
-    private mutating func add(_ text: String) throws -> [String: Any] {
-        let segments = text.split(separator: ".").map(String.init)
-        guard segments.count == 3, let payload = Self.decoded(segments[1]), let signature = Self.decoded(segments[2])
-        else { throw Unusable() }
-        all.append(
-            (
-                Array("\(segments[0]).\(segments[1])".utf8),
-                try P256.Signing.ECDSASignature(rawRepresentation: signature)
-            ))
-        texts.append(Array(payload))
-        return try JSONSerialization.jsonObject(with: payload) as? [String: Any] ?? [:]
-    }
-
-    private static func decoded(_ segment: String) -> Data? {
-        var text = segment.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
-        while !text.count.isMultiple(of: 4) { text += "=" }
-        return Data(base64Encoded: text)
-    }
-}
 
 /// Microseconds for one body, of each round.
 struct Rounds: CustomStringConvertible {

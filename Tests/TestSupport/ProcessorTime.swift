@@ -1,30 +1,38 @@
 import Foundation
 import Postgres
-import TestSupport
 
-/// Seconds of processor time that this process and the database with all its backends have used.
-struct ProcessorTime {
-    let own: Double
-    let database: Double
+/// Seconds of processor time that a process and the test cluster's database with all its backends have used.
+package struct ProcessorTime: Sendable {
+    package let own: Double
+    package let database: Double
 
-    static func now() async throws -> ProcessorTime {
-        guard let postmaster = await (try TestCluster.server()).postmasterPID else { throw Unusable() }
+    package init(own: Double, database: Double) {
+        self.own = own
+        self.database = database
+    }
+
+    /// - Parameter process: This one, unless another is meant.
+    /// - Throws: If the process or the cluster has ended.
+    package static func now(of process: Int32 = getpid()) async throws -> ProcessorTime {
+        guard let postmaster = await (try TestCluster.server()).postmasterPID else { throw Ended() }
         var database = 0.0
         for entry in try FileManager.default.contentsOfDirectory(atPath: "/proc") {
-            guard let process = Int32(entry), let stat = Stat(process) else { continue }
-            if process == postmaster {
+            guard let candidate = Int32(entry), let stat = Stat(candidate) else { continue }
+            if candidate == postmaster {
                 database += stat.used + stat.usedByEnded
             } else if stat.parent == postmaster {
                 database += stat.used
             }
         }
-        guard let own = Stat(getpid()) else { throw Unusable() }
+        guard let own = Stat(process) else { throw Ended() }
         return ProcessorTime(own: own.used, database: database)
     }
 
-    static func - (left: ProcessorTime, right: ProcessorTime) -> ProcessorTime {
+    package static func - (left: ProcessorTime, right: ProcessorTime) -> ProcessorTime {
         ProcessorTime(own: left.own - right.own, database: left.database - right.database)
     }
+
+    private struct Ended: Error {}
 
     /// A line of `/proc/…/stat`, as far as it is needed; see proc(5).
     private struct Stat {

@@ -1,0 +1,60 @@
+import EventLog
+import Foundation
+import Logging
+import Postgres
+import Subscriptions
+import TestSupport
+
+/// The rows of the same bodies, by the log's own statement and by one connection, with nothing around it.
+struct AppendFloor {
+    let workload: Workload
+
+    /// About what one commit takes of 64 connections: while one half is committed, the other half gathers.
+    private static let batchEvents = 32
+
+    func measure(_ samples: inout Samples) async throws {
+        let entries = try await entries()
+        var configuration = try await TestCluster.freshDatabase().with(role: "subledger_receiver")
+        // As the receiver connects.
+        configuration.sessionSettings["enable_seqscan"] = "off"
+        let quiet = Logger(label: "bench", factory: { _ in SwiftLogNoOpLogHandler() })
+        let pool = PostgresPool(configuration, limit: 1, logger: quiet)
+        let writer = EventLogWriter(pool: pool)
+        let deadline = ContinuousClock.now + .seconds(60)
+        let stream = try await writer.streamId(of: entries[0].stream, deadline: deadline)
+        let before = try await ProcessorTime.now()
+        let start = ContinuousClock.now
+        for first in stride(from: 0, to: entries.count, by: Self.batchEvents) {
+            let batch = Array(entries[first..<min(first + Self.batchEvents, entries.count)])
+            let places = try await writer.append(
+                batch, streamIds: Array(repeating: stream, count: batch.count), deadline: deadline)
+            guard places.allSatisfy(\.isNew) else { throw BenchError("a row was there before") }
+        }
+        let seconds = (ContinuousClock.now - start).inSeconds
+        let used = try await ProcessorTime.now() - before
+        await pool.close()
+        let name = "\(workload.format.rawValue).append"
+        let count = Double(entries.count)
+        samples.add("\(name).rate", count / seconds)
+        samples.add("\(name).server", used.own * 1e6 / count)
+        samples.add("\(name).database", used.database * 1e6 / count)
+    }
+
+    private func entries() async throws -> [EventLogWriter.Entry] {
+        let verifier = try workload.verifier
+        var entries: [EventLogWriter.Entry] = []
+        for body in workload.sample {
+            let notification = try await verifier.verify(body, receivedAt: .now)
+            entries.append(EventLogWriter.Entry(notification, receivedAt: .now))
+        }
+        return entries
+    }
+}
+
+extension Instant {
+    static var now: Instant { Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest }
+}
+
+extension Duration {
+    var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
+}

@@ -1,0 +1,80 @@
+import Foundation
+
+/// Connections to this machine.
+enum LoopbackSocket {
+    /// - Throws: If nobody listens.
+    static func connect(port: Int) throws -> Int32 {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = Self.address(port: port)
+        let status = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        guard status == 0 else {
+            close(descriptor)
+            throw BenchError("nobody listens on port \(port)")
+        }
+        return descriptor
+    }
+
+    /// A port that nobody listens on.
+    static func freePort() throws -> Int {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = Self.address(port: 0)
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let status = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, length) == 0 ? getsockname(descriptor, $0, &length) : -1
+            }
+        }
+        guard status == 0 else { throw BenchError("there is no free port") }
+        return Int(UInt16(bigEndian: address.sin_port))
+    }
+
+    /// Sends a request and waits for the status of its answer; 0 if there is none.
+    static func post(_ request: [UInt8], port: Int) -> Int {
+        guard let descriptor = try? connect(port: port) else { return 0 }
+        defer { close(descriptor) }
+        guard send(descriptor, request, request.count, Int32(MSG_NOSIGNAL)) == request.count else { return 0 }
+        var received: [UInt8] = []
+        var part = [UInt8](repeating: 0, count: 2048)
+        while true {
+            let count = recv(descriptor, &part, part.count, 0)
+            guard count > 0 else { return 0 }
+            received += part[..<count]
+            if let answer = HTTPResponseText(received) { return answer.status }
+        }
+    }
+
+    private static func address(port: Int) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = UInt16(port).bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        return address
+    }
+}
+
+/// What a whole answer of ours says.
+struct HTTPResponseText {
+    let status: Int
+    /// Of a 200.
+    let position: Int64?
+
+    /// Nil while something is missing.
+    init?(_ bytes: [UInt8]) {
+        let text = String(decoding: bytes, as: UTF8.self)
+        guard let end = text.firstRange(of: "\r\n\r\n"),
+            let length = text[..<end.lowerBound].lowercased().firstRange(of: "content-length: ")
+        else { return nil }
+        let head = text[..<end.lowerBound].lowercased()
+        guard let count = Int(head[length.upperBound...].prefix { $0.isNumber }),
+            text[end.upperBound...].utf8.count >= count,
+            let status = Int(text.dropFirst("HTTP/1.1 ".count).prefix(3))
+        else { return nil }
+        self.status = status
+        position = text.firstRange(of: "\"position\":").flatMap { Int64(text[$0.upperBound...].prefix { $0.isNumber }) }
+    }
+}

@@ -1,0 +1,64 @@
+import Foundation
+import Postgres
+import StoreSimulator
+import TestSupport
+
+/// The receiver, a process of its own, on a database of its own.
+struct MeasuredServer {
+    let database: SharedDatabase
+    let process: ServerProcess
+    let port: Int
+
+    /// Starts one and lends it; it does not outlive the work, however that ends.
+    ///
+    /// - Parameter database: Nil for one of its own, which is thrown away afterwards.
+    static func with<Value>(
+        _ settings: RunSettings, database existing: SharedDatabase? = nil,
+        _ work: (MeasuredServer) async throws -> Value
+    ) async throws -> Value {
+        let database = if let existing { existing } else { try await SharedDatabase.make() }
+        let process = try database.server(
+            "receiver", more: try environment(settings.folder), logFile: settings.folder.file("server.log"))
+        do {
+            let server = MeasuredServer(database: database, process: process, port: try await process.ports().public)
+            let value = try await work(server)
+            process.signal(SIGTERM)
+            try await process.hasEnded()
+            if existing == nil { try await database.drop() }
+            return value
+        } catch {
+            process.signal(SIGKILL)
+            throw error
+        }
+    }
+
+    /// The app of the bodies and the root that they are signed under. Log lines are those of a usual installation.
+    static func environment(_ folder: Folder) throws -> [String: String] {
+        let root = folder.file("root.pem")
+        try Data(TestCertificates.standard.rootPEM.utf8).write(to: URL(fileURLWithPath: root))
+        return ["SUBLEDGER_ROOT_FILES": root, "SUBLEDGER_APP_APPLE_ID": "1", "SUBLEDGER_OCSP": "off"]
+    }
+
+    func headPosition() async throws -> Int {
+        let lines = try await database.lines("select coalesce(sum(position), 0)::text from subledger.stream_head")
+        return lines.first.flatMap { Int($0) } ?? 0
+    }
+
+    /// The head, once nothing is on its way any more.
+    func settledPosition() async throws -> Int {
+        var last = try await headPosition()
+        while true {
+            try await Task.sleep(for: .milliseconds(100))
+            let now = try await headPosition()
+            if now == last { return now }
+            last = now
+        }
+    }
+
+    /// The most memory that it ever had, bytes.
+    var residentBytesMax: Double {
+        let status = (try? String(contentsOfFile: "/proc/\(process.pid)/status", encoding: .utf8)) ?? ""
+        let line = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
+        return line.flatMap { Double($0.split(whereSeparator: \.isWhitespace)[1]) }.map { $0 * 1024 } ?? 0
+    }
+}

@@ -1,0 +1,133 @@
+import Foundation
+
+/// Sends requests at their times, whether or not earlier ones are answered, over at most so many connections.
+///
+/// Unlike wrk it does not wait for an answer before it sends the next one, so what is late is seen to be late.
+struct OpenLoop {
+    let requests: RequestFile
+    let connections: Int
+
+    /// What became of one request.
+    struct Answer {
+        /// Its number in the file.
+        let request: Int
+        /// 0 if the connection broke, or nothing came in time.
+        let status: Int
+        /// Since the time at which it was to be sent.
+        let milliseconds: Double
+        /// Since it was sent, which is later when all connections were taken.
+        let millisecondsSinceSent: Double
+        let position: Int64?
+    }
+
+    /// Longest wait for the last answers.
+    private static let patience = 15.0
+
+    /// - Parameter from: The first request's number; behind the last one they begin anew.
+    func run(port: Int, rate: Double, seconds: Double, from first: Int = 0) throws -> [Answer] {
+        let file = try Data(contentsOf: URL(fileURLWithPath: requests.path), options: .alwaysMapped)
+        var links = try (0..<connections).map { _ in try Link(descriptor: LoopbackSocket.connect(port: port)) }
+        defer { for link in links { close(link.descriptor) } }
+        return try file.withUnsafeBytes { bytes in
+            var answers: [Answer] = []
+            var free = Array(links.indices)
+            var sent = 0
+            let start = Self.now()
+            let end = start + seconds
+            while true {
+                let now = Self.now()
+                while let index = free.last, now < end, start + Double(sent) / rate <= now {
+                    free.removeLast()
+                    let number = (first + sent) % requests.ranges.count
+                    links[index].begin(number, requests.ranges[number], due: start + Double(sent) / rate, now: now)
+                    links[index].write(bytes)
+                    sent += 1
+                }
+                if free.count == links.count, now >= end { return answers }
+                guard now < end + Self.patience else {
+                    return answers + links.filter(\.isBusy).map { $0.answer(now: now, status: 0) }
+                }
+                let wait = free.isEmpty || now >= end ? 0.05 : max(0, start + Double(sent) / rate - now)
+                for index in ready(links, seconds: min(wait, 0.05)) {
+                    links[index].write(bytes)
+                    guard let status = links[index].read() else { continue }
+                    answers.append(links[index].answer(now: Self.now(), status: status))
+                    if status == 0 {
+                        close(links[index].descriptor)
+                        links[index] = try Link(descriptor: LoopbackSocket.connect(port: port))
+                    }
+                    links[index].isBusy = false
+                    free.append(index)
+                }
+            }
+        }
+    }
+
+    private static func now() -> Double {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+
+    /// The busy links on which something moves.
+    private func ready(_ links: [Link], seconds: Double) -> [Int] {
+        let busy = links.indices.filter { links[$0].isBusy }
+        var polls = busy.map { index in
+            pollfd(
+                fd: links[index].descriptor, events: Int16(POLLIN) | (links[index].isWritten ? 0 : Int16(POLLOUT)),
+                revents: 0)
+        }
+        // Milliseconds are too coarse for a rate of thousands.
+        let isSoon = seconds < 0.001
+        if isSoon { usleep(UInt32(min(seconds * 1e6, 200))) }
+        guard poll(&polls, nfds_t(polls.count), isSoon ? 0 : Int32(seconds * 1e3)) > 0 else { return [] }
+        return zip(busy, polls).filter { $1.revents != 0 }.map(\.0)
+    }
+
+    /// A connection, and the request on it.
+    private struct Link {
+        let descriptor: Int32
+        var isBusy = false
+        private var request = 0
+        private var range = 0..<0
+        private var due = 0.0
+        private var sentAt = 0.0
+        private var received: [UInt8] = []
+
+        init(descriptor: Int32) throws {
+            self.descriptor = descriptor
+            _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+        }
+
+        var isWritten: Bool { range.isEmpty }
+
+        mutating func begin(_ request: Int, _ range: Range<Int>, due: Double, now: Double) {
+            (self.request, self.range, self.due, sentAt) = (request, range, due, now)
+            received.removeAll(keepingCapacity: true)
+            isBusy = true
+        }
+
+        mutating func write(_ bytes: UnsafeRawBufferPointer) {
+            guard !range.isEmpty else { return }
+            let written = send(
+                descriptor, bytes.baseAddress! + range.lowerBound, range.count, Int32(MSG_NOSIGNAL))
+            if written > 0 { range = (range.lowerBound + written)..<range.upperBound }
+        }
+
+        /// The status, once the whole answer is there; 0 if none will come.
+        mutating func read() -> Int? {
+            var part = [UInt8](repeating: 0, count: 2048)
+            let count = recv(descriptor, &part, part.count, 0)
+            if count < 0, errno == EAGAIN { return nil }
+            guard count > 0 else { return 0 }
+            received += part[..<count]
+            return HTTPResponseText(received)?.status
+        }
+
+        func answer(now: Double, status: Int) -> Answer {
+            Answer(
+                request: request, status: status, milliseconds: (now - due) * 1e3,
+                millisecondsSinceSent: (now - sentAt) * 1e3, position: HTTPResponseText(received)?.position)
+        }
+    }
+}

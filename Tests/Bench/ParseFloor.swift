@@ -1,0 +1,46 @@
+import Crypto
+import Foundation
+import StoreSimulator
+import Subscriptions
+import TestSupport
+
+/// Bare parsing of the JSON of a body, and of a signed one's payloads, and the bare checks of its three signatures.
+struct ParseFloor {
+    let workload: Workload
+
+    private static let bodiesMax = 1000
+
+    func measure(_ samples: inout Samples) throws {
+        let bodies = workload.sample.prefix(Self.bodiesMax)
+        let name = workload.format.rawValue
+        guard workload.format == .v2 else {
+            samples.add("\(name).json.server", try microseconds(bodies) { _ = try JSONDocument($0) })
+            return
+        }
+        let parts = try bodies.map { try SignedParts($0) }
+        let key = TestCertificates.standard.leafKey.publicKey
+        samples.add(
+            "\(name).json.server",
+            try microseconds(parts[...]) { for text in $0.texts { _ = try JSONDocument(text) } })
+        samples.add(
+            "\(name).signatures.server",
+            try microseconds(parts[...]) { parts in
+                guard parts.all.count == 3 else { throw BenchError("a body with other than three signatures") }
+                for part in parts.all where !key.isValidSignature(part.signature, for: part.signedText) {
+                    throw BenchError("a signature does not match")
+                }
+            })
+    }
+
+    /// Of processor time for each.
+    private func microseconds<Work>(_ all: ArraySlice<Work>, _ work: (Work) throws -> Void) rethrows -> Double {
+        func now() -> Double {
+            var time = timespec()
+            clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+            return Double(time.tv_sec) * 1e6 + Double(time.tv_nsec) / 1e3
+        }
+        let start = now()
+        for one in all { try work(one) }
+        return (now() - start) / Double(all.count)
+    }
+}

@@ -1,0 +1,185 @@
+import Foundation
+
+/// The table of medians, and the ratios with their bars.
+struct Report: CustomStringConvertible {
+    let samples: Samples
+    let runs: Int
+    let connections: Int
+    let rows: Int
+
+    /// A figure that is held against a bar.
+    struct Ratio {
+        let name: String
+        let value: Double
+        let bar: Double
+        /// Most are at most as large as their bar, some at least.
+        var isAtLeast = false
+        var unit = ""
+
+        var isWithin: Bool { isAtLeast ? value >= bar : value <= bar }
+    }
+
+    var ratios: [Ratio] {
+        Format.allCases.flatMap { ratios(of: $0) } + burstRatios
+            + [
+                ratio(
+                    "log of \(rows) rows / empty log, rate", "rows.long.rate", over: ["rows.empty.rate"], 0.9,
+                    atLeast: true),
+                figure("start to first 200, database up (ms)", "start.external", 300),
+                figure("start to first 200, private database (ms)", "start.embedded", 300),
+            ].compactMap(\.self)
+    }
+
+    private func ratios(of format: Format) -> [Ratio] {
+        let (name, label) = (format.rawValue, format.label)
+        let floors = ["http", "json", "append"] + (format == .v2 ? ["signatures"] : [])
+        let floorsText = format == .v2 ? "HTTP + 3 signatures + JSON + append" : "HTTP + JSON + append"
+        return [
+            ratio(
+                "\(label) server CPU / (\(floorsText))", "\(name).server", over: floors.map { "\(name).\($0).server" },
+                1.3),
+            ratio("\(label) rate / pgbench's", "\(name).rate", over: ["\(name).pgbench.rate"], 1, atLeast: true),
+            ratio("\(label) p99 at half load / of one commit", "\(name).half.p99", over: ["\(name).commit.p99"], 3),
+            again(name, label),
+            ratio("\(label) disk / body", "\(name).disk", over: ["\(name).body"], format == .v1 ? 0.65 : 0.2),
+        ].compactMap(\.self)
+    }
+
+    private func again(_ name: String, _ label: String) -> Ratio? {
+        guard let again = samples.sum(["\(name).again.server", "\(name).again.database"]),
+            let first = samples.sum(["\(name).server", "\(name).database"])
+        else { return nil }
+        return Ratio(name: "\(label) CPU of a duplicate / of a first one", value: again / first, bar: 1)
+    }
+
+    private var burstRatios: [Ratio] {
+        [
+            figure("burst: lost acknowledgements", "burst.lost", 0),
+            figure("burst: without an answer of 200 or 503", "burst.unanswered", 0),
+            figure("burst: slowest answer (ms)", "burst.slowest", 10_000),
+            figure("burst: memory of the server (MB)", "burst.memory", 200, per: 1e6),
+        ].compactMap(\.self)
+    }
+
+    private func ratio(
+        _ name: String, _ value: String, over floors: [String], _ bar: Double, atLeast: Bool = false
+    ) -> Ratio? {
+        guard let value = samples.median(value), let floor = samples.sum(floors), floor > 0 else { return nil }
+        return Ratio(name: name, value: value / floor, bar: bar, isAtLeast: atLeast)
+    }
+
+    private func figure(_ name: String, _ value: String, _ bar: Double, per unit: Double = 1) -> Ratio? {
+        samples.median(value).map { Ratio(name: name, value: $0 / unit, bar: bar) }
+    }
+
+    // MARK: - Text
+
+    var description: String {
+        var lines = [
+            "\(Machine.description); \(connections) connections; medians of \(runs) runs",
+            row(["", "per s", "p50 ms", "p99 ms", "server us", "database us", "sender us", "MB", "disk B"]),
+        ]
+        for format in Format.allCases {
+            let (name, label) = (format.rawValue, format.label)
+            lines += [
+                line("\(label), durable", name, disk: "\(name).disk", memory: "\(name).memory"),
+                line("\(label), again", "\(name).again"),
+                line("\(label), half the rate", "\(name).half"),
+                line("  floor: HTTP", "\(name).http"),
+                line("  floor: append", "\(name).append"),
+                line("  floor: JSON", "\(name).json"),
+                line("  floor: 3 signatures", "\(name).signatures"),
+                line("  floor: pgbench", "\(name).pgbench"),
+                line("  floor: one commit", "\(name).commit"),
+            ].compactMap(\.self)
+        }
+        lines += burstLines + startLines
+        if !Instructions.isPossible { lines.append("instructions: this machine does not count them") }
+        lines.append("")
+        for ratio in ratios {
+            let name = ratio.name.padding(toLength: 58, withPad: " ", startingAt: 0)
+            let bar = "\(ratio.isAtLeast ? ">=" : "<=") \(number(ratio.bar))"
+            lines.append(
+                "\(name)\(left(number(ratio.value), 9))   \(bar.padding(toLength: 10, withPad: " ", startingAt: 0))"
+                    + (ratio.isWithin ? "within its bar" : "OVER"))
+        }
+        for format in Format.allCases {
+            guard let rate = samples.median("\(format.rawValue).rate") else { continue }
+            lines.append("\(format.label): \(number(rate))/s of the goal of \(format.goalPerSecond)/s")
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    private var burstLines: [String] {
+        let names = ["due", "sent", "taken", "refused", "slowest", "p99"].compactMap { samples.median("burst.\($0)") }
+        guard names.count == 6 else { return [] }
+        let figures = names.map(number)
+        return [
+            "burst of 10 s: due \(figures[0]), sent \(figures[1]), 200 \(figures[2]), 503 \(figures[3]), "
+                + "slowest \(figures[4]) ms, p99 \(figures[5]) ms"
+        ]
+    }
+
+    private var startLines: [String] {
+        guard let killed = samples.median("start.killed") else { return [] }
+        return ["start to first 200, private database, after kill -9: \(number(killed)) ms"]
+    }
+
+    /// Nil if nothing of it was measured.
+    private func line(_ label: String, _ name: String, disk: String? = nil, memory: String? = nil) -> String? {
+        let values = [
+            samples.median("\(name).rate"), samples.median("\(name).p50") ?? samples.median("\(name).mean"),
+            samples.median("\(name).p99"), samples.median("\(name).server"), samples.median("\(name).database"),
+            samples.median("\(name).client"), memory.flatMap { samples.median($0) }.map { $0 / 1e6 },
+            disk.flatMap { samples.median($0) },
+        ]
+        guard values.contains(where: { $0 != nil }) else { return nil }
+        var text = row([label] + values.map { $0.map(number) ?? "-" })
+        if let server = samples.median("\(name).server.instructions"),
+            let database = samples.median("\(name).database.instructions")
+        {
+            text += "  instructions: server \(number(server)), database \(number(database))"
+        }
+        return text
+    }
+
+    private func row(_ cells: [String]) -> String {
+        cells[0].padding(toLength: 22, withPad: " ", startingAt: 0)
+            + cells.dropFirst().map { left($0, 12) }.joined()
+    }
+
+    private func left(_ text: String, _ width: Int) -> String {
+        String(repeating: " ", count: max(1, width - text.count)) + text
+    }
+
+    private func number(_ value: Double) -> String {
+        String(format: abs(value) >= 1000 ? "%.0f" : abs(value) >= 10 ? "%.1f" : "%.2f", value)
+    }
+
+    // MARK: - JSON
+
+    /// Every sample, and medians with their bars.
+    func json() throws -> Data {
+        let document: [String: Any] = [
+            "machine": Machine.description, "connections": connections, "runs": runs, "samples": samples.all,
+            "ratios": ratios.map { ratio -> [String: Any] in
+                [
+                    "name": ratio.name, "value": ratio.value, "bar": ratio.bar, "isAtLeast": ratio.isAtLeast,
+                    "isWithin": ratio.isWithin,
+                ]
+            },
+        ]
+        return try JSONSerialization.data(withJSONObject: document, options: [.prettyPrinted, .sortedKeys])
+    }
+}
+
+/// What the figures were taken on.
+enum Machine {
+    static var description: String {
+        let info = (try? String(contentsOfFile: "/proc/cpuinfo", encoding: .utf8)) ?? ""
+        let model = info.split(separator: "\n").first { $0.hasPrefix("model name") }?.split(separator: ":").last ?? ""
+        let load = (try? String(contentsOfFile: "/proc/loadavg", encoding: .utf8)) ?? ""
+        return "\(ProcessInfo.processInfo.activeProcessorCount) x\(model), load "
+            + load.split(separator: " ").prefix(1).joined()
+    }
+}

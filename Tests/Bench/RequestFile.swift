@@ -1,0 +1,73 @@
+import Foundation
+
+/// HTTP requests one behind the other, each behind its length in eight digits, as `send.lua` reads them.
+struct RequestFile: Sendable {
+    let path: String
+    /// Where each request lies in the file, its length not included.
+    let ranges: [Range<Int>]
+
+    private static let lengthDigits = 8
+
+    /// Where the length of a request stands.
+    func offset(of number: Int) -> Int { number < ranges.count ? ranges[number].lowerBound - Self.lengthDigits : 0 }
+
+    static func request(_ body: [UInt8]) -> [UInt8] {
+        let head = """
+            POST /apple/notifications HTTP/1.1\r
+            Host: localhost\r
+            Content-Type: application/json\r
+            Content-Length: \(body.count)\r
+            \r
+
+            """
+        return Array(head.utf8) + body
+    }
+
+    /// Where the body of a request begins.
+    static func headBytes(_ request: [UInt8]) -> Int {
+        let end = Array("\r\n\r\n".utf8)
+        let found = request.indices.first { request[$0...].starts(with: end) }
+        return found.map { $0 + end.count } ?? request.count
+    }
+
+    /// Writes a file from its begin to its end.
+    struct Writer {
+        private let path: String
+        private let handle: FileHandle
+        private var ranges: [Range<Int>] = []
+        private var end = 0
+        private var pending = Data()
+
+        init(path: String) throws {
+            guard FileManager.default.createFile(atPath: path, contents: nil),
+                let handle = FileHandle(forWritingAtPath: path)
+            else { throw BenchError("cannot write \(path)") }
+            self.path = path
+            self.handle = handle
+        }
+
+        var count: Int { ranges.count }
+
+        mutating func append(_ body: [UInt8]) throws {
+            let request = RequestFile.request(body)
+            let digits = String(request.count)
+            pending.append(contentsOf: String(repeating: "0", count: lengthDigits - digits.utf8.count).utf8)
+            pending.append(contentsOf: digits.utf8)
+            pending.append(contentsOf: request)
+            ranges.append(end + lengthDigits..<end + lengthDigits + request.count)
+            end += lengthDigits + request.count
+            if pending.count > 4 << 20 { try flush() }
+        }
+
+        private mutating func flush() throws {
+            try handle.write(contentsOf: pending)
+            pending.removeAll(keepingCapacity: true)
+        }
+
+        mutating func finish() throws -> RequestFile {
+            try flush()
+            try handle.close()
+            return RequestFile(path: path, ranges: ranges)
+        }
+    }
+}

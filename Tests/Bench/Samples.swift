@@ -1,0 +1,30 @@
+/// Figures by name, one for each run: "v1.rate" and so on.
+struct Samples {
+    private(set) var all: [String: [Double]] = [:]
+
+    mutating func add(_ name: String, _ value: Double) {
+        all[name, default: []].append(value)
+    }
+
+    /// Nil where nothing was measured.
+    func median(_ name: String) -> Double? {
+        guard let values = all[name]?.sorted(), !values.isEmpty else { return nil }
+        let middle = values.count / 2
+        return values.count.isMultiple(of: 2) ? (values[middle - 1] + values[middle]) / 2 : values[middle]
+    }
+
+    /// The sum of medians; nil if one is missing.
+    func sum(_ names: [String]) -> Double? {
+        let found = names.compactMap(median)
+        return found.count == names.count ? found.reduce(0, +) : nil
+    }
+}
+
+extension [Double] {
+    /// The value that the given part of them does not exceed.
+    func percentile(_ part: Double) -> Double {
+        let sorted = sorted()
+        guard let last = sorted.last else { return 0 }
+        return sorted.indices.contains(Int(Double(count) * part)) ? sorted[Int(Double(count) * part)] : last
+    }
+}

@@ -1,0 +1,27 @@
+import ArgumentParser
+import Foundation
+import HTTPServer
+import Hummingbird
+import Logging
+
+/// The floor of HTTP: the server's listener and its reading of bodies, and a handler that does nothing else. A process of
+/// its own, so that its processor time can be told from the bench's.
+struct ServeFloor: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "serve-floor", shouldDisplay: false)
+
+    func run() async throws {
+        let bodies = BodyReader()
+        let router = Router(context: BasicRequestContext.self)
+        router.post("/apple/notifications") { request, _ in
+            let count = try await bodies.withBody(of: request) { $0.count }
+            return Response(
+                status: .ok, headers: [.contentType: "application/json"],
+                body: .init(byteBuffer: ByteBuffer(string: "{\"position\":\(count),\"duplicate\":false}\n")))
+        }
+        let listener = Listener(
+            router, address: ListenAddress(host: "127.0.0.1", port: 0), identity: nil,
+            logger: Logger(label: "floor"),
+            onListening: { port in FileHandle.standardOutput.write(Data("port \(port)\n".utf8)) })
+        try await listener.run()
+    }
+}

@@ -1,0 +1,35 @@
+import Postgres
+
+/// The bytes that the tables of the log take in a database, their indexes and what is out of line included.
+package struct LogSize: Sendable {
+    package let total: Int64
+    /// A line for each table.
+    package let parts: [String]
+
+    package static func measure(_ database: ConnectionConfiguration) async throws -> LogSize {
+        let owner = try await TestCluster.connect(database)
+        let rows = try await owner.query(Statements.sizes, deadline: .now + .seconds(60))
+        let size = LogSize(
+            total: try rows.reduce(0) { try $0 + $1.value(Int64.self, at: 0) },
+            parts: try rows.map { try $0.value(at: 1) })
+        await owner.close()
+        return size
+    }
+
+    private enum Statements {
+        static let sizes = Statement(
+            "storage_sizes",
+            """
+            select pg_total_relation_size(oid),
+              format('%s: rows %s, out of line %s, indexes %s', relname, pg_table_size(oid) - toast.bytes, toast.bytes,
+                pg_indexes_size(oid))
+            from pg_class
+            cross join lateral (
+              select coalesce(pg_total_relation_size(nullif(reltoastrelid, 0)), 0) as bytes
+            ) as toast
+            where relnamespace = 'subledger'::regnamespace
+              and relname in ('event', 'event_conflict', 'jws_header', 'stream', 'stream_head')
+            order by relname
+            """)
+    }
+}
