@@ -45,7 +45,8 @@ package actor Appender {
         try await append(EventLogWriter.Entry(proven, receivedAt: receivedAt))
     }
 
-    private func append(_ entry: EventLogWriter.Entry) async throws(AppendError) -> Appended {
+    /// Appends what was made ready before; otherwise as ``append(_:receivedAt:)``.
+    package func append(_ entry: EventLogWriter.Entry) async throws(AppendError) -> Appended {
         guard !isStopping else { throw .unavailable }
         guard queue.count < queueEventsMax, queueBytes + entry.bodyBytes <= Limits.queueBytesMax else {
             throw .queueFull

@@ -12,11 +12,11 @@ package struct EventLogWriter: Sendable {
     /// An event with what a row of the log needs beside it, made ready outside the transaction.
     package struct Entry: Sendable {
         package let stream: StreamKey
-        let event: Event
+        package let event: Event
         let body: CompactBody
         let bodyDigest: [UInt8]
         let chain: SigningChain?
-        let receivedAt: Instant
+        package let receivedAt: Instant
 
         /// - Parameter receivedAt: Our clock.
         package init(_ proven: some ProvenEvent, receivedAt: Instant) {

@@ -23,13 +23,14 @@ package final class BodyReader: Sendable {
 
     /// Collects the body and passes it on; its bytes count as held until that returns.
     package func withBody<Value>(of request: Request, _ use: ([UInt8]) async throws -> Value) async throws -> Value {
-        if let announced = request.headers[.contentLength].flatMap({ Int($0) }), announced > Limits.bodyBytesMax {
-            throw Failure.tooLarge
-        }
+        let announced = request.headers[.contentLength].flatMap { Int($0) } ?? 0
+        guard announced <= Limits.bodyBytesMax else { throw Failure.tooLarge }
+        // Somebody may announce what never comes, so only what is free is taken before it is there.
+        let expected = max(0, min(announced, Limits.bodyBytesFree))
         let room = Room(reader: self)
         defer { room.giveBack() }
         let body = try await withThrowingTaskGroup(of: [UInt8].self) { group in
-            group.addTask { try await Self.collect(request.body, room) }
+            group.addTask { try await Self.collect(request.body, expected, room) }
             // Parts may come slowly or not at all, so the time is watched beside them.
             group.addTask {
                 try await Task.sleep(for: Limits.bodyWaitMax)
@@ -47,8 +48,9 @@ package final class BodyReader: Sendable {
         return try await use(body)
     }
 
-    private static func collect(_ parts: RequestBody, _ room: Room) async throws -> [UInt8] {
+    private static func collect(_ parts: RequestBody, _ expected: Int, _ room: Room) async throws -> [UInt8] {
         var body: [UInt8] = []
+        body.reserveCapacity(expected)
         do {
             for try await part in parts {
                 let count = body.count + part.readableBytes

@@ -7,6 +7,8 @@ package enum Limits {
     package static let bodyBytesMax = 5 << 20
     /// Bytes that every body may take. Nearly all of Apple's fit, so that they are taken whatever else goes on.
     static let bodyBytesFree = 32 << 10
+    /// Most bytes of one read from a connection: most notifications come in one.
+    static let readBytesMax = 32 << 10
     /// Most bytes beyond that of all bodies together, those that wait for their commit included. Whoever comes with
     /// more is told to come again, and memory stays flat.
     static let bodiesBytesMax = 64 << 20
@@ -16,8 +18,13 @@ package enum Limits {
     static let bodyWaitAtEndMax = Duration.seconds(1)
     /// A connection on which nothing moves for so long is closed, or a thousand forgotten ones would fill the table.
     static let idleTimeout = TimeAmount.seconds(30)
-    /// Most connections of a listener; more wait to be accepted.
-    static let connectionsMax = 4096
+    /// Most connections of the private listener; more wait to be accepted.
+    package static let connectionsMax = 4096
+    /// Most of the public one. Each takes some 150 KB while its notification waits for its commit, and a burst is stored
+    /// no sooner if more of it is let in.
+    static let publicConnectionsMax = 768
+    /// Most that wait to be accepted, as far as the system allows so many.
+    static let connectionsWaitingMax = 4096
     /// What a sender is told to wait before it comes again. Apple keeps a schedule of its own; proxies and tools obey.
     static let retryAfterSeconds = 5
     /// Most customers of one request for entitlements.

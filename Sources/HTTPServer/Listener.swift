@@ -24,7 +24,8 @@ package struct Listener: Service {
     private let address: ListenAddress
 
     package init(
-        _ router: Router<BasicRequestContext>, address: ListenAddress, identity: TLSIdentity?, logger: Logger,
+        _ router: Router<BasicRequestContext>, address: ListenAddress, identity: TLSIdentity?,
+        connections: OpenConnections = OpenConnections(limit: Limits.connectionsMax), logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void
     ) {
         self.address = address
@@ -35,8 +36,8 @@ package struct Listener: Service {
             router: router,
             server: .http1(idleTimeout: Limits.idleTimeout, identity: identity),
             configuration: .init(
-                address: .hostname(address.host, port: address.port),
-                availableConnectionsDelegate: MaximumAvailableConnections(Limits.connectionsMax, logger: quiet)),
+                address: .hostname(address.host, port: address.port), backlog: Limits.connectionsWaitingMax,
+                availableConnectionsDelegate: OpenConnections.Delegate(connections: connections)),
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? address.port) },
             logger: quiet)
     }

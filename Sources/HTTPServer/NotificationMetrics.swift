@@ -31,17 +31,17 @@ struct NotificationMetrics: Sendable {
         Self.refused(reason).increment()
     }
 
-    func note(_ notification: VerifiedNotification, _ appended: Appended, receivedAt: Instant) {
-        let event = notification.event
+    func note(_ entry: EventLogWriter.Entry, hasShortChain: Bool, _ appended: Appended) {
+        let event = entry.event
         let outcome: Outcome = appended.isNew ? .stored : appended.isConflict ? .conflict : .duplicate
         Self.taken(outcome, event.source).increment()
         guard appended.isNew else { return }
         if let occurredAt = event.occurredAt {
             // From the event to us, with all of Apple's repeats. Clocks may differ, and then it is none.
             Timer(label: "subledger_delivery_lag_seconds", dimensions: [("kind", event.kind.rawValue)])
-                .recordMilliseconds(max(0, receivedAt.milliseconds - occurredAt.milliseconds))
+                .recordMilliseconds(max(0, entry.receivedAt.milliseconds - occurredAt.milliseconds))
         }
-        if notification.hasShortChain { shortChains.increment() }
+        if hasShortChain { shortChains.increment() }
         if event.kind == .other { unknownTypes.increment() }
         unknownFields.increment(by: event.unknownFields.count)
         defects.increment(by: event.defects.count)

@@ -34,11 +34,15 @@ struct NotificationRoutes: Sendable {
 
     private func receive(_ request: Request) async -> Response {
         do {
-            return try await bodies.withBody(of: request) { body in
+            // What waits for its commit holds no body any more, only what will be stored.
+            let taken = try await bodies.withBody(of: request) { body in
                 let receivedAt = now()
                 let notification = try await verifier.verify(body, receivedAt: receivedAt)
-                return await append(notification, receivedAt: receivedAt)
+                return Taken(
+                    entry: EventLogWriter.Entry(notification, receivedAt: receivedAt),
+                    hasShortChain: notification.hasShortChain)
             }
+            return await append(taken)
         } catch let refusal as Refusal {
             var metadata: Logger.Metadata = [:]
             if let app = refusal.app { metadata["stream.app"] = "\(app)" }
@@ -56,14 +60,20 @@ struct NotificationRoutes: Sendable {
         }
     }
 
-    private func append(_ notification: VerifiedNotification, receivedAt: Instant) async -> Response {
-        let event = notification.event
+    /// A proven notification, ready to be stored.
+    private struct Taken {
+        let entry: EventLogWriter.Entry
+        let hasShortChain: Bool
+    }
+
+    private func append(_ taken: Taken) async -> Response {
+        let event = taken.entry.event
         do throws(AppendError) {
-            let appended = try await appender.append(notification, receivedAt: receivedAt)
-            metrics.note(notification, appended, receivedAt: receivedAt)
+            let appended = try await appender.append(taken.entry)
+            metrics.note(taken.entry, hasShortChain: taken.hasShortChain, appended)
             var metadata: Logger.Metadata = [
-                "stream.app": "\(notification.stream.app)",
-                "stream.environment": "\(notification.stream.environment.rawValue)",
+                "stream.app": "\(taken.entry.stream.app)",
+                "stream.environment": "\(taken.entry.stream.environment.rawValue)",
                 "event.position": "\(appended.position)", "event.kind": "\(event.kind.rawValue)",
                 "event.defects": "\(event.defects.count)",
             ]

@@ -17,6 +17,8 @@ extension Listener {
         onListening: @escaping @Sendable (Int) async -> Void
     ) -> Listener {
         let router = Router(context: BasicRequestContext.self)
+        let connections = OpenConnections(limit: Limits.publicConnectionsMax)
+        router.add(middleware: TurnTaking(connections: connections))
         router.add(middleware: ErrorAnswers())
         NotificationRoutes(verifier: verifier, appender: appender, now: now, logger: logger).add(to: router)
         router.get("/health") { _, _ in
@@ -27,6 +29,8 @@ extension Listener {
                 return Answer.error(.serviceUnavailable, error.description)
             }
         }
-        return Listener(router, address: address, identity: identity, logger: logger, onListening: onListening)
+        return Listener(
+            router, address: address, identity: identity, connections: connections, logger: logger,
+            onListening: onListening)
     }
 }

@@ -10,7 +10,7 @@ struct Burst {
 
     private static let times = 10.0
     private static let seconds = 10.0
-    /// What the server takes at most, less some for whoever looks at it meanwhile.
+    /// Several times what the server accepts; the others wait in the kernel's line, which is as long as this.
     private static let connections = 4000
 
     func measure(_ samples: inout Samples) async throws {

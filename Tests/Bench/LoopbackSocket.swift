@@ -62,6 +62,8 @@ struct HTTPResponseText {
     let status: Int
     /// Of a 200.
     let position: Int64?
+    /// The connection is to be closed.
+    let isLast: Bool
 
     /// Nil while something is missing.
     init?(_ bytes: [UInt8]) {
@@ -75,6 +77,7 @@ struct HTTPResponseText {
             let status = Int(text.dropFirst("HTTP/1.1 ".count).prefix(3))
         else { return nil }
         self.status = status
+        isLast = head.contains("connection: close")
         position = text.firstRange(of: "\"position\":").flatMap { Int64(text[$0.upperBound...].prefix { $0.isNumber }) }
     }
 }

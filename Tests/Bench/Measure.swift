@@ -50,6 +50,8 @@ struct Measure: AsyncParsableCommand {
     func run() async throws {
         raiseFileLimit()
         let folder = try Folder()
+        let signals = endOnSignals(folder)
+        defer { signals.forEach { $0.cancel() } }
         defer { folder.remove() }
         let sections = try sections()
         var samples = Samples()
@@ -109,4 +111,19 @@ private func raiseFileLimit() {
     guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
     limit.rlim_cur = limit.rlim_max
     _ = setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+}
+
+/// Ends the process as `exit` does, so that the cluster is ended and its folder removed. What else was started gets the
+/// signal itself, as part of the group.
+private func endOnSignals(_ folder: Folder) -> [any DispatchSourceSignal] {
+    [SIGINT, SIGTERM].map { number in
+        signal(number, SIG_IGN)
+        let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+        source.setEventHandler {
+            folder.remove()
+            exit(128 + number)
+        }
+        source.resume()
+        return source
+    }
 }

@@ -52,7 +52,7 @@ struct OpenLoop {
                     links[index].write(bytes)
                     guard let status = links[index].read() else { continue }
                     answers.append(links[index].answer(now: Self.now(), status: status))
-                    if status == 0 {
+                    if status == 0 || links[index].isClosing {
                         close(links[index].descriptor)
                         links[index] = try Link(descriptor: LoopbackSocket.connect(port: port))
                     }
@@ -113,6 +113,9 @@ struct OpenLoop {
                 descriptor, bytes.baseAddress! + range.lowerBound, range.count, Int32(MSG_NOSIGNAL))
             if written > 0 { range = (range.lowerBound + written)..<range.upperBound }
         }
+
+        /// The server asked for it, so that others get their turn.
+        var isClosing: Bool { HTTPResponseText(received)?.isLast ?? true }
 
         /// The status, once the whole answer is there; 0 if none will come.
         mutating func read() -> Int? {

@@ -44,7 +44,7 @@ enum Tool {
         let problem = String(decoding: problems.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
         guard process.terminationStatus == 0 else {
-            throw BenchError("\(path) failed: \((problem + text).suffix(400))")
+            throw BenchError("\(path) failed: \(problem.prefix(200)) \(text.suffix(200))")
         }
         return text
     }

@@ -40,7 +40,10 @@ package struct CompactBody: Sendable {
             let headers = encoder.headers
             let rebuilt = try? Self.rebuild(encoder.stored) { digest in headers.first { $0.digest == digest }?.text }
             if let rebuilt, isEqual(rebuilt[...], body[...]) {
-                stored = encoder.stored
+                // Without the room that was made for more, since thousands may wait for their commit.
+                stored = Array(unsafeUninitializedCapacity: encoder.stored.count) { output, count in
+                    count = output.initialize(fromContentsOf: encoder.stored)
+                }
                 self.headers = headers
                 return
             }

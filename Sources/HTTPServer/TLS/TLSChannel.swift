@@ -27,7 +27,8 @@ struct TLSChannel<Base: ServerChildChannel>: ServerChildChannel {
 extension HTTPServerBuilder {
     /// HTTP/1.1, plain without an identity.
     static func http1(idleTimeout: TimeAmount, identity: TLSIdentity?) -> HTTPServerBuilder {
-        let configuration = HTTP1Channel.Configuration(idleTimeout: idleTimeout)
+        let configuration = HTTP1Channel.Configuration(
+            additionalChannelHandlers: [ReceiveBufferHandler()], idleTimeout: idleTimeout)
         guard let identity else { return .http1(configuration: configuration) }
         return HTTPServerBuilder { responder in
             TLSChannel(
