@@ -1,6 +1,5 @@
 import Hummingbird
 import NIOCore
-import ServiceLifecycle
 import Synchronization
 
 /// Collects request bodies within bounds: of one body, of the time it takes, and of all large ones together.
@@ -18,6 +17,7 @@ package final class BodyReader: Sendable {
 
     /// Bytes of bodies beyond what each of them may take without asking.
     private let held = Mutex(0)
+    private let deadlines = BodyDeadlines()
 
     package init() {}
 
@@ -31,17 +31,9 @@ package final class BodyReader: Sendable {
         defer { room.giveBack() }
         let body = try await withThrowingTaskGroup(of: [UInt8].self) { group in
             group.addTask { try await Self.collect(request.body, expected, room) }
-            // Parts may come slowly or not at all, so the time is watched beside them.
-            group.addTask {
-                try await Task.sleep(for: Limits.bodyWaitMax)
-                throw Failure.tooSlow
-            }
-            // Who has not sent everything is not waiting for a commit, and must not keep a server that ends.
-            group.addTask {
-                try await gracefulShutdown()
-                try await Task.sleep(for: Limits.bodyWaitAtEndMax)
-                throw Failure.ending
-            }
+            // Parts may come slowly or not at all, so the time is watched beside them. Who has not sent everything is
+            // not waiting for a commit, and must not keep a server that ends.
+            group.addTask { [deadlines] in throw try await deadlines.end() }
             defer { group.cancelAll() }
             return try await group.next() ?? []
         }
