@@ -105,9 +105,18 @@ struct Report: CustomStringConvertible {
         }
         for format in Format.allCases {
             guard let rate = samples.median("\(format.rawValue).rate") else { continue }
-            lines.append("\(format.label): \(number(rate))/s of the goal of \(format.goalPerSecond)/s")
+            let most = processorBound(format.rawValue).map {
+                "; \(Machine.processors) processors allow \(number($0))/s"
+            }
+            lines.append("\(format.label): \(number(rate))/s, goal \(format.goalPerSecond)/s\(most ?? "")")
         }
         return lines.joined(separator: "\n")
+    }
+
+    /// Notifications a second if every processor did nothing but what one of them takes of server, database and sender.
+    private func processorBound(_ name: String) -> Double? {
+        samples.sum(["\(name).server", "\(name).database", "\(name).client"])
+            .map { Double(Machine.processors) * 1e6 / $0 }
     }
 
     private var burstLines: [String] {
@@ -158,10 +167,20 @@ struct Report: CustomStringConvertible {
 
     // MARK: - JSON
 
-    /// Every sample, and medians with their bars.
+    /// Of each figure the median, the spread and every run.
+    private var figures: [String: Any] {
+        samples.all.reduce(into: [:]) { figures, sample in
+            figures[sample.key] = [
+                "median": samples.median(sample.key) ?? 0, "least": sample.value.min() ?? 0,
+                "most": sample.value.max() ?? 0, "runs": sample.value,
+            ]
+        }
+    }
+
+    /// All figures, and the ratios with their bars.
     func json() throws -> Data {
         let document: [String: Any] = [
-            "machine": Machine.description, "connections": connections, "runs": runs, "samples": samples.all,
+            "machine": Machine.description, "connections": connections, "runs": runs, "figures": figures,
             "ratios": ratios.map { ratio -> [String: Any] in
                 [
                     "name": ratio.name, "value": ratio.value, "bar": ratio.bar, "isAtLeast": ratio.isAtLeast,
@@ -175,11 +194,13 @@ struct Report: CustomStringConvertible {
 
 /// What the figures were taken on.
 enum Machine {
+    static let processors = ProcessInfo.processInfo.activeProcessorCount
+
     static var description: String {
         let info = (try? String(contentsOfFile: "/proc/cpuinfo", encoding: .utf8)) ?? ""
         let model = info.split(separator: "\n").first { $0.hasPrefix("model name") }?.split(separator: ":").last ?? ""
         let load = (try? String(contentsOfFile: "/proc/loadavg", encoding: .utf8)) ?? ""
-        return "\(ProcessInfo.processInfo.activeProcessorCount) x\(model), load "
+        return "\(processors) x\(model), load "
             + load.split(separator: " ").prefix(1).joined()
     }
 }
