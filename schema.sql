@@ -937,7 +937,7 @@ comment on column analyst.events.position is
 comment on column analyst.events.received_at is 'When it was taken, by our clock';
 comment on column analyst.events.occurred_at is
   'When Apple signed it; for V1, which does not say, when it happened by the dates within it';
-comment on column analyst.events.source is 'apple-v1 or apple-v2';
+comment on column analyst.events.source is 'apple-v1, apple-v2, or backend for links that one stated';
 comment on column analyst.events.type is 'As Apple spells it; null when unreadable';
 comment on column analyst.events.subtype is 'As Apple spells it; V1 has none';
 comment on column analyst.events.kind is 'What happened, in one word for both versions: see subledger.event';

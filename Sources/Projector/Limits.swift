@@ -1,7 +1,7 @@
 /// Bounds of the projector, each with its reason.
 enum Limits {
     /// Most events folded in one transaction: enough to spread its cost, few enough to lose little by a crash.
-    static let batchEventsMax: Int64 = 500
+    static let batchEventsMax: Int64 = 1000
     /// Most batches that are folded, written and read side by side before it is said how far they are. At their end
     /// nothing is side by side, so they should be many.
     static let batchesAtOnceMax = 100
