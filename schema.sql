@@ -821,8 +821,10 @@ comment on column subledger.change.kind is
 comment on column subledger.change.at is
   'Since when it is so: the beginning or end of a period if the clock did it, else told_at';
 comment on column subledger.change.cause is
-  'event: the one at position stated it; clock: a period began or ended; products: they were configured otherwise; '
+  'event: see position; clock: a period began or ended; products: they were configured otherwise; '
   'rebuild: the log was folded anew and came out otherwise';
+comment on column subledger.change.position is
+  'The event that stated the access, if it was folded just then; else the last one about the line that was';
 comment on column subledger.change.product_id is 'What there is access to; for closed, what there was access to';
 comment on column subledger.change.until is
   'End of the unbroken access, infinity for what is owned for ever; null where there is none';

@@ -71,13 +71,12 @@ struct ChangeRoutes: Sendable {
         let page = try await next(
             question.stream, head, after: question.after ?? head.number, limit: question.limit,
             until: start + question.wait)
-        let asOf = now()
         return Answer.json(.ok) { writer in
             writer.member("app", question.stream.app)
             writer.member("environment", question.stream.environment.rawValue)
-            writer.member("asOf", asOf)
+            writer.member("asOf", page.asOf)
             writer.key("changes")
-            writer.array(page.told) { $1.write(at: asOf, to: &$0) }
+            writer.array(page.told) { $1.write(at: page.asOf, to: &$0) }
             writer.member("cursor", cursor(question.stream, page.through))
         }
     }
@@ -97,7 +96,7 @@ struct ChangeRoutes: Sendable {
         var head = head
         while true {
             let mark = await signal.mark(of: head.streamId)
-            guard let page = try await changes.changes(of: stream, head, after: number, limit: limit, at: now()) else {
+            guard let page = try await changes.changes(of: stream, head, after: number, limit: limit, now: now()) else {
                 throw Problem(
                     .gone,
                     "the changes behind this cursor are not there: read entitlements anew, then go on with after=now",
@@ -143,11 +142,10 @@ struct ChangeRoutes: Sendable {
     /// A page as server-sent events; a comment if it is empty.
     private func events(_ stream: StreamKey, _ page: ChangeReader.Page) -> ByteBuffer {
         guard !page.told.isEmpty else { return ByteBuffer(string: ":\n\n") }
-        let asOf = now()
         var buffer = ByteBuffer()
         for told in page.told {
             var writer = JSONWriter()
-            told.write(at: asOf, to: &writer)
+            told.write(at: page.asOf, to: &writer)
             buffer.writeString("id: \(cursor(stream, told.number))\ndata: ")
             buffer.writeBytes(writer.bytes)
             buffer.writeString("\n\n")

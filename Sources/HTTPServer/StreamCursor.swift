@@ -1,8 +1,8 @@
 import Foundation
 import Subscriptions
 
-/// Where a reader of a stream's events or changes goes on. Their numbers are never given out anew, so it holds across
-/// restarts and rebuilds, and for other filters too.
+/// Where a reader of a stream's events or changes goes on. It holds across restarts and rebuilds, and for other
+/// filters too. A backup that is restored gives out anew what it did not know.
 struct StreamCursor: Hashable {
     /// What is read, with the version of the cursor's form.
     enum List: String {

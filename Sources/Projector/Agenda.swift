@@ -12,6 +12,8 @@ struct Agenda: Sendable {
     enum Outcome: Sendable, Hashable {
         /// Until the clock has something to tell of it.
         case done(for: Duration?)
+        /// Others have their turn before it goes on.
+        case unfinished
         /// Whoever leads it may die, and tells nobody.
         case ledElsewhere
         case failed
@@ -52,6 +54,7 @@ struct Agenda: Sendable {
     mutating func note(_ id: Int32, _ outcome: Outcome, now: ContinuousClock.Instant) {
         switch outcome {
         case .done(let pause): looks[id] = pause.map { now + $0 }
+        case .unfinished: looks[id] = now
         case .ledElsewhere: looks[id] = now + Limits.leadRetryPause
         case .failed: looks[id] = now + Limits.failurePause
         }

@@ -49,7 +49,8 @@ struct AuditLane: Sendable {
         }
         if !fresh.isEmpty {
             let writer = ProjectionWriter(
-                streamId: stream, products: ProductCatalog(canonicalText: try place[0].optional(at: 2) ?? ""))
+                streamId: stream, products: ProductCatalog(canonicalText: try place[0].optional(at: 2) ?? ""),
+                tables: .temporary)
             let lines = fresh.keys.sorted().compactMap { fresh[$0] }
             for step in writer.steps(lines, writer.subscriptions(lines)) { _ = try await query(step) }
             let edges = fresh.sorted { $0.key < $1.key }.flatMap { line, folded in

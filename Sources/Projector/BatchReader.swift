@@ -81,7 +81,7 @@ struct BatchReader: Sendable {
         let known = Set(lines.filter { $0.value.position > 0 }.keys)
         for event in page.events { event.fold(into: &lines) }
         let folded = touched.compactMap { lines[$0] }
-        let writer = ProjectionWriter(streamId: streamId, products: products)
+        let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
         let subscriptions = writer.subscriptions(folded)
         for (id, subscription) in zip(touched, subscriptions) { lines[id]?.written = subscription }
         return .success(

@@ -29,18 +29,22 @@ struct BatchWriter: Sendable {
     /// Writes the batch and moves the checkpoint to its end.
     ///
     /// - Parameter expected: What the batch was folded behind.
-    /// - Returns: The checkpoint as it is now; nil if somebody else leads the stream, or the checkpoint is no longer the
-    ///   expected one. Nothing was written then.
+    /// - Returns: The checkpoint as it is now; nil if somebody else leads the stream, the checkpoint is no longer the
+    ///   expected one, or the clock has more to tell before. Nothing of the batch was written then.
     func write(_ batch: FoldedBatch, behind expected: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
-        await leading(behind: expected) { (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
+        await leading(behind: expected) { (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint?> in
             var telling = try await telling(connection)
+            if telling?.isBehind == true {
+                try await telling?.write()
+                return .success(nil)
+            }
             for step in batch.steps { _ = try await connection.query(step) }
             let moved = try await CustomerFold(streamId: streamId, connection: connection).apply(batch.customers)
             telling?.add(batch.differences) { .event(position: $0.position) }
             telling?.add(moved)
             try await telling?.write()
             return .success(try await move(expected, to: batch.position, batch.products.canonicalText, connection))
-        }
+        }.map { $0 ?? nil }
     }
 
     /// Writes the rows of all lines anew, from the facts that they have. Their products were configured otherwise.
@@ -48,10 +52,14 @@ struct BatchWriter: Sendable {
         _ products: ProductCatalog, behind expected: Checkpoint
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
         let written = await leading(behind: expected) {
-            (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
+            (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint?> in
             var telling = try await telling(connection)
+            if telling?.isBehind == true {
+                try await telling?.write()
+                return .success(nil)
+            }
             let old = ProductCatalog(canonicalText: expected.products)
-            let writer = ProjectionWriter(streamId: streamId, products: products)
+            let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
             var after = ""
             while true {
                 // There may be many pages, and a server that ends must not wait for them.
@@ -79,7 +87,7 @@ struct BatchWriter: Sendable {
             }
             return .success(try await move(expected, to: expected.position, products.canonicalText, connection))
         }
-        return written.map { $0.map { .folded($0.position) } ?? .ledElsewhere }
+        return written.map { ($0 ?? nil).map { .folded($0.position) } ?? .ledElsewhere }
     }
 
     /// Tells of the periods that have begun or ended by now, as many as can be told at once.

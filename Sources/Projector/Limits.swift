@@ -5,6 +5,11 @@ enum Limits {
     /// Most batches that are folded, written and read side by side before it is said how far they are. At their end
     /// nothing is side by side, so they should be many.
     static let batchesAtOnceMax = 100
+    /// Longest time for which a stream is folded while nobody else is known to wait; then the others are looked at.
+    static let turnMax = Duration.seconds(3)
+    /// Shortest, so that streams that are all behind do not give way after each batch. Below the second in which readers
+    /// are told that a period has ended.
+    static let turnMin = Duration.milliseconds(300)
     /// Longest time between two looks at all streams. Notifications name those that have new events; this is the net
     /// below them, and ten thousand idle streams make it a matter of 10 ms.
     static let sweepInterval = Duration.seconds(10)

@@ -148,12 +148,16 @@ package struct ProjectionRebuild: Sendable {
         for index in streams.indices {
             let id = Parameter(streams[index].id)
             let live = try await query(Step(RebuildStatements.liveCheckpoint, [id]), Limits.statementWaitMax)
+            let position: Int64 = live.count == 1 ? try live[0].value(at: 0) : 0
             // What has arrived behind the live checkpoint is for the live projection to fold.
             if live.count == 1 {
-                let position: Int64 = try live[0].value(at: 0)
                 while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {}
             }
             var telling = try await ChangeTelling.start(streams[index].id, connection, now: now())
+            while telling.isBehind {
+                try await telling.write()
+                telling = try await ChangeTelling.start(streams[index].id, connection, now: now())
+            }
             for table in RebuildStatements.swap {
                 let isSame = try await query(Step(table.isSame, [id]), Limits.tableWaitMax)
                 if try isSame[0].value(Bool.self, at: 0) { continue }
@@ -161,7 +165,10 @@ package struct ProjectionRebuild: Sendable {
                     replaced += try await query(Step(statement, [id]), Limits.tableWaitMax).affectedRows
                 }
             }
-            try await RebuildChanges(streamId: streams[index].id, connection: connection).tell(&telling)
+            try await RebuildChanges(
+                streamId: streams[index].id, connection: connection, livePosition: position
+            ).tell(&telling)
+            _ = try await query(Step(RebuildStatements.wakeProjectors, [id]), Limits.statementWaitMax)
             _ = try await query(Step(RebuildStatements.swapCheckpoint, [id]), Limits.statementWaitMax)
         }
         try await connection.commit(deadline: .now + Limits.statementWaitMax)

@@ -230,6 +230,57 @@ enum ProjectionStatements {
         from stdin (format binary)
         """)
 
+    static let writeTransactions = Statement(
+        "projector_write_transactions",
+        """
+        insert into transaction (
+          stream_id, original_transaction_id, transaction_id, web_order_line_item_id, product_id,
+          subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
+          revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
+          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions, type,
+          revocation_type, revocation_percentage, offer_type, offer_identifier, offer_discount_type, offer_period,
+          storefront, storefront_id, transaction_reason, price, currency, app_transaction_id,
+          previous_original_transaction_id, billing_plan_type, additional
+        )
+        select $1, original_transaction_id, transaction_id, web_order_line_item_id, product_id,
+          subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
+          revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
+          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions::bigint[], type,
+          revocation_type, revocation_percentage, offer_type, offer_identifier, offer_discount_type, offer_period,
+          storefront, storefront_id, transaction_reason, price, currency, app_transaction_id,
+          previous_original_transaction_id, billing_plan_type, additional
+        from unnest(
+          $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::timestamptz[],
+          $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::integer[], $13::boolean[], $14::boolean[],
+          $15::boolean[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[],
+          $23::integer[], $24::integer[], $25::text[], $26::text[], $27::text[], $28::text[], $29::text[],
+          $30::text[], $31::bigint[], $32::text[], $33::text[], $34::text[], $35::text[], $36::jsonb[]
+        ) as input (
+          original_transaction_id, transaction_id, web_order_line_item_id, product_id,
+          subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
+          revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
+          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions, type,
+          revocation_type, revocation_percentage, offer_type, offer_identifier, offer_discount_type, offer_period,
+          storefront, storefront_id, transaction_reason, price, currency, app_transaction_id,
+          previous_original_transaction_id, billing_plan_type, additional
+        )
+        """)
+
+    static let writePeriods = Statement(
+        "projector_write_periods",
+        """
+        insert into access_period (
+          stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
+        )
+        select $1, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
+        from unnest(
+          $2::text[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[],
+          $9::bigint[]
+        ) as input (
+          original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
+        )
+        """)
+
     static let writeCheckpoint = Statement(
         "projector_write_checkpoint",
         """

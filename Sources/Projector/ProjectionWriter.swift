@@ -17,6 +17,7 @@ struct ProjectedLine: Sendable {
 struct ProjectionWriter: Sendable {
     let streamId: Int32
     let products: ProductCatalog
+    let tables: ProjectionTables
 
     /// What the facts of lines amount to.
     func subscriptions(_ lines: [ProjectedLine]) -> [Subscription] {
@@ -32,7 +33,7 @@ struct ProjectionWriter: Sendable {
         for (line, subscription) in zip(lines, subscriptions) {
             changes.add(from: line.written, to: subscription)
             let head = SubscriptionHead(line, subscription)
-            if line.isNew { new.append(head) } else { known.append(head) }
+            if line.isNew, tables.takesCopies { new.append(head) } else { known.append(head) }
             if !line.isNew, line.written == nil { unknown.append(line.facts.originalTransactionId) }
         }
 
@@ -57,7 +58,10 @@ struct ProjectionWriter: Sendable {
                     ]))
         }
         if !changes.newTransactions.isEmpty {
-            steps.append(Step(ProjectionStatements.copyTransactions, copying: transactions(changes.newTransactions)))
+            steps.append(
+                tables.takesCopies
+                    ? Step(ProjectionStatements.copyTransactions, copying: transactions(changes.newTransactions))
+                    : Step(ProjectionStatements.writeTransactions, transactionParameters(changes.newTransactions)))
         }
         if !changes.oldPeriods.isEmpty {
             steps.append(
@@ -70,7 +74,10 @@ struct ProjectionWriter: Sendable {
                     ]))
         }
         if !changes.newPeriods.isEmpty {
-            steps.append(Step(ProjectionStatements.copyPeriods, copying: periods(changes.newPeriods)))
+            steps.append(
+                tables.takesCopies
+                    ? Step(ProjectionStatements.copyPeriods, copying: periods(changes.newPeriods))
+                    : Step(ProjectionStatements.writePeriods, periodParameters(changes.newPeriods)))
         }
         return steps
     }

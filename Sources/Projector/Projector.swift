@@ -67,7 +67,11 @@ package struct Projector: Sendable {
     @discardableResult
     package func foldAllStreams() async -> Bool {
         var agenda = Agenda(now: .now)
-        return await fold(&agenda)
+        var isHealthy = await fold(&agenda)
+        while agenda.next <= .now, !Task.isCancelled {
+            if await fold(&agenda) == false { isHealthy = false }
+        }
+        return isHealthy
     }
 
     /// Folds what is due.
@@ -87,12 +91,14 @@ package struct Projector: Sendable {
                 let id: Int32 = try row.value(at: 0)
                 let app: String = try row.value(at: 1)
                 let environment: String = try row.value(at: 2)
-                let outcome = await fold(streamId: id, app: app, environment: environment)
+                let outcome = await fold(
+                    streamId: id, app: app, environment: environment,
+                    until: max(.now + Limits.turnMin, min(agenda.next, .now + Limits.turnMax)))
                 agenda.note(id, outcome, now: .now)
                 if outcome == .failed {
                     metrics.failures.increment()
                     isHealthy = false
-                } else {
+                } else if outcome != .unfinished {
                     lag -= try row.value(Int64.self, at: 3)
                     metrics.lag.record(lag)
                 }
@@ -120,18 +126,19 @@ package struct Projector: Sendable {
         }
     }
 
-    private func fold(streamId: Int32, app: String, environment: String) async -> Agenda.Outcome {
+    /// - Parameter end: Others wait for their turn.
+    private func fold(
+        streamId: Int32, app: String, environment: String, until end: ContinuousClock.Instant
+    ) async -> Agenda.Outcome {
         let projector = StreamProjector(pool: pool, streamId: streamId, now: now)
         do throws(ProjectionError) {
-            while true {
-                switch try await projector.fold(batchesMax: Limits.batchesAtOnceMax) {
-                case .folded: if Task.isCancelled { return .done(for: nil) }
-                case .caughtUp:
-                    let told = try await projector.tellClock()
-                    return told.progress == .ledElsewhere
-                        ? .ledElsewhere : .done(for: told.next.map { now().duration(to: $0) })
-                case .ledElsewhere: return .ledElsewhere
-                }
+            switch try await projector.fold(batchesMax: Limits.batchesAtOnceMax, until: end) {
+            case .folded: return Task.isCancelled ? .done(for: nil) : .unfinished
+            case .caughtUp:
+                let told = try await projector.tellClock()
+                return told.progress == .ledElsewhere
+                    ? .ledElsewhere : .done(for: told.next.map { now().duration(to: $0) })
+            case .ledElsewhere: return .ledElsewhere
             }
         } catch {
             if Task.isCancelled { return .done(for: nil) }

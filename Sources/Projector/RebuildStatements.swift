@@ -30,6 +30,11 @@ enum RebuildStatements {
         create unlogged table subledger_rebuild.gone_access_period (like subledger.access_period);
         create unlogged table subledger_rebuild.new_access_period (like subledger.access_period);
         create unlogged table subledger_rebuild.gone_customer_identity (like subledger.customer_identity);
+        create index on subledger_rebuild.gone_subscription (stream_id, original_transaction_id);
+        create index on subledger_rebuild.new_subscription (stream_id, original_transaction_id);
+        create index on subledger_rebuild.gone_access_period (stream_id, original_transaction_id);
+        create index on subledger_rebuild.new_access_period (stream_id, original_transaction_id);
+        create index on subledger_rebuild.gone_customer_identity (stream_id, kind, id);
         comment on table subledger_rebuild.gone_subscription is 'Live rows that the swap takes away';
         comment on table subledger_rebuild.new_subscription is 'Those that it adds';
         comment on table subledger_rebuild.gone_access_period is 'Live rows that the swap takes away';
@@ -172,6 +177,13 @@ enum RebuildStatements {
           and identity.kind = 'subscription'
           and identity.id = line.id
         order by line.id
+        """)
+
+    /// A period may begin or end sooner than before the swap.
+    static let wakeProjectors = Statement(
+        "rebuild_wake_projectors",
+        """
+        select pg_notify('subledger_event', $1::integer::text)
         """)
 
     static let swapCheckpoint = Statement(

@@ -29,10 +29,16 @@ struct StreamProjector: Sendable {
     /// Folds the next batches. Rows and checkpoint of each are committed together or not at all, and the batch after
     /// a crash begins where the last one ended.
     ///
+    /// Readers are told of the clock first, so they are even where an event cannot be folded.
+    ///
     /// - Throws: ``ProjectionError/unfoldable(position:problem:)`` when the next event cannot be folded. Nothing is
     ///   skipped: those before it are committed by the call before.
-    func fold(batchesMax: Int) async throws(ProjectionError) -> Progress {
+    /// - Parameter end: No batch is begun behind it.
+    func fold(
+        batchesMax: Int, until end: ContinuousClock.Instant? = nil
+    ) async throws(ProjectionError) -> Progress {
         let writer = self.writer
+        if tables == .live, try await tellClock().progress == .ledElsewhere { return .ledElsewhere }
         var checkpoint = try await writer.checkpoint().get()
         let products = ProductCatalog(canonicalText: checkpoint.configured)
         if checkpoint.products != checkpoint.configured, checkpoint.position > 0 {
@@ -47,7 +53,8 @@ struct StreamProjector: Sendable {
         var next = try await reader.page(behind: first).get()
         var batch = try await reader.fold(first, behind: nil).get()
         for number in 1... {
-            let (current, expected, following) = (batch, checkpoint, number < batchesMax ? next : nil)
+            let goesOn = number < batchesMax && end.map { $0 > .now } ?? true
+            let (current, expected, following) = (batch, checkpoint, goesOn ? next : nil)
             async let writing = writer.write(current, behind: expected)
             async let reading = reader.page(behind: following)
             async let folding = reader.foldIfAny(following, behind: current)

@@ -125,6 +125,40 @@ struct ChangeRoutesTests {
         }
     }
 
+    @Test("an event that cannot be folded does not keep the clock from being told")
+    func clockOfStoppedStream() async throws {
+        let wallClock: @Sendable () -> Instant = {
+            Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest
+        }
+        try await TestBundle.withServer(now: wallClock) { server in
+            let expiry = wallClock().milliseconds + 3000
+            let body = V1Body(
+                type: "INITIAL_BUY",
+                rows: [V1Body.Row("10", line: "10", purchase: expiry - Self.hour, expires: expiry)], line: "10",
+                autoRenew: true)
+            _ = try await server.apple.post(try body.bytes)
+            try await server.isFolded()
+            let cursor = try await Self.page(server, Self.here).cursor
+            let owner = try await TestCluster.connect(server.database)
+            try await owner.script(
+                """
+                insert into subledger.event (
+                  stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256
+                )
+                values (1, 2, now(), 'apple-v1', 'other', sha256('2'), '{"transactions":1}', '{}', sha256('{}'));
+                update subledger.stream_head
+                set position = 2;
+                notify subledger_event, '1'
+                """, deadline: .now + .seconds(20))
+            await owner.close()
+
+            let told = try await Self.page(server, "after=\(cursor)&wait=30")
+            #expect(told.changes.map { $0["kind"] as? String } == ["closed"])
+            #expect(wallClock().milliseconds - expiry < 3000)
+            #expect(server.logs.text.contains("projector stopped"))
+        }
+    }
+
     @Test("what a backend states of its customers is told of the lines that it is about")
     func links() async throws {
         try await TestBundle.withServer { server in

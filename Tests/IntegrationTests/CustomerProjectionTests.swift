@@ -38,6 +38,25 @@ struct CustomerProjectionTests {
         #expect(found == ["app_transaction 70 → 10", "subscription 10 → 10", "subscription 20 → 10"])
     }
 
+    @Test("customers that become one by a new line are told of, the new line by itself; so is a new account")
+    func told() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell([
+                .rows([Row("10", account: "u")]), .rows([Row("20", appTransaction: "x")]),
+                .rows([Row("30", account: "u", appTransaction: "x")]),
+                .rows([Row("40")]), .rows([Row("40", account: "v", transaction: "41")]),
+            ])
+            let changes = try await log.lines(
+                """
+                select concat_ws(' ', kind, original_transaction_id, position)
+                from subledger.change
+                order by number
+                """)
+
+            #expect(changes == ["customer_changed 10 3", "customer_changed 20 3", "customer_changed 40 5"])
+        }
+    }
+
     @Test("the rows of one notification are of one account: a restore with a new original id is the same customer")
     func restore() async throws {
         let found = try await Self.identities([

@@ -14,6 +14,8 @@ package struct ChangeReader: Sendable {
     package struct Head: Sendable {
         package let streamId: Int32
         package let number: Int64
+        /// Up to here the clock was told of; nil if it never was.
+        package let toldUntil: Instant?
     }
 
     package struct Told: Sendable {
@@ -27,6 +29,8 @@ package struct ChangeReader: Sendable {
 
     package struct Page: Sendable {
         package let told: [Told]
+        /// As of when customers are shown.
+        package let asOf: Instant
         /// All up to this number was read.
         package let through: Int64
     }
@@ -46,7 +50,9 @@ package struct ChangeReader: Sendable {
                 ChangeStatements.end, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
                 deadline: .now + Limits.readWaitMax)
             guard rows.count == 1 else { return nil }
-            return Head(streamId: try rows[0].value(at: 0), number: try rows[0].value(at: 1))
+            return Head(
+                streamId: try rows[0].value(at: 0), number: try rows[0].value(at: 1),
+                toldUntil: try rows[0].optional(at: 2))
         } catch {
             throw ReadError(error)
         }
@@ -54,20 +60,27 @@ package struct ChangeReader: Sendable {
 
     /// The changes behind a number.
     ///
-    /// - Parameter instant: As of which customers are shown.
+    /// - Parameter now: Customers are shown as of then, or of what was told if that is later: the projector's clock may
+    ///   be ahead, and what was told must have happened.
     /// - Returns: Nil if they are not there any more, or not yet: the number is not of this feed.
     package func changes(
-        of stream: StreamKey, _ head: Head, after number: Int64, limit: Int, at instant: Instant
+        of stream: StreamKey, _ head: Head, after number: Int64, limit: Int, now: Instant
     ) async throws(ReadError) -> Page? {
         guard number <= head.number else { return nil }
+        let asOf = max(now, head.toldUntil ?? now)
         do throws(PostgresError) {
             let rows = try await pool.query(
-                ChangeStatements.page, [Parameter(head.streamId), Parameter(number), Parameter(Int64(limit))],
+                ChangeStatements.page,
+                [
+                    Parameter(head.streamId), Parameter(number), Parameter(head.number), Parameter(Int64(limit)),
+                ],
                 deadline: .now + Limits.readWaitMax)
-            guard let last = rows.last else { return number == head.number ? Page(told: [], through: number) : nil }
+            guard let last = rows.last else {
+                return number == head.number ? Page(told: [], asOf: asOf, through: number) : nil
+            }
             guard try rows[0].value(Int64.self, at: 0) == number + 1 else { return nil }
             let lines = try rows.map { row throws(PostgresError) -> String in try row.value(at: 3) }
-            let customers = try await customers(of: Set(lines).sorted(), head.streamId, stream.app, instant)
+            let customers = try await customers(of: Set(lines).sorted(), head.streamId, stream.app, asOf)
             var told: [Told] = []
             for (row, line) in zip(rows, lines) {
                 // One of a newer version is passed over: its readers know that version's changes.
@@ -77,7 +90,7 @@ package struct ChangeReader: Sendable {
                         number: try row.value(at: 0), toldAt: try row.value(at: 1), change: change,
                         customer: customers[line] ?? Customer()))
             }
-            return Page(told: told, through: try last.value(at: 0))
+            return Page(told: told, asOf: asOf, through: try last.value(at: 0))
         } catch {
             throw ReadError(error)
         }
@@ -88,26 +101,23 @@ package struct ChangeReader: Sendable {
     ) async throws(PostgresError) -> [String: Customer] {
         guard !lines.isEmpty else { return [:] }
         func query(_ statement: Statement, _ more: [Parameter]) async throws(PostgresError) -> RowSet {
-            try await pool.query(statement, [Parameter(streamId)] + more, deadline: .now + Limits.readWaitMax)
+            try await pool.query(
+                statement, [Parameter(streamId), .array(lines)] + more, deadline: .now + Limits.readWaitMax)
         }
-        var customerOfLine: [String: String] = [:]
-        for row in try await query(ChangeStatements.customersOfLines, [.array(lines)]) {
-            customerOfLine[try row.value(at: 0)] = try row.value(String.self, at: 1)
-        }
-        let ids = Set(customerOfLine.values).sorted()
+        // Each by the lines, since customers may be joined and parted between two queries.
         var customers: [String: Customer] = [:]
-        for row in try await query(ChangeStatements.keysOfCustomers, [.array(ids)]) {
+        for row in try await query(ChangeStatements.keysOfLines, []) {
             guard let key = try row.customerKey(at: 1) else { continue }
             customers[try row.value(at: 0), default: Customer()].keys.append(key)
         }
         for row in try await query(
-            ChangeStatements.entitlements, [Parameter(app), .array(ids), Parameter(instant)])
+            ChangeStatements.entitlementsOfLines, [Parameter(app), Parameter(instant)])
         {
             let entitlement = try Entitlement.read(row, at: 1)
             customers[try row.value(at: 0), default: Customer()].entitlements.append(entitlement)
         }
-        for id in ids { customers[id]?.keys.sort() }
-        return customerOfLine.compactMapValues { customers[$0] }
+        for line in lines { customers[line]?.keys.sort() }
+        return customers
     }
 }
 

@@ -136,7 +136,7 @@ enum ChangeStatements {
     static let end = Statement(
         "change_end",
         """
-        select stream.stream_id, coalesce(change_head.number, 0)
+        select stream.stream_id, coalesce(change_head.number, 0), change_head.told_until
         from subledger.stream
         left join subledger.change_head using (stream_id)
         where stream.app = $1
@@ -151,36 +151,34 @@ enum ChangeStatements {
         from subledger.change
         where stream_id = $1
           and number > $2
+          and number <= $3
         order by number
-        limit $3
+        limit $4
         """)
 
-    static let customersOfLines = Statement(
-        "change_customers_of_lines",
+    /// All ids of the customers of some lines.
+    static let keysOfLines = Statement(
+        "change_keys_of_lines",
         """
-        select id, customer_id
-        from subledger.customer_identity
-        where stream_id = $1
-          and kind = 'subscription'
-          and id = any ($2::text[])
+        select line.id, member.kind, member.id
+        from subledger.customer_identity as line
+        join subledger.customer_identity as member
+          on member.stream_id = line.stream_id
+          and member.customer_id = line.customer_id
+        where line.stream_id = $1
+          and line.kind = 'subscription'
+          and line.id = any ($2::text[])
         """)
 
-    static let keysOfCustomers = Statement(
-        "change_keys_of_customers",
+    static let entitlementsOfLines = Statement(
+        "change_entitlements_of_lines",
         """
-        select customer_id, kind, id
-        from subledger.customer_identity
-        where stream_id = $1
-          and customer_id = any ($2::text[])
-        """)
-
-    static let entitlements = Statement(
-        "change_entitlements",
-        """
-        select customer.id, given.entitlement, given.until, given.product_ids, given.original_transaction_ids,
-          given.why
-        from unnest($3::text[]) as customer (id)
-        cross join lateral subledger.customer_entitlement($1, $2, customer.id, $4) as given
-        order by customer.id, given.entitlement collate "C"
+        select line.id, given.entitlement, given.until, given.product_ids, given.original_transaction_ids, given.why
+        from subledger.customer_identity as line
+        cross join lateral subledger.customer_entitlement($1, $3, line.customer_id, $4) as given
+        where line.stream_id = $1
+          and line.kind = 'subscription'
+          and line.id = any ($2::text[])
+        order by line.id, given.entitlement collate "C"
         """)
 }

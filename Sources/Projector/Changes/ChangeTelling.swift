@@ -14,6 +14,9 @@ struct ChangeTelling {
     private let now: Instant
     private var changes: [Change]
 
+    /// There is more to tell until now. What is folded must wait: it would be seen at an instant that is over.
+    var isBehind: Bool { instant < now }
+
     /// Moves the stream's clock.
     static func start(
         _ streamId: Int32, _ connection: PostgresConnection, now: Instant
@@ -105,10 +108,10 @@ struct LineDifference: Sendable {
     }
 
     /// - Parameter old: As the rows had it.
-    init(from old: Standing, to new: Standing) {
+    init(from old: Standing, to new: Standing, after start: Int64) {
         self.old = old
         self.new = new
-        start = .max
+        self.start = start
         position = .max
     }
 }

@@ -5,6 +5,8 @@ import Subscriptions
 struct RebuildChanges {
     let streamId: Int32
     let connection: PostgresConnection
+    /// Up to where the live rows were folded: what is behind it is told as of its event.
+    let livePosition: Int64
 
     func tell(_ telling: inout ChangeTelling) async throws(PostgresError) {
         var after = ""
@@ -24,7 +26,8 @@ struct RebuildChanges {
     private func tell(_ lines: [String], _ telling: inout ChangeTelling) async throws(PostgresError) {
         var (before, now): ([String: [AccessPeriod]], [String: [AccessPeriod]]) = ([:], [:])
         for row in try await connection.query(
-            Step(RebuildStatements.changedPeriods, [Parameter(streamId), .array(lines)]))
+            RebuildStatements.changedPeriods, [Parameter(streamId), .array(lines)],
+            deadline: .now + Limits.tableWaitMax)
         {
             let line: String = try row.value(at: 0)
             guard let period = try AccessPeriod.read(row, at: 1) else { continue }
@@ -32,7 +35,8 @@ struct RebuildChanges {
             if try row.value(Bool.self, at: 9) { now[line, default: []].append(period) }
         }
         for row in try await connection.query(
-            Step(RebuildStatements.changedIntentions, [Parameter(streamId), .array(lines)]))
+            RebuildStatements.changedIntentions, [Parameter(streamId), .array(lines)],
+            deadline: .now + Limits.tableWaitMax)
         {
             let line: String = try row.value(at: 0)
             let old = Standing(
@@ -41,7 +45,7 @@ struct RebuildChanges {
             let new = Standing(
                 originalTransactionId: line, access: (now[line] ?? []).inOrder,
                 autoRenewStatus: try row.optional(at: 3), plannedProductId: try row.optional(at: 4))
-            telling.add([LineDifference(from: old, to: new)]) { _ in .rebuild }
+            telling.add([LineDifference(from: old, to: new, after: livePosition)]) { _ in .rebuild }
             if try row.value(Bool.self, at: 5) { telling.addCustomer(of: line, because: .rebuild) }
         }
     }

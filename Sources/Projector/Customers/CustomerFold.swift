@@ -118,19 +118,14 @@ struct CustomerFold {
         }
         func name(_ key: CustomerKey) -> CustomerId { names[key] ?? CustomerId(key) }
         var groups = CustomerGroups()
+        for tie in ties { groups.join(name(tie.left), name(tie.right)) }
         // A line that joins a customer brings its own news; that two customers are one has to be told of both.
         var joined: [(key: CustomerKey, position: Int64)] = []
+        let known = Dictionary(grouping: Set(names.values)) { groups.name(of: $0) }
         for tie in ties {
-            let isNews =
-                if tie.left.kind == .link {
-                    true
-                } else if let left = names[tie.left], let right = names[tie.right] {
-                    groups.name(of: left) != groups.name(of: right)
-                } else {
-                    false
-                }
-            if isNews { joined.append((tie.right, tie.position)) }
-            groups.join(name(tie.left), name(tie.right))
+            let isNewId = tie.right.kind == .account && names[tie.left] != nil && names[tie.right] == nil
+            let isOneOfSeveral = (known[groups.name(of: name(tie.right))]?.count ?? 0) > 1
+            if tie.left.kind == .link || isNewId || isOneOfSeveral { joined.append((tie.right, tie.position)) }
         }
         var renamed: [(old: CustomerId, new: CustomerId)] = []
         for old in Set(names.values).sorted() {
@@ -147,7 +142,7 @@ struct CustomerFold {
         }
         var identities: [(key: CustomerKey, name: CustomerId)] = []
         for key in touched where names[key] == nil { identities.append((key, groups.name(of: CustomerId(key)))) }
-        try await copy(identities)
+        try await write(identities)
         var positions: [CustomerId: Int64] = [:]
         for (key, position) in joined { positions[groups.name(of: name(key)), default: 0] = position }
         return try await lines(of: positions)
@@ -165,20 +160,6 @@ struct CustomerFold {
             lines[try row.value(at: 0)] = positions[CustomerId(stored: try row.value(at: 1))]
         }
         return lines
-    }
-
-    /// Adds identities that are not there yet.
-    private func copy(_ identities: [(key: CustomerKey, name: CustomerId)]) async throws(PostgresError) {
-        guard !identities.isEmpty else { return }
-        var rows = CopyRows(columns: 4, rows: identities.count, rowBytes: 120)
-        for (key, name) in identities {
-            rows.beginRow()
-            rows.append(streamId)
-            rows.append(key.kind.rawValue)
-            rows.append(key.id.text)
-            rows.append(name.text.text)
-        }
-        _ = try await connection.query(Step(CustomerStatements.copyIdentities, copying: rows))
     }
 
     private func write(_ identities: [(key: CustomerKey, name: CustomerId)]) async throws(PostgresError) {

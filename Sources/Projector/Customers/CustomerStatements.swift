@@ -17,14 +17,6 @@ enum CustomerStatements {
         ) as customer_identity
         """)
 
-    /// Those that are not there yet.
-    static let copyIdentities = Statement(
-        "customer_copy_identities",
-        """
-        copy customer_identity (stream_id, kind, id, customer_id)
-        from stdin (format binary)
-        """)
-
     static let writeIdentities = Statement(
         "customer_write_identities",
         """
