@@ -41,16 +41,11 @@ struct Fields {
 
     /// The value that stands under the key; of several the last.
     private mutating func value(_ key: StaticString) -> JSONValue? {
-        var found: JSONValue?
-        var count = 0
-        object.forEachEntry(named: key) { value, ordinal in
-            found = value
-            count += 1
-            if ordinal < 64 { asked |= 1 << UInt64(ordinal) }
-        }
-        if count > 1 { report(key, "key stands \(count) times, the last one counts") }
-        guard let found, !found.isNull else { return nil }
-        return found
+        let entries = object.entries(named: key)
+        asked |= entries.bits
+        if entries.count > 1 { report(key, "key stands \(entries.count) times, the last one counts") }
+        guard let last = entries.last, !last.isNull else { return nil }
+        return last
     }
 
     /// The text of a string or the digits of a number.
@@ -100,16 +95,16 @@ struct Fields {
 
     /// An id: digits in a string or a number, kept as they came and never read as floating point.
     mutating func identifier(_ key: StaticString) -> String? {
-        guard let text = scalar(key, expecting: "an id") else { return nil }
+        guard let value = value(key), let text = scalar(value, key, expecting: "an id") else { return nil }
         guard text.utf8.count <= Self.identifierBytesMax else {
             note(key, "is longer than \(Self.identifierBytesMax) bytes")
             return nil
         }
-        guard text.utf8.allSatisfy({ $0 < 0x80 }) else {
+        guard value.isPlainASCII || text.utf8.allSatisfy({ $0 < 0x80 }) else {
             note(key, "is an id with characters beyond ASCII")
             return nil
         }
-        if value(key)?.isString == false, !text.utf8.allSatisfy(isDigit) {
+        if !value.isString, !text.utf8.allSatisfy(isDigit) {
             note(key, "is a number that is no whole number")
             return nil
         }
@@ -166,7 +161,9 @@ struct Fields {
     /// Digits are epoch milliseconds, also under `expires_date` of iOS 6 style receipts; all else is
     /// `2019-11-08 08:13:55 Etc/GMT`.
     private func parse(date text: String) -> Instant? {
-        if text.utf8.allSatisfy(isDigit) { return Int64(text).flatMap { Instant(milliseconds: $0) } }
+        if text.utf8.first.map(isDigit) == true, let milliseconds = Int64(text) {
+            return Instant(milliseconds: milliseconds)
+        }
         let parts = text.split(separator: " ")
         guard parts.count == 3, ["Etc/GMT", "GMT", "UTC"].contains(parts[2]) else { return nil }
         return Instant(iso8601: "\(parts[0])T\(parts[1])Z")

@@ -31,15 +31,17 @@ struct V1Fingerprint {
         text.add(expirationIntent)
         text.add(originalTransactionId)
         text.add(cancellationDate)
-        for row in transactions.sorted(by: { $0.transactionId < $1.transactionId }) {
+        // Places are put in order, as a transaction has dozens of texts to be copied with it.
+        for row in transactions.indices.sorted(by: { transactions[$0].transactionId < transactions[$1].transactionId })
+        {
             text.add("transaction")
-            text.add(row.transactionId)
-            text.add(row.webOrderLineItemId)
-            text.add(row.productId)
-            text.add(row.purchaseDate)
-            text.add(row.expiresDate)
-            text.add(row.revocationDate)
-            text.add(row.isUpgraded)
+            text.add(transactions[row].transactionId)
+            text.add(transactions[row].webOrderLineItemId)
+            text.add(transactions[row].productId)
+            text.add(transactions[row].purchaseDate)
+            text.add(transactions[row].expiresDate)
+            text.add(transactions[row].revocationDate)
+            text.add(transactions[row].isUpgraded)
         }
         for renewal in renewals.sorted(by: { $0.originalTransactionId < $1.originalTransactionId }) {
             text.add("renewal")

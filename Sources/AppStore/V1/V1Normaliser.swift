@@ -162,21 +162,26 @@ private struct V1Normaliser {
 
     /// Each transaction once. The unified receipt says more than the old one, and they come in one body.
     private static func union(_ new: [Transaction], _ old: [Transaction]) -> [Transaction] {
-        var order: [String] = []
-        var byId: [String: Transaction] = [:]
-        for row in new + old {
-            guard var known = byId[row.transactionId] else {
-                order.append(row.transactionId)
-                byId[row.transactionId] = row
-                continue
+        var result: [Transaction] = []
+        result.reserveCapacity(new.count + old.count)
+        var places: [String: Int] = [:]
+        for rows in [new, old] {
+            // By index, as a transaction has dozens of texts to be copied with it.
+            for index in rows.indices {
+                guard let place = places[rows[index].transactionId] else {
+                    places[rows[index].transactionId] = result.count
+                    result.append(rows[index])
+                    continue
+                }
+                let row = rows[index]
+                var known = result[place].completed(by: row)
+                known.revocationDate = known.revocationDate ?? row.revocationDate
+                known.revocationReason = known.revocationReason ?? row.revocationReason
+                known.isUpgraded = known.isUpgraded || row.isUpgraded
+                result[place] = known
             }
-            known = known.completed(by: row)
-            known.revocationDate = known.revocationDate ?? row.revocationDate
-            known.revocationReason = known.revocationReason ?? row.revocationReason
-            known.isUpgraded = known.isUpgraded || row.isUpgraded
-            byId[row.transactionId] = known
         }
-        return order.compactMap { byId[$0] }
+        return result
     }
 
     /// Old CANCEL bodies state the cancellation beside the receipt, for the purchase that
@@ -218,9 +223,9 @@ private struct V1Normaliser {
 
         let index = result.firstIndex { $0.originalTransactionId == line } ?? result.count
         if index == result.count { result.append(RenewalInfo(originalTransactionId: line)) }
-        let newest = transactions.filter { $0.originalTransactionId == line }
-            .max { ($0.purchaseDate ?? .earliest) < ($1.purchaseDate ?? .earliest) }
-        result[index].productId = result[index].productId ?? newest?.productId
+        let newest = transactions.indices.filter { transactions[$0].originalTransactionId == line }
+            .max { (transactions[$0].purchaseDate ?? .earliest) < (transactions[$1].purchaseDate ?? .earliest) }
+        result[index].productId = result[index].productId ?? newest.flatMap { transactions[$0].productId }
         result[index].autoRenewProductId = result[index].autoRenewProductId ?? autoRenewProductId
         result[index].autoRenewStatus = result[index].autoRenewStatus ?? autoRenewStatus
         result[index].autoRenewStatusChangeDate = changeDate
@@ -230,8 +235,14 @@ private struct V1Normaliser {
 
     /// Refunds of one-time purchases may come with the auto-renew fields of some other line.
     private static func isOneTimePurchase(_ line: String, _ transactions: [Transaction]) -> Bool {
-        let rows = transactions.filter { $0.originalTransactionId == line }
-        return !rows.isEmpty && rows.allSatisfy { $0.expiresDate == nil && $0.webOrderLineItemId == nil }
+        var hasRows = false
+        for row in transactions.indices where transactions[row].originalTransactionId == line {
+            guard transactions[row].expiresDate == nil, transactions[row].webOrderLineItemId == nil else {
+                return false
+            }
+            hasRows = true
+        }
+        return hasRows
     }
 
     /// Newer bodies do not say which line their top-level fields are about; only what is beyond doubt is used.

@@ -14,11 +14,26 @@ package final class JSONDocument: Sendable {
         var kind: Kind
         /// A string with at least one backslash.
         var isEscaped = false
+        /// Of a key without escapes: tells most other keys apart at a glance.
+        private(set) var keyMark: UInt16 = 0
         /// Bytes of the value; of a string, without its quotes.
         var start: Int32
         var end: Int32
         /// Index of the first node behind this value and all that it contains.
         var next: Int32
+
+        init(kind: Kind, isEscaped: Bool = false, start: Int32, end: Int32, next: Int32) {
+            self.kind = kind
+            self.isEscaped = isEscaped
+            self.start = start
+            self.end = end
+            self.next = next
+        }
+
+        /// - Parameter text: The document's bytes.
+        mutating func noteKey(_ text: UnsafeBufferPointer<UInt8>) {
+            keyMark = KeyName(UnsafeBufferPointer(rebasing: text[Int(start)..<Int(end)])).mark
+        }
     }
 
     enum Kind: UInt8 {
@@ -79,6 +94,8 @@ package struct JSONValue: Sendable {
     package var isString: Bool { node.kind == .string }
     /// A string with at least one backslash.
     package var isEscaped: Bool { node.isEscaped }
+    /// A string of ASCII without a backslash, as nearly everything is that Apple sends.
+    package var isPlainASCII: Bool { isString && !isEscaped && !document.holdsNonASCII }
 
     package var bool: Bool? {
         switch node.kind {
@@ -163,42 +180,64 @@ package struct JSONValue: Sendable {
 
     /// Where the value of the last entry so named stands among the nodes.
     private func place(of key: StaticString) -> Int? {
-        document.nodes.withUnsafeBufferPointer { nodes -> Int? in
-            guard nodes[index].kind == .object else { return nil }
-            return document.bytes.withUnsafeBufferPointer { bytes in
+        var found: Int?
+        forEachPlace(of: key) { place, _ in found = place }
+        return found
+    }
+
+    /// The entries so named: the value of the last one, how many they are, and one bit for each of the first 64 entries
+    /// of the object that is among them.
+    package func entries(named key: StaticString) -> (last: JSONValue?, count: Int, bits: UInt64) {
+        var last: Int?
+        var count = 0
+        var bits: UInt64 = 0
+        forEachPlace(of: key) { place, ordinal in
+            last = place
+            count += 1
+            if ordinal < 64 { bits |= 1 << UInt64(ordinal) }
+        }
+        return (last.map { JSONValue(document: document, index: $0) }, count, bits)
+    }
+
+    /// Every value that stands under the key, more than one where the key is repeated.
+    package func values(named key: StaticString) -> [JSONValue] {
+        var values: [JSONValue] = []
+        forEachPlace(of: key) { place, _ in values.append(JSONValue(document: document, index: place)) }
+        return values
+    }
+
+    /// Calls for every value that stands under the key, by its index among the nodes, with the number of its entry in the
+    /// object.
+    @inline(__always)
+    private func forEachPlace(of key: StaticString, _ body: (_ place: Int, _ ordinal: Int) -> Void) {
+        let name = KeyName(UnsafeBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount))
+        // Fields are looked up by the dozen, so the arrays are opened once for all entries.
+        document.nodes.withUnsafeBufferPointer { nodes in
+            guard nodes[index].kind == .object else { return }
+            document.bytes.withUnsafeBufferPointer { bytes in
                 let end = Int(nodes[index].next)
                 var entry = index + 1
-                var found: Int?
+                var ordinal = 0
                 while entry < end {
-                    if Self.matches(nodes[entry], key, bytes) { found = entry + 1 }
+                    let node = nodes[entry]
+                    if node.keyMark == name.mark || node.isEscaped, Self.matches(node, name, bytes) {
+                        body(entry + 1, ordinal)
+                    }
                     entry = Int(nodes[entry + 1].next)
+                    ordinal &+= 1
                 }
-                return found
             }
         }
     }
 
-    /// Calls for every value that stands under the key, more than one where the key is repeated, with the number of
-    /// its entry in the object.
-    package func forEachEntry(named key: StaticString, _ body: (_ value: JSONValue, _ ordinal: Int) -> Void) {
-        let document = document
-        let own = index
-        // Fields are looked up by the dozen, so the arrays are opened once for all entries.
-        document.nodes.withUnsafeBufferPointer { nodes in
-            guard nodes[own].kind == .object else { return }
-            document.bytes.withUnsafeBufferPointer { bytes in
-                let end = Int(nodes[own].next)
-                var index = own + 1
-                var ordinal = 0
-                while index < end {
-                    if Self.matches(nodes[index], key, bytes) {
-                        body(JSONValue(document: document, index: index + 1), ordinal)
-                    }
-                    index = Int(nodes[index + 1].next)
-                    ordinal += 1
-                }
-            }
-        }
+    private static func matches(
+        _ keyNode: JSONDocument.Node, _ key: KeyName, _ bytes: UnsafeBufferPointer<UInt8>
+    ) -> Bool {
+        let range = Int(keyNode.start)..<Int(keyNode.end)
+        if keyNode.isEscaped { return unescapedJSONString(ArraySlice(bytes[range])).bytes.elementsEqual(key.bytes) }
+        guard range.count == key.bytes.count else { return false }
+        for offset in 0..<range.count where bytes[range.lowerBound &+ offset] != key.bytes[offset] { return false }
+        return true
     }
 
     /// The entries of an object in the order of the text; none of anything else.
@@ -243,6 +282,26 @@ package struct JSONValue: Sendable {
             index = Int(document.nodes[index].next)
         }
         return result
+    }
+}
+
+/// A key as it is looked for.
+struct KeyName {
+    let bytes: UnsafeBufferPointer<UInt8>
+    /// Of the length and of the bytes at both ends. Equal keys have equal marks; the reverse is left to comparing.
+    let mark: UInt16
+
+    init(_ bytes: UnsafeBufferPointer<UInt8>) {
+        self.bytes = bytes
+        var mixed = UInt32(truncatingIfNeeded: bytes.count)
+        if bytes.count >= 4, let start = UnsafeRawPointer(bytes.baseAddress) {
+            let first = start.loadUnaligned(as: UInt32.self)
+            let last = (start + (bytes.count - 4)).loadUnaligned(as: UInt32.self)
+            mixed = (mixed &+ first) &* 0x9E37_79B1 ^ last &* 0x85EB_CA6B
+        } else {
+            for byte in bytes { mixed = mixed << 8 | UInt32(byte) }
+        }
+        mark = UInt16(truncatingIfNeeded: mixed >> 16 ^ mixed)
     }
 }
 

@@ -49,6 +49,7 @@ struct JSONParser {
                 try scanScalar(bytes, &offset)
             case (.key, UInt8(ascii: "\"")), (.keyOrEnd, UInt8(ascii: "\"")):
                 try scanString(bytes, &offset)
+                nodes[nodes.count - 1].noteKey(bytes)
                 skipWhitespace(bytes, &offset)
                 guard offset < bytes.count else { throw JSONError(offset: offset, problem: .unexpectedEnd) }
                 guard bytes[offset] == UInt8(ascii: ":") else {
@@ -169,18 +170,14 @@ struct JSONParser {
         offset = index
     }
 
-    /// Base64 receipts are nearly all of a body, so eight bytes are looked at in one step.
+    /// Base64 receipts are nearly all of a body, so eight bytes are looked at in one step, and thirty-two in those of
+    /// them.
     private mutating func scanString(_ bytes: UnsafeBufferPointer<UInt8>, _ offset: inout Int) throws(JSONError) {
         let start = offset + 1
         var index = start
         var isEscaped = false
-        let raw = UnsafeRawBufferPointer(bytes)
         while true {
-            while index + 8 <= bytes.count {
-                let word = raw.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                if Self.holdsSpecialByte(word) { break }
-                index += 8
-            }
+            index = Self.endOfPlainBytes(bytes, from: index)
             guard index < bytes.count else { throw JSONError(offset: index, problem: .unexpectedEnd) }
             let byte = bytes[index]
             if byte == UInt8(ascii: "\"") { break }
@@ -197,16 +194,35 @@ struct JSONParser {
         offset = index + 1
     }
 
-    /// Whether one of the eight bytes is a quote, a backslash, a control character or not ASCII.
+    /// The first place that may hold a quote, a backslash, a control character or a byte that is not ASCII; whether it
+    /// does is left to the caller near the end of the text.
+    private static func endOfPlainBytes(_ bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
+        guard let base = UnsafeRawPointer(bytes.baseAddress) else { return start }
+        func marks(_ index: Int) -> UInt64 {
+            specialBytes(UInt64(littleEndian: (base + index).loadUnaligned(as: UInt64.self)))
+        }
+        var index = start
+        while index &+ 32 <= bytes.count {
+            guard marks(index) | marks(index &+ 8) | marks(index &+ 16) | marks(index &+ 24) == 0 else { break }
+            index &+= 32
+        }
+        while index &+ 8 <= bytes.count {
+            let found = marks(index)
+            if found != 0 { return index &+ found.trailingZeroBitCount / 8 }
+            index &+= 8
+        }
+        return index
+    }
+
+    /// The top bit of each byte that is a quote, a backslash, a control character or not ASCII. A borrow can mark the
+    /// bytes above such a byte too, so only the lowest mark counts.
     @inline(__always)
-    private static func holdsSpecialByte(_ word: UInt64) -> Bool {
+    private static func specialBytes(_ word: UInt64) -> UInt64 {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let quote = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
         let backslash = word ^ (ones &* UInt64(UInt8(ascii: "\\")))
         let below = (word &- ones &* 0x20) | (quote &- ones) | (backslash &- ones)
-        // The top bit of a byte that borrowed; bytes that are not ASCII have it anyway. A borrow can reach a
-        // neighbour and cost a second look, never hide a byte.
-        return (below | word) & (ones &* 0x80) != 0
+        return (below | word) & (ones &* 0x80)
     }
 
     private func skipEscape(_ bytes: UnsafeBufferPointer<UInt8>, _ index: inout Int) throws(JSONError) {
