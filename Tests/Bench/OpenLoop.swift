@@ -45,14 +45,14 @@ struct OpenLoop {
                 }
                 if free.count == links.count, now >= end { return answers }
                 guard now < end + Self.patience else {
-                    return answers + links.filter(\.isBusy).map { $0.answer(now: now, status: 0) }
+                    return answers + links.filter(\.isBusy).map { $0.answer(now: now, nil) }
                 }
                 let wait = free.isEmpty || now >= end ? 0.05 : max(0, start + Double(sent) / rate - now)
                 for index in ready(links, seconds: min(wait, 0.05)) {
                     links[index].write(bytes)
-                    guard let status = links[index].read() else { continue }
-                    answers.append(links[index].answer(now: Self.now(), status: status))
-                    if status == 0 || links[index].isClosing {
+                    guard let arrived = links[index].read() else { continue }
+                    answers.append(links[index].answer(now: Self.now(), arrived.text))
+                    if arrived.isLast {
                         close(links[index].descriptor)
                         links[index] = try Link(descriptor: LoopbackSocket.connect(port: port))
                     }
@@ -114,23 +114,21 @@ struct OpenLoop {
             if written > 0 { range = (range.lowerBound + written)..<range.upperBound }
         }
 
-        /// The server asked for it, so that others get their turn.
-        var isClosing: Bool { HTTPResponseText(received)?.isLast ?? true }
-
-        /// The status, once the whole answer is there; 0 if none will come.
-        mutating func read() -> Int? {
+        /// The answer, once it is there as a whole, or the end of the connection.
+        mutating func read() -> (text: HTTPResponseText?, isLast: Bool)? {
             var part = [UInt8](repeating: 0, count: 2048)
             let count = recv(descriptor, &part, part.count, 0)
             if count < 0, errno == EAGAIN { return nil }
-            guard count > 0 else { return 0 }
+            guard count > 0 else { return (nil, true) }
             received += part[..<count]
-            return HTTPResponseText(received)?.status
+            return HTTPResponseText(received).map { ($0, $0.isLast) }
         }
 
-        func answer(now: Double, status: Int) -> Answer {
+        /// - Parameter text: Nil if the connection broke, or nothing came in time.
+        func answer(now: Double, _ text: HTTPResponseText?) -> Answer {
             Answer(
-                request: request, status: status, milliseconds: (now - due) * 1e3,
-                millisecondsSinceSent: (now - sentAt) * 1e3, position: HTTPResponseText(received)?.position)
+                request: request, status: text?.status ?? 0, milliseconds: (now - due) * 1e3,
+                millisecondsSinceSent: (now - sentAt) * 1e3, position: text?.position)
         }
     }
 }
