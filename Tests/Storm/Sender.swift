@@ -79,16 +79,26 @@ final class Sender: Sendable {
     /// Posts what was given up until it is taken. All must be, since nothing is broken any more.
     func sendDoubted() async {
         let deadline = ContinuousClock.now + Limits.healingMax
-        var random = SplitMix64(seed: seed, 2)
-        report.say("\(state.withLock { $0.doubted.count }) were given up in the storm and are sent again")
-        while let parcel = state.withLock({ $0.doubted.popLast() }) {
-            guard ContinuousClock.now < deadline else {
-                let left = state.withLock { $0.doubted.count } + 1
-                return report.problem("\(left) notifications were not taken after everything was healed")
+        report.say("\(doubtedCount) were given up in the storm and are sent again")
+        await withTaskGroup(of: Void.self) { group in
+            for connection in 0..<Limits.connections {
+                group.addTask { [self] in
+                    var random = SplitMix64(seed: seed, 2, UInt64(connection))
+                    while ContinuousClock.now < deadline, let parcel = state.withLock({ $0.doubted.popLast() }) {
+                        await deliver(parcel, &random)
+                    }
+                }
             }
-            await deliver(parcel, &random)
+        }
+        if doubtedCount > 0 {
+            report.problem("\(doubtedCount) notifications were not taken after everything was healed")
         }
     }
+
+    private var doubtedCount: Int { state.withLock { $0.doubted.count } }
+
+    /// How many are still to be sent for the first time.
+    var remaining: Int { load.count - state.withLock { $0.next } }
 
     private func takePlace() -> Int? {
         state.withLock { state in

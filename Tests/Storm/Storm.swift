@@ -31,8 +31,9 @@ struct Storm: AsyncParsableCommand {
         guard (1...1000).contains(rate) else { throw ValidationError("--rate must be a number from 1 to 1000.") }
     }
 
-    /// Beyond the storm itself, for starting, healing and checking.
-    private static let checkingMax = Duration.seconds(300)
+    /// Beyond the storm itself, for starting, healing and checking: the longer it was, the more there is to be sent
+    /// again and to be checked.
+    private var checkingMax: Duration { .seconds(300 + minutes * 60) }
 
     func run() async throws {
         let report = StormReport()
@@ -70,7 +71,7 @@ struct Storm: AsyncParsableCommand {
 
     /// Ends the storm and all that it started if it does not end by itself.
     private func limitTime(_ report: StormReport) {
-        let limit = Duration.seconds(minutes * 60) + Self.checkingMax
+        let limit = Duration.seconds(minutes * 60) + checkingMax
         let ends = ContinuousClock.now + limit
         Thread.detachNewThread {
             while ContinuousClock.now < ends { sleep(1) }

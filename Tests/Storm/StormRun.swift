@@ -44,7 +44,7 @@ struct StormRun: Sendable {
         let injector = FaultInjector(database: database, servers: servers, report: report)
         await injector.run(
             FaultPlan(seed: seed, servers: servers.count, canFillDisk: canFillDisk), until: .now + duration, seed: seed)
-        report.say("healed")
+        report.say("healed, \(sender.remaining) notifications are still to be sent")
         mischief.cancel()
         await mischief.value
         for server in servers {
