@@ -131,7 +131,7 @@ let package = Package(
         .executableTarget(
             name: "LatencyBenchmark",
             dependencies: [
-                "Postgres", "TestSupport",
+                "Postgres", "StoreSimulator", "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
             ],

@@ -33,7 +33,7 @@ struct Burst {
         samples.add("burst.lost", Double(try await lost(taken, server)))
         samples.add("burst.slowest", answers.map(\.millisecondsSinceSent).max() ?? 0)
         samples.add("burst.p99", answers.map(\.millisecondsSinceSent).percentile(0.99))
-        samples.add("burst.memory", server.residentBytesMax)
+        samples.add("burst.memory", Double(try ProcessMemory.residentMax(server.process.pid)))
     }
 
     /// What it takes in the sections that were left out.

@@ -54,11 +54,4 @@ struct MeasuredServer {
             last = now
         }
     }
-
-    /// The most memory that it ever had, bytes.
-    var residentBytesMax: Double {
-        let status = (try? String(contentsOfFile: "/proc/\(process.pid)/status", encoding: .utf8)) ?? ""
-        let line = status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
-        return line.flatMap { Double($0.split(whereSeparator: \.isWhitespace)[1]) }.map { $0 * 1024 } ?? 0
-    }
 }

@@ -15,7 +15,7 @@ struct ReceiverRun {
     private func measure(_ server: MeasuredServer, _ samples: inout Samples) async throws {
         let name = workload.format.rawValue
         let first = try await send(to: server, "\(name)", &samples)
-        samples.add("\(name).memory", server.residentBytesMax)
+        samples.add("\(name).memory", Double(try ProcessMemory.residentMax(server.process.pid)))
         samples.add("\(name).body", workload.bodyBytes)
         samples.add(
             "\(name).disk",

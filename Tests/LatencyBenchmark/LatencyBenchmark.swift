@@ -2,7 +2,7 @@
 // own with a private PostgreSQL, real HTTP, and a reader that watches how far the log is folded.
 //
 //     swift build -c release --product subledger && swift build -c release --product LatencyBenchmark
-//     .build/release/LatencyBenchmark --rate 500 --seconds 20
+//     .build/release/LatencyBenchmark --rate 500 --seconds 20 --format v2
 //
 // Receipt is `received_at` of the event, by the server's clock; readable is when the watcher first sees a checkpoint at
 // or behind its position. It looks every millisecond, so a latency is too long by one at most.
@@ -12,10 +12,18 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import Postgres
+import StoreSimulator
 import TestSupport
 
 @main
 struct LatencyBenchmark: AsyncParsableCommand {
+    enum Format: String, CaseIterable, ExpressibleByArgument {
+        case v1, v2
+    }
+
+    @Option(help: "The version of the notifications: v1, of one transaction, or v2, signed.")
+    var format = Format.v1
+
     @Option(help: "Notifications a second.")
     var rate = 500
 
@@ -34,8 +42,15 @@ struct LatencyBenchmark: AsyncParsableCommand {
     func run() async throws {
         let folder = "/tmp/subledger-latency-\(getpid())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
+        let root = folder + ".pem"
+        try Data(TestCertificates.standard.rootPEM.utf8).write(to: URL(fileURLWithPath: root))
+        defer { try? FileManager.default.removeItem(atPath: root) }
         let server = try ServerProcess(
-            dataFolder: folder, environment: ["SUBLEDGER_OCSP": "off", "SUBLEDGER_LOG_LEVEL": "info"])
+            dataFolder: folder,
+            environment: [
+                "SUBLEDGER_OCSP": "off", "SUBLEDGER_LOG_LEVEL": "info", "SUBLEDGER_ROOT_FILES": root,
+                "SUBLEDGER_APP_APPLE_ID": "1",
+            ])
         let outcome: Result<Void, any Error>
         do {
             try await measure(server, folder)
@@ -55,7 +70,7 @@ struct LatencyBenchmark: AsyncParsableCommand {
             database.with(role: "subledger_reader"), deadline: .now + .seconds(10))
         let count = rate * seconds
         // Made before, so that making them takes nothing from the rate.
-        let bodies = try (1...count).map { try V1Body(number: $0).bytes }
+        let bodies = try bodies(count)
         let watching = Task { try await Watcher(connection: reader).watch(until: Int64(count)) }
         let late = await post(bodies, to: port)
         let seen = try await watching.value
@@ -63,12 +78,23 @@ struct LatencyBenchmark: AsyncParsableCommand {
         await reader.close()
         let sorted = latencies.sorted()
         func percentile(_ share: Double) -> Double { sorted[min(sorted.count - 1, Int(Double(sorted.count) * share))] }
-        print("\(count) notifications at \(rate)/s, posted late: \(late)")
+        print("\(count) notifications (\(format.rawValue)) at \(rate)/s, posted late: \(late)")
         print(
             String(
                 format: "receipt to readable: median %.1f ms, p99 %.1f ms, max %.1f ms",
                 percentile(0.5), percentile(0.99), sorted.last ?? 0))
+        print("memory of the server: \(try ProcessMemory.residentMax(server.pid) >> 20) MB at most")
         if percentile(0.99) > Double(limit) { throw ExitCode.failure }
+    }
+
+    private func bodies(_ count: Int) throws -> [[UInt8]] {
+        guard format == .v2 else { return try (1...count).map { try V1Body(number: $0).bytes } }
+        let app = SimulatedApp(bundleId: V1Body.app, appAppleId: 1, environment: .production, sharedSecret: nil)
+        var settings = Simulation.Settings(app: app)
+        // Each has one notification at least.
+        settings.subscriptions = count
+        guard let deliveries = Simulation(settings)?.deliveries else { throw ExitCode.failure }
+        return (0..<count).map { deliveries[$0].body() }
     }
 
     /// Posts one after the other at their times, without waiting for answers.

@@ -115,11 +115,9 @@ struct Resources: CustomStringConvertible {
     let descriptors: Int
 
     init(of server: StormServer) throws {
-        let folder = "/proc/\(server.process?.pid ?? 0)"
-        let status = try String(contentsOfFile: folder + "/status", encoding: .utf8)
-        let line = status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") }
-        megabytes = (line?.split(separator: " ").compactMap { Int($0) }.first ?? 0) / 1024
-        descriptors = try FileManager.default.contentsOfDirectory(atPath: folder + "/fd").count
+        let pid = server.process?.pid ?? 0
+        megabytes = try ProcessMemory.resident(pid) >> 20
+        descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").count
     }
 
     var description: String { "\(megabytes) MB, \(descriptors) descriptors" }

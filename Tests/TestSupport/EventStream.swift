@@ -16,10 +16,14 @@ package final class EventStream {
         }
     }
 
-    /// - Parameter lastEventID: The id of the last event that was seen.
+    /// - Parameters:
+    ///   - lastEventID: The id of the last event that was seen.
+    ///   - receiveBytesMax: As ``RawConnection/init(port:receiveBytesMax:)`` has it.
     /// - Throws: If nobody listens.
-    package init(port: Int, token: String, path: String, lastEventID: String? = nil) throws {
-        connection = try RawConnection(port: port)
+    package init(
+        port: Int, token: String, path: String, lastEventID: String? = nil, receiveBytesMax: Int32? = nil
+    ) throws {
+        connection = try RawConnection(port: port, receiveBytesMax: receiveBytesMax)
         connection.write(
             """
             GET \(path) HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \(token)\r\nAccept: text/event-stream\r\n\

@@ -4,8 +4,13 @@ import Foundation
 package final class RawConnection: Sendable {
     private let descriptor: Int32
 
-    package init(port: Int) throws {
+    /// - Parameter receiveBytesMax: What the system keeps of answers that nobody reads; nil for what it likes, which may
+    ///   be all of them.
+    package init(port: Int, receiveBytesMax: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        if var bytes = receiveBytesMax {
+            setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, socklen_t(MemoryLayout<Int32>.size))
+        }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = in_port_t(port).bigEndian

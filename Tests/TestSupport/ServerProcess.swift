@@ -4,13 +4,16 @@ import Synchronization
 /// The built `subledger`, run as a process of its own.
 package final class ServerProcess: Sendable {
     package let pid: Int32
-    /// All that the process wrote to stderr so far.
+    /// What is known of it so far.
     private let output: Output
     private let logFile: String?
 
     private final class Output: Sendable {
+        /// All that it wrote to stderr.
         let text = Mutex("")
         let status = Mutex<Int32?>(nil)
+        /// By listener.
+        let ports = Mutex<[String: Int]>([:])
     }
 
     /// The executable beside the test bundle.
@@ -130,10 +133,14 @@ package final class ServerProcess: Sendable {
         return (open, closed)
     }
 
+    /// Looked for in the log until it is there, and then remembered: logs grow long.
     private func port(_ listener: String) -> Int? {
-        log.split(separator: "\n").first { $0.contains("\(listener) listener is up") }
+        if let known = output.ports.withLock({ $0[listener] }) { return known }
+        let found = log.split(separator: "\n").first { $0.contains("\(listener) listener is up") }
             .flatMap { $0.firstMatch(of: /http\.address=\S+:(\d+)/) }
             .flatMap { Int($0.output.1) }
+        if let found { output.ports.withLock { $0[listener] = found } }
+        return found
     }
 
     package func signal(_ signal: Int32) {
