@@ -4,7 +4,7 @@
 /// converts nothing.
 ///
 /// Source: PostgreSQL, "COPY", section "Binary Format".
-package struct CopyRows: Sendable {
+package struct CopyRows: TableRows, Sendable {
     private(set) var bytes: [UInt8]
     package private(set) var count = 0
     private let columns: Int
@@ -25,9 +25,6 @@ package struct CopyRows: Sendable {
 
     package var isEmpty: Bool { count == 0 }
 
-    /// Begins the next row.
-    ///
-    /// - Precondition: The one before it is whole.
     package mutating func beginRow() {
         checkLastRow()
         count += 1
@@ -48,7 +45,6 @@ package struct CopyRows: Sendable {
         append(word: .max)
     }
 
-    /// `text`.
     package mutating func append(_ text: String?) {
         guard let text else { return appendNull() }
         values += 1
@@ -56,14 +52,12 @@ package struct CopyRows: Sendable {
         bytes.append(contentsOf: text.utf8)
     }
 
-    /// `text`, as UTF-8.
     package mutating func append(utf8: [UInt8]) {
         values += 1
         append(word: UInt32(utf8.count))
         bytes.append(contentsOf: utf8)
     }
 
-    /// `jsonb`, as JSON text.
     package mutating func append(json: [UInt8]?) {
         guard let json else { return appendNull() }
         values += 1
@@ -72,7 +66,6 @@ package struct CopyRows: Sendable {
         bytes.append(contentsOf: json)
     }
 
-    /// `boolean`.
     package mutating func append(_ flag: Bool?) {
         guard let flag else { return appendNull() }
         values += 1
@@ -80,7 +73,6 @@ package struct CopyRows: Sendable {
         bytes.append(flag ? 1 : 0)
     }
 
-    /// `integer`.
     package mutating func append(_ number: Int32?) {
         guard let number else { return appendNull() }
         values += 1
@@ -88,7 +80,6 @@ package struct CopyRows: Sendable {
         append(word: UInt32(bitPattern: number))
     }
 
-    /// `bigint`.
     package mutating func append(_ number: Int64?) {
         guard let number else { return appendNull() }
         values += 1
@@ -96,7 +87,6 @@ package struct CopyRows: Sendable {
         append(long: UInt64(bitPattern: number))
     }
 
-    /// `timestamptz`.
     package mutating func append(_ time: Timestamptz?) {
         guard let time else { return appendNull() }
         values += 1
@@ -104,7 +94,6 @@ package struct CopyRows: Sendable {
         append(long: UInt64(bitPattern: time.microsecondsOfServer))
     }
 
-    /// `bigint[]`, of one dimension and without nulls.
     package mutating func append(_ numbers: [Int64]) {
         values += 1
         append(word: UInt32(numbers.isEmpty ? 12 : 20 + numbers.count * 12))

@@ -16,7 +16,7 @@ package struct Parameter: Sendable {
         }
     }
 
-    private init(oid: UInt32, bytes: [UInt8]) {
+    init(oid: UInt32, bytes: [UInt8]) {
         self.oid = oid
         self.bytes = bytes
     }

@@ -117,6 +117,8 @@ enum ProjectionStatements {
         from stdin (format binary)
         """)
 
+    /// As everywhere where there are many rows, the arrays are taken apart side by side by the select list: `unnest` of them
+    /// all behind `from` writes each down first.
     static let writeSubscriptions = Statement(
         "projector_write_subscriptions",
         """
@@ -125,17 +127,10 @@ enum ProjectionStatements {
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
           price_increase_status
         )
-        select $1, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
-          expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
-          price_increase_status
-        from unnest(
-          $2::text[], $3::text[], $4::boolean[], $5::text[], $6::boolean[], $7::integer[], $8::timestamptz[],
-          $9::bigint[], $10::text[], $11::timestamptz[], $12::bigint[], $13::text[], $14::integer[]
-        ) as input (
-          original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
-          expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
-          price_increase_status
-        )
+        select unnest($1::integer[]), unnest($2::text[]), unnest($3::text[]), unnest($4::boolean[]), unnest($5::text[]),
+          unnest($6::boolean[]), unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::bigint[]),
+          unnest($10::text[]), unnest($11::timestamptz[]), unnest($12::bigint[]), unnest($13::text[]),
+          unnest($14::integer[])
         on conflict (stream_id, original_transaction_id) do update
         set product_id = excluded.product_id,
           auto_renew = excluded.auto_renew,
@@ -242,28 +237,14 @@ enum ProjectionStatements {
           storefront, storefront_id, transaction_reason, price, currency, app_transaction_id,
           previous_original_transaction_id, billing_plan_type, additional
         )
-        select $1, original_transaction_id, transaction_id, web_order_line_item_id, product_id,
-          subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
-          revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
-          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions::bigint[], type,
-          revocation_type, revocation_percentage, offer_type, offer_identifier, offer_discount_type, offer_period,
-          storefront, storefront_id, transaction_reason, price, currency, app_transaction_id,
-          previous_original_transaction_id, billing_plan_type, additional
-        from unnest(
-          $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::timestamptz[],
-          $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::integer[], $13::boolean[], $14::boolean[],
-          $15::boolean[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[],
-          $23::integer[], $24::integer[], $25::text[], $26::text[], $27::text[], $28::text[], $29::text[],
-          $30::text[], $31::bigint[], $32::text[], $33::text[], $34::text[], $35::text[], $36::jsonb[]
-        ) as input (
-          original_transaction_id, transaction_id, web_order_line_item_id, product_id,
-          subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
-          revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
-          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions, type,
-          revocation_type, revocation_percentage, offer_type, offer_identifier, offer_discount_type, offer_period,
-          storefront, storefront_id, transaction_reason, price, currency, app_transaction_id,
-          previous_original_transaction_id, billing_plan_type, additional
-        )
+        select unnest($1::integer[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]),
+          unnest($6::text[]), unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::timestamptz[]), unnest($10::timestamptz[]),
+          unnest($11::timestamptz[]), unnest($12::integer[]), unnest($13::boolean[]), unnest($14::boolean[]),
+          unnest($15::boolean[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]),
+          unnest($20::text[])::bigint[], unnest($21::text[]), unnest($22::text[]), unnest($23::integer[]),
+          unnest($24::integer[]), unnest($25::text[]), unnest($26::text[]), unnest($27::text[]), unnest($28::text[]),
+          unnest($29::text[]), unnest($30::text[]), unnest($31::bigint[]), unnest($32::text[]), unnest($33::text[]),
+          unnest($34::text[]), unnest($35::text[]), unnest($36::jsonb[])
         """)
 
     static let writePeriods = Statement(
@@ -272,13 +253,8 @@ enum ProjectionStatements {
         insert into access_period (
           stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
         )
-        select $1, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
-        from unnest(
-          $2::text[], $3::timestamptz[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[],
-          $9::bigint[]
-        ) as input (
-          original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
-        )
+        select unnest($1::integer[]), unnest($2::text[]), unnest($3::timestamptz[]), unnest($4::timestamptz[]),
+          unnest($5::text[]), unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::bigint[])
         """)
 
     static let writeCheckpoint = Statement(

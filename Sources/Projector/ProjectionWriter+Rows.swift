@@ -19,7 +19,7 @@ struct SubscriptionHead {
         renewal = subscription.renewal(at: .latest)
         accessEndsAt = subscription.access.lazy.map(\.end).max().map { Timestamptz(end: $0) }
         position = line.position
-        var writer = JSONWriter()
+        var writer = JSONWriter(bytesExpected: line.facts.textBytesExpected)
         line.facts.write(to: &writer)
         facts = writer.bytes
     }
@@ -28,11 +28,9 @@ struct SubscriptionHead {
     var priceIncreaseStatus: Int32? { renewal.priceIncreaseStatus.flatMap { Int32(exactly: $0) } }
 }
 
-/// Rows that are not there yet, in the columns of the statements that copy them.
+/// The values of rows, in the columns of the statements that copy or insert them.
 extension ProjectionWriter {
-    func heads(_ heads: [SubscriptionHead]) -> CopyRows {
-        var rows = CopyRows(
-            columns: 14, rows: heads.count, rowBytes: 300 + (heads.first?.facts.count ?? 0))
+    func append(_ heads: [SubscriptionHead], to rows: inout some TableRows) {
         for head in heads {
             rows.beginRow()
             rows.append(streamId)
@@ -50,20 +48,17 @@ extension ProjectionWriter {
             rows.append(head.renewal.currency)
             rows.append(head.priceIncreaseStatus)
         }
-        return rows
     }
 
-    func transactions(_ resolved: [Subscription.ResolvedTransaction]) -> CopyRows {
-        var rows = CopyRows(columns: 36, rows: resolved.count, rowBytes: 500)
+    func append(_ resolved: [Subscription.ResolvedTransaction], to rows: inout some TableRows) {
         for row in resolved {
             rows.beginRow()
             rows.append(streamId)
             append(row.transaction, row.positions, to: &rows)
         }
-        return rows
     }
 
-    private func append(_ transaction: Transaction, _ positions: [Int64], to rows: inout CopyRows) {
+    private func append(_ transaction: Transaction, _ positions: [Int64], to rows: inout some TableRows) {
         rows.append(transaction.originalTransactionId)
         rows.append(transaction.transactionId)
         rows.append(transaction.webOrderLineItemId)
@@ -101,8 +96,7 @@ extension ProjectionWriter {
         rows.append(json: transaction.additional?.utf8)
     }
 
-    func periods(_ periods: [RowChanges.LinePeriod]) -> CopyRows {
-        var rows = CopyRows(columns: 9, rows: periods.count, rowBytes: 150)
+    func append(_ periods: [RowChanges.LinePeriod], to rows: inout some TableRows) {
         for (line, period) in periods {
             rows.beginRow()
             rows.append(streamId)
@@ -115,11 +109,10 @@ extension ProjectionWriter {
             rows.append(period.productId)
             rows.append(period.position)
         }
-        return rows
     }
 }
 
-extension CopyRows {
+extension TableRows {
     fileprivate mutating func append(_ instant: Instant?) {
         append(instant.map { Timestamptz(microsecondsSinceUnixEpoch: $0.milliseconds * 1000) })
     }

@@ -39,10 +39,14 @@ struct ProjectionWriter: Sendable {
 
         var steps: [Step] = []
         if !new.isEmpty {
-            steps.append(Step(ProjectionStatements.copySubscriptions, copying: heads(new)))
+            var rows = CopyRows(columns: 14, rows: new.count, rowBytes: 300 + (new.first?.facts.count ?? 0))
+            append(new, to: &rows)
+            steps.append(Step(ProjectionStatements.copySubscriptions, copying: rows))
         }
         if !known.isEmpty {
-            steps.append(Step(ProjectionStatements.writeSubscriptions, parameters(known)))
+            var rows = ArrayRows(columns: 14, rows: known.count, valueBytes: 20)
+            append(known, to: &rows)
+            steps.append(Step(ProjectionStatements.writeSubscriptions, rows.parameters()))
         }
         if !unknown.isEmpty {
             steps.append(Step(ProjectionStatements.deleteAllTransactions, [Parameter(streamId), .array(unknown)]))
@@ -57,12 +61,7 @@ struct ProjectionWriter: Sendable {
                         .array(changes.oldTransactions.map(\.transactionId)),
                     ]))
         }
-        if !changes.newTransactions.isEmpty {
-            steps.append(
-                tables.takesCopies
-                    ? Step(ProjectionStatements.copyTransactions, copying: transactions(changes.newTransactions))
-                    : Step(ProjectionStatements.writeTransactions, transactionParameters(changes.newTransactions)))
-        }
+        if !changes.newTransactions.isEmpty { steps.append(adding(changes.newTransactions)) }
         if !changes.oldPeriods.isEmpty {
             steps.append(
                 Step(
@@ -73,32 +72,29 @@ struct ProjectionWriter: Sendable {
                         .array(changes.oldPeriods.map(\.period.cause.rawValue)),
                     ]))
         }
-        if !changes.newPeriods.isEmpty {
-            steps.append(
-                tables.takesCopies
-                    ? Step(ProjectionStatements.copyPeriods, copying: periods(changes.newPeriods))
-                    : Step(ProjectionStatements.writePeriods, periodParameters(changes.newPeriods)))
-        }
+        if !changes.newPeriods.isEmpty { steps.append(adding(changes.newPeriods)) }
         return steps
     }
 
-    /// Rows that may be there already.
-    private func parameters(_ heads: [SubscriptionHead]) -> [Parameter] {
-        [
-            Parameter(streamId),
-            .array(heads.map(\.originalTransactionId)),
-            .array(heads.map(\.productId)),
-            .array(heads.map(\.renewal.autoRenewStatus)),
-            .array(heads.map(\.renewal.autoRenewProductId)),
-            .array(heads.map(\.renewal.isInBillingRetryPeriod)),
-            .array(heads.map(\.expirationIntent)),
-            .array(heads.map(\.accessEndsAt)),
-            .array(heads.map(\.position)),
-            .array(heads.map { JSONText(utf8: $0.facts) }),
-            .array(heads.map(\.renewal.renewalDate)),
-            .array(heads.map(\.renewal.renewalPrice)),
-            .array(heads.map(\.renewal.currency)),
-            .array(heads.map(\.priceIncreaseStatus)),
-        ]
+    private func adding(_ transactions: [Subscription.ResolvedTransaction]) -> Step {
+        if tables.takesCopies {
+            var rows = CopyRows(columns: 36, rows: transactions.count, rowBytes: 500)
+            append(transactions, to: &rows)
+            return Step(ProjectionStatements.copyTransactions, copying: rows)
+        }
+        var rows = ArrayRows(columns: 36, rows: transactions.count, valueBytes: 12)
+        append(transactions, to: &rows)
+        return Step(ProjectionStatements.writeTransactions, rows.parameters())
+    }
+
+    private func adding(_ periods: [RowChanges.LinePeriod]) -> Step {
+        if tables.takesCopies {
+            var rows = CopyRows(columns: 9, rows: periods.count, rowBytes: 150)
+            append(periods, to: &rows)
+            return Step(ProjectionStatements.copyPeriods, copying: rows)
+        }
+        var rows = ArrayRows(columns: 9, rows: periods.count, valueBytes: 16)
+        append(periods, to: &rows)
+        return Step(ProjectionStatements.writePeriods, rows.parameters())
     }
 }

@@ -138,6 +138,14 @@ package struct SubscriptionFacts: Sendable, Hashable {
 // MARK: - JSON
 
 extension SubscriptionFacts {
+    /// About as long as the canonical text is, so that it is written without being moved.
+    package var textBytesExpected: Int {
+        var bytes = 128 + 64 * companions.count + 12 * positions.count
+        for fact in transactions.keys { bytes += fact.text.count + 160 }
+        for stated in renewals.keys { bytes += stated.renewal.text.count + 160 }
+        return bytes
+    }
+
     /// The canonical text: equal sets give equal bytes.
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in

@@ -21,8 +21,7 @@ enum CustomerStatements {
         "customer_write_identities",
         """
         insert into customer_identity (stream_id, kind, id, customer_id)
-        select $1, kind, id, customer_id
-        from unnest($2::text[], $3::text[], $4::text[]) as input (kind, id, customer_id)
+        select $1, unnest($2::text[]), unnest($3::text[]), unnest($4::text[])
         on conflict (stream_id, kind, id) do update
         set customer_id = excluded.customer_id
         """)
@@ -72,9 +71,7 @@ enum CustomerStatements {
         "customer_write_edges",
         """
         insert into customer_edge (stream_id, original_transaction_id, kind, id, position)
-        select $1, original_transaction_id, kind, id, position
-        from unnest($2::text[], $3::text[], $4::text[], $5::bigint[])
-          as input (original_transaction_id, kind, id, position)
+        select $1, unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bigint[])
         on conflict (stream_id, original_transaction_id, kind, id) do update
         set position = excluded.position
         """)
@@ -115,9 +112,8 @@ enum CustomerStatements {
         "customer_write_links",
         """
         insert into customer_link (stream_id, customer, position, kind, id, replaced_position)
-        select $1, customer, position, kind, id, replaced_position
-        from unnest($2::text[], $3::bigint[], $4::text[], $5::text[], $6::bigint[])
-          as input (customer, position, kind, id, replaced_position)
+        select $1, unnest($2::text[]), unnest($3::bigint[]), unnest($4::text[]), unnest($5::text[]),
+          unnest($6::bigint[])
         """)
 
     /// All keys of some groups, and whether each is a line with rows.

@@ -1,0 +1,71 @@
+import Testing
+
+@testable import Postgres
+
+extension WithServer {
+    @Suite("rows that travel as an array for each column come out as they went in")
+    struct ArrayRowsTests {
+        private static let read = Statement(
+            "array_rows_read",
+            """
+            select concat_ws('|', t, u, j, b, i, l, z, a)
+            from (
+              select unnest($1::text[]) as t, unnest($2::text[]) as u, unnest($3::jsonb[]) as j,
+                unnest($4::boolean[]) as b, unnest($5::integer[]) as i, unnest($6::bigint[]) as l,
+                unnest($7::timestamptz[]) at time zone 'UTC' as z, unnest($8::text[])::bigint[] as a
+            ) as input
+            """)
+
+        private static func append(_ number: Int32, to rows: inout ArrayRows) {
+            rows.beginRow()
+            rows.append("tä")
+            rows.append(utf8: Array("u".utf8))
+            rows.append(json: Array("{\"a\":1}".utf8))
+            rows.append(true)
+            rows.append(number)
+            rows.append(Int64.min)
+            rows.append(Timestamptz(microsecondsSinceUnixEpoch: 1_577_836_800_000_001))
+            rows.append([1, -2])
+        }
+
+        private static func read(_ rows: ArrayRows) async throws -> [String] {
+            let connection = try await TestServer.connect()
+            let result = try await connection.query(read, rows.parameters(), deadline: soon())
+            return try result.map { try $0.value(String.self, at: 0) }
+        }
+
+        @Test("a value of every type, and null of each")
+        func types() async throws {
+            var rows = ArrayRows(columns: 8, rows: 3, valueBytes: 8)
+            Self.append(7, to: &rows)
+            rows.beginRow()
+            rows.append(nil as String?)
+            rows.append(utf8: [])
+            rows.append(json: nil)
+            rows.append(nil as Bool?)
+            rows.append(nil as Int32?)
+            rows.append(nil as Int64?)
+            rows.append(nil as Timestamptz?)
+            rows.append([])
+            Self.append(8, to: &rows)
+
+            let read = try await Self.read(rows)
+
+            func whole(_ number: Int) -> String {
+                "tä|u|{\"a\": 1}|t|\(number)|-9223372036854775808|2020-01-01 00:00:00.000001|{1,-2}"
+            }
+            #expect(read == [whole(7), "|{}", whole(8)])
+        }
+
+        @Test("more rows than there was room for")
+        func many() async throws {
+            var rows = ArrayRows(columns: 8, rows: 1, valueBytes: 0)
+            for number in 0..<10_000 { Self.append(Int32(number), to: &rows) }
+
+            let read = try await Self.read(rows)
+
+            #expect(read.count == 10_000)
+            #expect(read.last?.hasPrefix("tä|u|{\"a\": 1}|t|9999|") == true)
+        }
+    }
+}
