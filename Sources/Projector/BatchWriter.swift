@@ -32,19 +32,14 @@ struct BatchWriter: Sendable {
     /// - Returns: The checkpoint as it is now; nil if somebody else leads the stream, the checkpoint is no longer the
     ///   expected one, or the clock has more to tell before. Nothing of the batch was written then.
     func write(_ batch: FoldedBatch, behind expected: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
-        await leading(behind: expected) { (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint?> in
-            var telling = try await telling(connection)
-            if telling?.isBehind == true {
-                try await telling?.write()
-                return .success(nil)
-            }
+        await leading(behind: expected) {
+            (connection, telling) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
             for step in batch.steps { _ = try await connection.query(step) }
             let moved = try await CustomerFold(streamId: streamId, connection: connection).apply(batch.customers)
             telling?.add(batch.differences) { .event(position: $0.position) }
             telling?.add(moved)
-            try await telling?.write()
             return .success(try await move(expected, to: batch.position, batch.products.canonicalText, connection))
-        }.map { $0 ?? nil }
+        }
     }
 
     /// Writes the rows of all lines anew, from the facts that they have. Their products were configured otherwise.
@@ -52,12 +47,7 @@ struct BatchWriter: Sendable {
         _ products: ProductCatalog, behind expected: Checkpoint
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
         let written = await leading(behind: expected) {
-            (connection) async throws(PostgresError) -> ProjectionOutcome<Checkpoint?> in
-            var telling = try await telling(connection)
-            if telling?.isBehind == true {
-                try await telling?.write()
-                return .success(nil)
-            }
+            (connection, telling) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
             let old = ProductCatalog(canonicalText: expected.products)
             let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
             var after = ""
@@ -87,18 +77,16 @@ struct BatchWriter: Sendable {
             }
             return .success(try await move(expected, to: expected.position, products.canonicalText, connection))
         }
-        return written.map { ($0 ?? nil).map { .folded($0.position) } ?? .ledElsewhere }
+        return written.map { $0.map { .folded($0.position) } ?? .ledElsewhere }
     }
 
     /// Tells of the periods that have begun or ended by now, as many as can be told at once.
     ///
     /// - Returns: False if somebody else leads the stream. Nothing was written then.
     func tellClock() async -> ProjectionOutcome<Bool> {
-        await leading(behind: nil) { (connection) async throws(PostgresError) -> ProjectionOutcome<Bool> in
-            var telling = try await telling(connection)
-            try await telling?.write()
-            return .success(true)
-        }.map { $0 ?? false }
+        await leading(behind: nil) { (_, _) async throws(PostgresError) -> ProjectionOutcome<Void> in
+            .success(())
+        }.map { $0 != nil }
     }
 
     /// When the next period begins or ends that was not told of.
@@ -112,17 +100,18 @@ struct BatchWriter: Sendable {
         }
     }
 
-    /// Readers are told of what happens to live rows only.
-    private func telling(_ connection: PostgresConnection) async throws(PostgresError) -> ChangeTelling? {
-        tables == .live ? try await .start(streamId, connection, now: now()) : nil
-    }
-
     /// Runs the body in a transaction that leads the stream, and commits what it did unless it failed.
     ///
-    /// - Parameter expected: Nil for what does not depend on how far the stream is folded.
+    /// - Parameters:
+    ///   - expected: Nil for what does not depend on how far the stream is folded.
+    ///   - body: Adds what readers are to be told. They are told of what happens to live rows only.
+    /// - Returns: Nil if somebody else leads the stream, the checkpoint is no longer the expected one, or the clock has
+    ///   more to tell before. The body was not run then.
     private func leading<Value: Sendable>(
         behind expected: Checkpoint?,
-        _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> ProjectionOutcome<Value>
+        _ body:
+            @Sendable (PostgresConnection, inout ChangeTelling?) async throws(PostgresError) ->
+            ProjectionOutcome<Value>
     ) async -> ProjectionOutcome<Value?> {
         do throws(PostgresError) {
             return try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
@@ -140,13 +129,17 @@ struct BatchWriter: Sendable {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)
                     return .success(nil)
                 }
-                let result = try await body(connection)
+                var telling = tables == .live ? try await ChangeTelling.start(streamId, connection, now: now()) : nil
+                let mustWait = expected != nil && telling?.isBehind == true
+                let result: ProjectionOutcome<Value?> =
+                    mustWait ? .success(nil) : try await body(connection, &telling).map(Optional.some)
                 if case .success = result {
+                    try await telling?.write()
                     try await connection.commit(deadline: .now + Limits.statementWaitMax)
                 } else {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)
                 }
-                return result.map(Optional.some)
+                return result
             }
         } catch {
             return .failure(.database(error))
