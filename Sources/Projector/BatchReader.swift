@@ -78,7 +78,6 @@ struct BatchReader: Sendable {
             line.isNew = line.position == 0
             lines[id] = line
         }
-        let known = Set(lines.filter { $0.value.position > 0 }.keys)
         for event in page.events { event.fold(into: &lines) }
         let folded = touched.compactMap { lines[$0] }
         let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
@@ -88,7 +87,7 @@ struct BatchReader: Sendable {
             FoldedBatch(
                 position: page.events.last?.position ?? page.start, products: products, lines: lines,
                 steps: folded.isEmpty ? [] : writer.steps(folded, subscriptions),
-                customers: CustomerChanges(page.events, folded, known: known, after: page.start),
+                customers: CustomerChanges(page.events, folded, after: page.start),
                 differences: zip(folded, subscriptions).compactMap { line, subscription in
                     LineDifference(
                         from: line.written, to: subscription, after: page.start, position: line.position)

@@ -35,7 +35,8 @@ struct BatchWriter: Sendable {
         await leading(behind: expected) {
             (connection, telling) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
             for step in batch.steps { _ = try await connection.query(step) }
-            let moved = try await CustomerFold(streamId: streamId, connection: connection).apply(batch.customers)
+            let customers = CustomerFold(streamId: streamId, connection: connection, tells: telling != nil)
+            let moved = try await customers.apply(batch.customers)
             telling?.add(batch.differences) { .event(position: $0.position) }
             telling?.add(moved)
             return .success(try await move(expected, to: batch.position, batch.products.canonicalText, connection))

@@ -18,13 +18,12 @@ struct CustomerChanges {
 
     /// - Parameters:
     ///   - lines: As they are after the events.
-    ///   - known: The ids of those that were there before.
     ///   - start: All of `lines` was folded up to this position before.
-    init(_ events: [FoldableEvent], _ lines: some Sequence<ProjectedLine>, known: Set<String>, after start: Int64) {
+    init(_ events: [FoldableEvent], _ lines: some Sequence<ProjectedLine>, after start: Int64) {
         for line in lines {
             let facts = line.facts
             let id = facts.originalTransactionId
-            guard known.contains(id) else {
+            guard !line.isNew else {
                 newLines.append(id)
                 add(facts.customerKeys(), id)
                 continue

@@ -9,6 +9,8 @@ import Subscriptions
 struct CustomerFold {
     let streamId: Int32
     let connection: PostgresConnection
+    /// Readers are told of lines that moved; where nobody is, not all of them are looked for.
+    let tells: Bool
 
     /// Lines that were there before, and now have another customer or one with another id of a backend; with the event
     /// that did it.
@@ -151,7 +153,7 @@ struct CustomerFold {
     /// The lines of some customers, each with what is given for its customer.
     private func lines(of positions: [CustomerId: Int64]) async throws(PostgresError) -> Moved {
         var lines: Moved = [:]
-        guard !positions.isEmpty else { return lines }
+        guard tells, !positions.isEmpty else { return lines }
         for row in try await connection.query(
             Step(
                 CustomerStatements.findLines,
