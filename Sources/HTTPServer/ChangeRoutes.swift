@@ -192,7 +192,8 @@ extension ChangeReader.Told {
             writer.member("kind", change.kind.rawValue)
             writer.member("at", change.at)
             writer.member("toldAt", toldAt)
-            change.cause.write(to: &writer)
+            writer.member("cause", change.cause.name)
+            writer.member("position", change.cause.position)
             writer.member("originalTransactionId", change.originalTransactionId)
             writer.member("productId", change.productId)
             if let until = change.until {
@@ -210,19 +211,6 @@ extension ChangeReader.Told {
                 writer.key("entitlements")
                 writer.array(customer.entitlements) { $1.write(at: instant, to: &$0) }
             }
-        }
-    }
-}
-
-extension Change.Cause {
-    fileprivate func write(to writer: inout JSONWriter) {
-        switch self {
-        case .event(let position):
-            writer.member("cause", "event")
-            writer.member("position", position)
-        case .clock: writer.member("cause", "clock")
-        case .products: writer.member("cause", "products")
-        case .rebuild: writer.member("cause", "rebuild")
         }
     }
 }

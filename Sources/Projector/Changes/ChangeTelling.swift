@@ -116,32 +116,6 @@ struct LineDifference: Sendable {
     }
 }
 
-extension Change.Cause {
-    /// As the column has it.
-    var name: String {
-        switch self {
-        case .event: "event"
-        case .clock: "clock"
-        case .products: "products"
-        case .rebuild: "rebuild"
-        }
-    }
-
-    var position: Int64? {
-        if case .event(let position) = self { position } else { nil }
-    }
-
-    init?(name: String, position: Int64?) {
-        switch (name, position) {
-        case ("event", let position?): self = .event(position: position)
-        case ("clock", nil): self = .clock
-        case ("products", nil): self = .products
-        case ("rebuild", nil): self = .rebuild
-        default: return nil
-        }
-    }
-}
-
 extension AccessPeriod {
     /// Reads the columns from `starts_at` to `position`; nil for a cause that a newer version knows.
     static func read(_ row: Row, at column: Int) throws(PostgresError) -> AccessPeriod? {

@@ -58,3 +58,31 @@ package struct Change: Sendable, Hashable {
         self.nextProductId = nextProductId
     }
 }
+
+extension Change.Cause {
+    /// In one word, for all who store or show it.
+    package var name: String {
+        switch self {
+        case .event: "event"
+        case .clock: "clock"
+        case .products: "products"
+        case .rebuild: "rebuild"
+        }
+    }
+
+    /// Of the event, if one stated it.
+    package var position: Int64? {
+        if case .event(let position) = self { position } else { nil }
+    }
+
+    /// Nil for a word that a newer version knows, and for a position that does not belong to it.
+    package init?(name: String, position: Int64?) {
+        switch (name, position) {
+        case ("event", let position?): self = .event(position: position)
+        case ("clock", nil): self = .clock
+        case ("products", nil): self = .products
+        case ("rebuild", nil): self = .rebuild
+        default: return nil
+        }
+    }
+}
