@@ -134,10 +134,7 @@ package struct Projector: Sendable {
         do throws(ProjectionError) {
             switch try await projector.fold(batchesMax: Limits.batchesAtOnceMax, until: end) {
             case .folded: return Task.isCancelled ? .done(for: nil) : .unfinished
-            case .caughtUp:
-                let told = try await projector.tellClock()
-                return told.progress == .ledElsewhere
-                    ? .ledElsewhere : .done(for: told.next.map { now().duration(to: $0) })
+            case .caughtUp(let nextOnClock): return .done(for: nextOnClock.map { now().duration(to: $0) })
             case .ledElsewhere: return .ledElsewhere
             }
         } catch {

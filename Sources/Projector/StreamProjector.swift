@@ -21,7 +21,9 @@ struct StreamProjector: Sendable {
         /// Up to this position; there may be more.
         case folded(Int64)
         /// Nothing behind the checkpoint.
-        case caughtUp
+        ///
+        /// - Parameter nextOnClock: When the clock has more to tell readers; nil for never.
+        case caughtUp(nextOnClock: Instant?)
         /// Another projector leads this stream at the moment, or has just folded some of it.
         case ledElsewhere
     }
@@ -38,7 +40,11 @@ struct StreamProjector: Sendable {
         batchesMax: Int, until end: ContinuousClock.Instant? = nil
     ) async throws(ProjectionError) -> Progress {
         let writer = self.writer
-        if tables == .live, try await tellClock().progress == .ledElsewhere { return .ledElsewhere }
+        var nextOnClock: Instant?
+        if tables == .live {
+            guard case .caughtUp(let next) = try await tellClock() else { return .ledElsewhere }
+            nextOnClock = next
+        }
         var checkpoint = try await writer.checkpoint().get()
         let products = ProductCatalog(canonicalText: checkpoint.configured)
         if checkpoint.products != checkpoint.configured, checkpoint.position > 0 {
@@ -48,7 +54,7 @@ struct StreamProjector: Sendable {
         let first = try await reader.page(after: checkpoint.position).get()
         guard !first.events.isEmpty else {
             if let failure = first.failure { throw failure }
-            return .caughtUp
+            return .caughtUp(nextOnClock: nextOnClock)
         }
         var next = try await reader.page(behind: first).get()
         var batch = try await reader.fold(first, behind: nil).get()
@@ -68,14 +74,11 @@ struct StreamProjector: Sendable {
     }
 
     /// Tells readers of the periods that have begun or ended by now.
-    ///
-    /// - Returns: When there will be more to tell, nil for never; ``Progress/ledElsewhere`` if that is not for this
-    ///   projector to do at the moment.
-    func tellClock() async throws(ProjectionError) -> (progress: Progress, next: Instant?) {
+    private func tellClock() async throws(ProjectionError) -> Progress {
         while true {
-            guard let next = try await writer.nextOnClock().get() else { return (.caughtUp, nil) }
-            guard next <= now(), !Task.isCancelled else { return (.caughtUp, next) }
-            guard try await writer.tellClock().get() else { return (.ledElsewhere, nil) }
+            let next = try await writer.nextOnClock().get()
+            guard let next, next <= now(), !Task.isCancelled else { return .caughtUp(nextOnClock: next) }
+            guard try await writer.tellClock().get() else { return .ledElsewhere }
         }
     }
 
