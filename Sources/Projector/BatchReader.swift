@@ -5,6 +5,8 @@ import Subscriptions
 struct EventPage: Sendable {
     /// The position before the first of them.
     let start: Int64
+    /// Most that there could be.
+    let eventsMax: Int64
     let events: [FoldableEvent]
     /// Why the event behind them cannot be folded.
     let failure: ProjectionError?
@@ -30,23 +32,24 @@ struct BatchReader: Sendable {
     let products: ProductCatalog
     let tables: ProjectionTables
 
-    /// The events behind a page; nil if there can be none.
+    /// The events behind a page, up to twice as many; nil if there can be none.
     func page(behind page: EventPage?) async -> ProjectionOutcome<EventPage?> {
         guard let page, let last = page.events.last, page.failure == nil, !page.isLast else { return .success(nil) }
-        return await self.page(after: last.position).map(Optional.some)
+        return await self.page(after: last.position, eventsMax: min(page.eventsMax * 2, Limits.batchEventsMax))
+            .map(Optional.some)
     }
 
-    func page(after position: Int64) async -> ProjectionOutcome<EventPage> {
+    func page(after position: Int64, eventsMax: Int64) async -> ProjectionOutcome<EventPage> {
         do throws(PostgresError) {
             let rows = try await pool.query(
                 ProjectionStatements.nextEvents,
-                [Parameter(streamId), Parameter(position), Parameter(Limits.batchEventsMax)],
+                [Parameter(streamId), Parameter(position), Parameter(eventsMax)],
                 deadline: .now + Limits.statementWaitMax)
             let (events, failure) = try Self.decode(rows)
             return .success(
                 EventPage(
-                    start: position, events: events, failure: failure, isLast: Int64(rows.count) < Limits.batchEventsMax
-                ))
+                    start: position, eventsMax: eventsMax, events: events, failure: failure,
+                    isLast: Int64(rows.count) < eventsMax))
         } catch {
             return .failure(.database(error))
         }

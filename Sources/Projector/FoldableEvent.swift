@@ -49,15 +49,17 @@ struct FoldableEvent: Sendable {
 
     func fold(into lines: inout [String: ProjectedLine]) {
         for (id, facts) in factsByLine {
-            var line =
-                lines[id]
-                ?? ProjectedLine(
-                    facts: SubscriptionFacts(originalTransactionId: id), position: position, isNew: true)
-            line.facts.fold(
-                facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position, companion: companion)
-            line.position = position
-            lines[id] = line
+            let new = ProjectedLine(
+                facts: SubscriptionFacts(originalTransactionId: id), position: position, isNew: true)
+            // In its place: a line that is held twice is copied with all its facts.
+            fold(facts, into: &lines[id, default: new])
         }
+    }
+
+    private func fold(_ facts: StatedFacts, into line: inout ProjectedLine) {
+        line.facts.fold(
+            facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position, companion: companion)
+        line.position = position
     }
 }
 

@@ -51,13 +51,17 @@ struct StreamProjector: Sendable {
             return try await writer.refoldAll(products, behind: checkpoint).get()
         }
         let reader = BatchReader(pool: pool, streamId: streamId, products: products, tables: tables)
-        let first = try await reader.page(after: checkpoint.position).get()
+        let first = try await reader.page(
+            after: checkpoint.position,
+            eventsMax: batchesMax == 1 ? Limits.batchEventsMax : Limits.firstBatchEventsMax
+        ).get()
         guard !first.events.isEmpty else {
             if let failure = first.failure { throw failure }
             return .caughtUp(nextOnClock: nextOnClock)
         }
-        var next = try await reader.page(behind: first).get()
+        async let second = reader.page(behind: first)
         var batch = try await reader.fold(first, behind: nil).get()
+        var next = try await second.get()
         for number in 1... {
             let goesOn = number < batchesMax && end.map { $0 > .now } ?? true
             let (current, expected, following) = (batch, checkpoint, goesOn ? next : nil)
