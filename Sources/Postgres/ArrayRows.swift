@@ -1,7 +1,6 @@
 /// Rows as parameters of a statement: an array for each column, which `unnest` makes rows of again.
 ///
-/// To the server dearer than ``CopyRows``, but it has the whole of them before it begins, so it never waits for its client
-/// in the middle of a statement.
+/// To the server dearer than ``CopyRows``, but a statement can do more with them than to add them.
 ///
 /// A column of lists travels as `text[]`, each list as PostgreSQL writes it: an array of arrays would have to be
 /// rectangular.

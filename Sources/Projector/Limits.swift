@@ -19,8 +19,9 @@ enum Limits {
     /// Pause until a stream that another projector leads is looked at again. With the time in which the database notices
     /// that a leader is gone, it bounds how long a stream waits for another one.
     static let leadRetryPause = Duration.milliseconds(250)
-    /// After so long without a word in the middle of a batch a leader counts as stopped, and loses its stream. It folds
-    /// a batch in a fraction of this, and one that was only slow begins it again.
+    /// After so long without a word in the middle of a batch a leader counts as stopped, and loses its stream: between
+    /// statements to the database's own timer, within one to whoever would lead instead. It folds a batch in a fraction of
+    /// this, and one that was only slow begins it again.
     static let leaderSilenceMax = Duration.seconds(10)
     /// Longest time until the database notices that the leader that it works for is gone.
     static let leaderCheckInterval = Duration.milliseconds(500)

@@ -44,6 +44,29 @@ enum ProjectionStatements {
         select pg_try_advisory_xact_lock(hashtext($2 || '.projector'), $1), set_config('search_path', $2, true)
         """)
 
+    /// Ends the sessions that lead some streams and have waited for their client for a number of seconds in the middle of a
+    /// statement, as one that is being copied to does without end: `idle_in_transaction_session_timeout` counts between
+    /// statements only.
+    static let endSilentLeaders = Statement(
+        "projector_end_silent_leaders",
+        """
+        select pg_terminate_backend(pg_locks.pid)
+        from pg_locks
+        join pg_stat_activity using (pid)
+        where pg_locks.locktype = 'advisory'
+          and pg_locks.granted
+          and pg_locks.database = (select oid from pg_database where datname = current_database())
+          and pg_locks.classid::bigint = (hashtext('subledger.projector')::bigint & 4294967295)
+          and pg_locks.objid::bigint = any ($1::bigint[])
+          and pg_locks.objsubid = 2
+          and pg_stat_activity.state = 'active'
+          and pg_stat_activity.wait_event = 'ClientRead'
+          and pg_stat_activity.query_start < clock_timestamp() - $2 * interval '1 second'
+        """)
+
+    /// The login's own rights: a session may end those of its login, and no role that it takes on may.
+    static let workAsLogin = Statement("projector_work_as_login", "set local role none")
+
     /// Chooses the set of tables, as ``lead`` does, for who only reads.
     static let choose = Statement(
         "projector_choose",
@@ -223,38 +246,6 @@ enum ProjectionStatements {
           stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
         )
         from stdin (format binary)
-        """)
-
-    static let writeTransactions = Statement(
-        "projector_write_transactions",
-        """
-        insert into transaction (
-          stream_id, original_transaction_id, transaction_id, web_order_line_item_id, product_id,
-          subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
-          revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
-          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, positions, type,
-          revocation_type, revocation_percentage, offer_type, offer_identifier, offer_discount_type, offer_period,
-          storefront, storefront_id, transaction_reason, price, currency, app_transaction_id,
-          previous_original_transaction_id, billing_plan_type, additional
-        )
-        select unnest($1::integer[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[]),
-          unnest($6::text[]), unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::timestamptz[]), unnest($10::timestamptz[]),
-          unnest($11::timestamptz[]), unnest($12::integer[]), unnest($13::boolean[]), unnest($14::boolean[]),
-          unnest($15::boolean[]), unnest($16::text[]), unnest($17::text[]), unnest($18::text[]), unnest($19::text[]),
-          unnest($20::text[])::bigint[], unnest($21::text[]), unnest($22::text[]), unnest($23::integer[]),
-          unnest($24::integer[]), unnest($25::text[]), unnest($26::text[]), unnest($27::text[]), unnest($28::text[]),
-          unnest($29::text[]), unnest($30::text[]), unnest($31::bigint[]), unnest($32::text[]), unnest($33::text[]),
-          unnest($34::text[]), unnest($35::text[]), unnest($36::jsonb[])
-        """)
-
-    static let writePeriods = Statement(
-        "projector_write_periods",
-        """
-        insert into access_period (
-          stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
-        )
-        select unnest($1::integer[]), unnest($2::text[]), unnest($3::timestamptz[]), unnest($4::timestamptz[]),
-          unnest($5::text[]), unnest($6::text[]), unnest($7::text[]), unnest($8::text[]), unnest($9::bigint[])
         """)
 
     static let writeCheckpoint = Statement(

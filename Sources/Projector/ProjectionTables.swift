@@ -6,8 +6,4 @@ enum ProjectionTables: String, Sendable {
     case rebuild = "subledger_rebuild"
     /// A session's own, for comparing; they are empty again after each transaction.
     case temporary = "pg_temp"
-
-    /// Whether new rows are copied in, which is cheapest. A server that takes a copy waits for its client without end, so
-    /// a leader that is stopped in the middle of one would keep its stream.
-    var takesCopies: Bool { self != .live }
 }

@@ -33,7 +33,7 @@ struct ProjectionWriter: Sendable {
         for (line, subscription) in zip(lines, subscriptions) {
             changes.add(from: line.written, to: subscription)
             let head = SubscriptionHead(line, subscription)
-            if line.isNew, tables.takesCopies { new.append(head) } else { known.append(head) }
+            if line.isNew { new.append(head) } else { known.append(head) }
             if !line.isNew, line.written == nil { unknown.append(line.facts.originalTransactionId) }
         }
 
@@ -77,24 +77,14 @@ struct ProjectionWriter: Sendable {
     }
 
     private func adding(_ transactions: [Subscription.ResolvedTransaction]) -> Step {
-        if tables.takesCopies {
-            var rows = CopyRows(columns: 36, rows: transactions.count, rowBytes: 500)
-            append(transactions, to: &rows)
-            return Step(ProjectionStatements.copyTransactions, copying: rows)
-        }
-        var rows = ArrayRows(columns: 36, rows: transactions.count, valueBytes: 12)
+        var rows = CopyRows(columns: 36, rows: transactions.count, rowBytes: 500)
         append(transactions, to: &rows)
-        return Step(ProjectionStatements.writeTransactions, rows.parameters())
+        return Step(ProjectionStatements.copyTransactions, copying: rows)
     }
 
     private func adding(_ periods: [RowChanges.LinePeriod]) -> Step {
-        if tables.takesCopies {
-            var rows = CopyRows(columns: 9, rows: periods.count, rowBytes: 150)
-            append(periods, to: &rows)
-            return Step(ProjectionStatements.copyPeriods, copying: rows)
-        }
-        var rows = ArrayRows(columns: 9, rows: periods.count, valueBytes: 16)
+        var rows = CopyRows(columns: 9, rows: periods.count, rowBytes: 150)
         append(periods, to: &rows)
-        return Step(ProjectionStatements.writePeriods, rows.parameters())
+        return Step(ProjectionStatements.copyPeriods, copying: rows)
     }
 }

@@ -87,6 +87,7 @@ package struct Projector: Sendable {
             for row in rows { lag += try row.value(Int64.self, at: 3) }
             metrics.lag.record(lag)
             var isHealthy = true
+            var ledElsewhere: [Int32] = []
             for row in rows {
                 let id: Int32 = try row.value(at: 0)
                 let app: String = try row.value(at: 1)
@@ -95,6 +96,7 @@ package struct Projector: Sendable {
                     streamId: id, app: app, environment: environment,
                     until: max(.now + Limits.turnMin, min(agenda.next, .now + Limits.turnMax)))
                 agenda.note(id, outcome, now: .now)
+                if outcome == .ledElsewhere { ledElsewhere.append(id) }
                 if outcome == .failed {
                     metrics.failures.increment()
                     isHealthy = false
@@ -103,6 +105,7 @@ package struct Projector: Sendable {
                     metrics.lag.record(lag)
                 }
             }
+            try await endSilentLeaders(of: ledElsewhere)
             return isHealthy
         } catch {
             metrics.failures.increment()
@@ -124,6 +127,22 @@ package struct Projector: Sendable {
             return try await pool.query(
                 ProjectionStatements.namedStreams, [.array(ids.sorted())], deadline: .now + Limits.readWaitMax)
         }
+    }
+
+    /// A leader that is stopped in the middle of a statement is not missed by the database, but by who would lead instead.
+    private func endSilentLeaders(of streams: [Int32]) async throws(PostgresError) {
+        guard !streams.isEmpty else { return }
+        let steps = [
+            Step(ProjectionStatements.workAsLogin),
+            Step(
+                ProjectionStatements.endSilentLeaders,
+                [.array(streams.map(Int64.init)), Parameter(Limits.leaderSilenceMax.components.seconds)]),
+        ]
+        let ended = try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
+            (connection) async throws(PostgresError) -> Int in
+            try await connection.transaction(steps, deadline: .now + Limits.readWaitMax)[1].count
+        }
+        if ended > 0 { logger.warning("projector ended a leader that was silent", metadata: ["count": "\(ended)"]) }
     }
 
     /// - Parameter end: Others wait for their turn.
