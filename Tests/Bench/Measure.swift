@@ -6,7 +6,9 @@ struct Measure: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "measure", abstract: "Measure what the receiver takes, beside its floors.")
 
-    @Option(help: ArgumentHelp("Sections, with commas between them: v1, v2, burst, start. [all]", valueName: "names"))
+    @Option(
+        help: ArgumentHelp(
+            "Sections, with commas between them: v1, v2, burst, start, lookups. [all]", valueName: "names"))
     var only: String?
 
     @Option(help: "Runs of each measurement, of which the table has the medians.")
@@ -21,6 +23,9 @@ struct Measure: AsyncParsableCommand {
     @Option(help: "Compare a log of so many rows with an empty one; 10000000 take some minutes and 5 GB.")
     var rows = 0
 
+    @Option(help: "Look customers up among so many subscriptions.")
+    var subscriptions = 50_000
+
     @Option(help: ArgumentHelp("Keep every figure here, as JSON.", valueName: "file"))
     var json: String?
 
@@ -29,9 +34,10 @@ struct Measure: AsyncParsableCommand {
 
     func validate() throws {
         guard (1...99).contains(runs), (1...60).contains(seconds), (1...1000).contains(connections),
-            (0...1_000_000_000).contains(rows)
+            (0...1_000_000_000).contains(rows), (1...100_000_000).contains(subscriptions)
         else {
-            throw ValidationError("--runs, --seconds, --connections and --rows must be positive, and not enormous.")
+            throw ValidationError(
+                "--runs, --seconds, --connections, --rows and --subscriptions must be positive, and not enormous.")
         }
         _ = try sections()
     }
@@ -41,7 +47,7 @@ struct Measure: AsyncParsableCommand {
         return Set(
             try only.split(separator: ",").map { name in
                 guard let section = Section(rawValue: String(name)) else {
-                    throw ValidationError("There is no section \"\(name)\". There are: v1, v2, burst, start.")
+                    throw ValidationError("There is no section \"\(name)\". There are: v1, v2, burst, start, lookups.")
                 }
                 return section
             })
@@ -85,6 +91,9 @@ struct Measure: AsyncParsableCommand {
                 try await StartTime(workload: workload, settings: settings).measure(&samples)
             }
         }
+        if sections.contains(.lookups) {
+            try await Lookups(settings: settings, subscriptions: subscriptions, runs: runs).measure(&samples)
+        }
         let report = Report(samples: samples, runs: runs, connections: connections, rows: rows)
         print(report.description)
         if let json { try report.json().write(to: URL(fileURLWithPath: json)) }
@@ -93,7 +102,7 @@ struct Measure: AsyncParsableCommand {
 }
 
 enum Section: String, CaseIterable {
-    case v1, v2, burst, start
+    case v1, v2, burst, start, lookups
 }
 
 /// What is the same for every run.

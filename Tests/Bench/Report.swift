@@ -27,7 +27,7 @@ struct Report: CustomStringConvertible {
                     atLeast: true),
                 figure("start to first 200, database up (ms)", "start.external", 300),
                 figure("start to first 200, private database (ms)", "start.embedded", 300),
-            ].compactMap(\.self)
+            ].compactMap(\.self) + lookupRatios
     }
 
     private func ratios(of format: Format) -> [Ratio] {
@@ -61,14 +61,14 @@ struct Report: CustomStringConvertible {
         ].compactMap(\.self)
     }
 
-    private func ratio(
+    func ratio(
         _ name: String, _ value: String, over floors: [String], _ bar: Double, atLeast: Bool = false
     ) -> Ratio? {
         guard let value = samples.median(value), let floor = samples.sum(floors), floor > 0 else { return nil }
         return Ratio(name: name, value: value / floor, bar: bar, isAtLeast: atLeast)
     }
 
-    private func figure(_ name: String, _ value: String, _ bar: Double, per unit: Double = 1) -> Ratio? {
+    func figure(_ name: String, _ value: String, _ bar: Double, per unit: Double = 1) -> Ratio? {
         samples.median(value).map { Ratio(name: name, value: $0 / unit, bar: bar) }
     }
 
@@ -93,7 +93,7 @@ struct Report: CustomStringConvertible {
                 line("  floor: one commit", "\(name).commit"),
             ].compactMap(\.self)
         }
-        lines += burstLines + startLines
+        lines += lookupLines + burstLines + startLines
         if !Instructions.isPossible { lines.append("instructions: this machine does not count them") }
         lines.append("")
         for ratio in ratios {
@@ -135,7 +135,7 @@ struct Report: CustomStringConvertible {
     }
 
     /// Nil if nothing of it was measured.
-    private func line(_ label: String, _ name: String, disk: String? = nil, memory: String? = nil) -> String? {
+    func line(_ label: String, _ name: String, disk: String? = nil, memory: String? = nil) -> String? {
         let values = [
             samples.median("\(name).rate"), samples.median("\(name).p50") ?? samples.median("\(name).mean"),
             samples.median("\(name).p99"), samples.median("\(name).server"), samples.median("\(name).database"),

@@ -51,31 +51,53 @@ actor CustomerLookups {
     ) async throws(ReadError) -> [[CustomerReader.Found]] {
         do throws(PostgresError) {
             let rows = try await pool.query(
-                CustomerReadStatements.entitlements,
+                CustomerReadStatements.grants,
                 [
                     .array(questions.map(\.app)), .array(questions.map(\.environment.rawValue)),
                     .array(questions.map(\.customerId)), .array(questions.map { $0.customerId.lowercased() }),
-                    .array(questions.map(\.at)),
                 ], deadline: .now + Limits.readWaitMax)
-            var found = [[CustomerReader.Found]](repeating: [], count: questions.count)
+            var known = [[KnownCustomer]](repeating: [], count: questions.count)
             for row in rows {
                 let index = Int(try row.value(Int64.self, at: 0)) - 1
                 let app: String = try row.value(at: 1)
-                if found[index].last?.app != app {
-                    let kind: String = try row.value(at: 2)
-                    found[index].append(
-                        CustomerReader.Found(
-                            app: app, knownAs: CustomerKey.Kind(rawValue: kind) ?? .subscription, entitlements: []))
+                let kind = CustomerKey.Kind(rawValue: try row.value(at: 2)) ?? .subscription
+                let place: Int
+                if let found = known[index].firstIndex(where: { $0.app == app && $0.kind == kind }) {
+                    place = found
+                } else {
+                    place = known[index].count
+                    known[index].append(KnownCustomer(app: app, kind: kind))
                 }
-                guard try row.optional(String.self, at: 3) != nil else { continue }
-                let entitlement = try Entitlement.read(row, at: 3)
-                found[index][found[index].count - 1].entitlements.append(entitlement)
+                if let grant = try Entitlement.Grant.read(row, at: 3) { known[index][place].grants.append(grant) }
             }
-            return found
+            return zip(questions, known).map { question, known in KnownCustomer.found(known, at: question.at) }
         } catch {
             throw ReadError(error)
         }
     }
+}
+
+/// A customer as one app has it, by one of the kinds of id that the asked one may be.
+private struct KnownCustomer {
+    let app: String
+    let kind: CustomerKey.Kind
+    var grants: [Entitlement.Grant] = []
+
+    /// One for each app, by the first kind that knows the id.
+    static func found(_ all: [KnownCustomer], at instant: Instant) -> [CustomerReader.Found] {
+        let first = all.filter { own in
+            !all.contains { $0.app == own.app && $0.kind.rank < own.kind.rank }
+        }
+        return first.sorted { ExactText($0.app) < ExactText($1.app) }.map { known in
+            CustomerReader.Found(
+                app: known.app, knownAs: known.kind, entitlements: Entitlement.all(of: known.grants, at: instant))
+        }
+    }
+}
+
+extension CustomerKey.Kind {
+    /// The order in which an id is looked for.
+    fileprivate var rank: Int { Self.allCases.firstIndex(of: self) ?? Self.allCases.count }
 }
 
 extension Entitlement {
@@ -86,5 +108,16 @@ extension Entitlement {
             productIds: try row.array(of: String.self, at: column + 2).compactMap(\.self),
             subscriptions: try row.array(of: String.self, at: column + 3).compactMap(\.self),
             positions: try row.array(of: Int64.self, at: column + 4).compactMap(\.self))
+    }
+}
+
+extension Entitlement.Grant {
+    /// Reads the columns from the line to the entitlement; nil where there is no period.
+    fileprivate static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement.Grant? {
+        guard let product: String = try row.optional(at: column + 4) else { return nil }
+        return Entitlement.Grant(
+            entitlement: try row.optional(at: column + 5) ?? product, line: try row.value(at: column),
+            start: try row.value(at: column + 1), end: try row.value(Timestamptz.self, at: column + 2).end,
+            productId: product, position: try row.value(at: column + 3))
     }
 }

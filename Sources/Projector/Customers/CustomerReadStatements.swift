@@ -2,30 +2,34 @@ import Postgres
 
 /// The SQL of reading customers.
 enum CustomerReadStatements {
-    /// For each question the customers with the id, one an app, and a row for each entitlement; nulls for none.
-    static let entitlements = Statement(
-        "customer_entitlements",
+    /// For each question the customers with the id, a row for each period and what it entitles to; nulls for none. What
+    /// they amount to is worked out by who asks: the database would take several times as long for it, and all of them
+    /// share it. `customer_entitlement` in SQL says the same.
+    static let grants = Statement(
+        "customer_grants",
         """
-        select input.ordinal, found.app, found.kind, given.entitlement, given.until, given.product_ids,
-          given.original_transaction_ids, given.why
-        from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])
-          with ordinality as input (app, environment, id, lower_id, at, ordinal)
-        cross join lateral (
-          select known.stream_id, stream.app, known.kind, known.customer_id
-          from (
-            select distinct on (stream_id) stream_id, kind, customer_id
-            from subledger.customer_identity
-            where id in (input.id, input.lower_id)
-              and id = case when kind = 'account' then input.lower_id else input.id end
-            order by stream_id, array_position(array['link', 'account', 'app_transaction', 'subscription'], kind)
-          ) as known
-          join subledger.stream using (stream_id)
-          where stream.environment = input.environment
-            and stream.app = coalesce(input.app, stream.app)
-        ) as found
-        left join lateral subledger.customer_entitlement(found.stream_id, found.app, found.customer_id, input.at)
-          as given on true
-        order by input.ordinal, found.app, given.entitlement collate "C"
+        select input.ordinal, stream.app, known.kind, line.id, access_period.starts_at, access_period.ends_at,
+          access_period.position, access_period.product_id, product_entitlement.entitlement
+        from unnest($1::text[], $2::text[], $3::text[], $4::text[])
+          with ordinality as input (app, environment, id, lower_id, ordinal)
+        join subledger.customer_identity as known
+          on known.id = any (array[input.id, input.lower_id])
+          and known.id = case when known.kind = 'account' then input.lower_id else input.id end
+        join subledger.stream
+          on stream.stream_id = known.stream_id
+          and stream.environment = input.environment
+          and stream.app = coalesce(input.app, stream.app)
+        left join subledger.customer_identity as line
+          on line.stream_id = known.stream_id
+          and line.customer_id = known.customer_id
+          and line.kind = 'subscription'
+        left join subledger.access_period
+          on access_period.stream_id = line.stream_id
+          and access_period.original_transaction_id = line.id
+          and access_period.product_id is not null
+        left join subledger.product_entitlement
+          on product_entitlement.app = stream.app
+          and product_entitlement.product_id = access_period.product_id
         """)
 
     /// The customers with an id, one an app.

@@ -22,6 +22,27 @@ package struct Entitlement: Sendable, Hashable {
 
     package func isActive(at instant: Instant) -> Bool { instant < until }
 
+    /// A period as far as it entitles to one thing.
+    package struct Grant: Sendable {
+        let entitlement: String
+        let line: String
+        let start: Instant
+        let end: Instant
+        let productId: String
+        let position: Int64
+
+        package init(
+            entitlement: String, line: String, start: Instant, end: Instant, productId: String, position: Int64
+        ) {
+            self.entitlement = entitlement
+            self.line = line
+            self.start = start
+            self.end = end
+            self.productId = productId
+            self.position = position
+        }
+    }
+
     /// What lines amount to by an instant, each entitlement once, in the order of their bytes: the same that SQL finds
     /// for what is known today.
     ///
@@ -29,39 +50,46 @@ package struct Entitlement: Sendable, Hashable {
     package static func all(
         of subscriptions: [Subscription], entitlements: [String: [String]], at instant: Instant
     ) -> [Entitlement] {
-        var periods: [ExactText: [(line: String, period: AccessPeriod)]] = [:]
+        var grants: [Grant] = []
         for subscription in subscriptions {
             for period in subscription.access {
                 guard let product = period.productId else { continue }
                 for name in entitlements[product] ?? [product] {
-                    periods[ExactText(name), default: []].append((subscription.originalTransactionId, period))
+                    grants.append(
+                        Grant(
+                            entitlement: name, line: subscription.originalTransactionId, start: period.start,
+                            end: period.end, productId: product, position: period.position))
                 }
             }
         }
-        return periods.sorted { $0.key < $1.key }.compactMap { name, periods in
-            lastRun(periods, at: instant).map { run in
-                Entitlement(
-                    entitlement: name.text, until: run.map(\.period.end).max() ?? .earliest,
-                    productIds: Array(Set(run.compactMap(\.period.productId))),
-                    subscriptions: Array(Set(run.map(\.line))), positions: Array(Set(run.map(\.period.position))))
+        return all(of: grants, at: instant)
+    }
+
+    /// As ``all(of:entitlements:at:)``, of periods whose entitlements are known.
+    package static func all(of grants: [Grant], at instant: Instant) -> [Entitlement] {
+        Dictionary(grouping: grants) { ExactText($0.entitlement) }.sorted { $0.key < $1.key }
+            .compactMap { name, grants in
+                lastRun(grants, at: instant).map { run in
+                    Entitlement(
+                        entitlement: name.text, until: run.map(\.end).max() ?? .earliest,
+                        productIds: Array(Set(run.map(\.productId))), subscriptions: Array(Set(run.map(\.line))),
+                        positions: Array(Set(run.map(\.position))))
+                }
             }
-        }
     }
 
     /// The last run that began by the instant; what overlaps or touches is one.
-    private static func lastRun(
-        _ periods: [(line: String, period: AccessPeriod)], at instant: Instant
-    ) -> [(line: String, period: AccessPeriod)]? {
-        var run: [(line: String, period: AccessPeriod)] = []
+    private static func lastRun(_ grants: [Grant], at instant: Instant) -> [Grant]? {
+        var run: [Grant] = []
         var end = Instant.earliest
-        for next in periods.sorted(by: { $0.period.start < $1.period.start }) {
-            if next.period.start > end || run.isEmpty {
-                if next.period.start > instant { break }
+        for next in grants.sorted(by: { $0.start < $1.start }) {
+            if next.start > end || run.isEmpty {
+                if next.start > instant { break }
                 run = []
-                end = next.period.end
+                end = next.end
             }
             run.append(next)
-            end = max(end, next.period.end)
+            end = max(end, next.end)
         }
         return run.isEmpty ? nil : run
     }
