@@ -40,6 +40,12 @@ begin
         if name = 'subledger_analyst' then
           execute format('alter role %I set statement_timeout = %L', name, '60s');
           execute format('alter role %I set default_transaction_read_only = on', name);
+          -- Compiling a question over all periods takes longer than it saves; sorting on disk does, too.
+          execute format('alter role %I set jit = off', name);
+          execute format('alter role %I set work_mem = %L', name, '64MB');
+          -- Compiling a question over all periods takes longer than it saves, and sorting on disk than in memory.
+          execute format('alter role %I set jit = off', name);
+          execute format('alter role %I set work_mem = %L', name, '64MB');
         end if;
       end if;
       -- Whoever applies this may take the roles on; superusers may anyway. From version 16 on, making a role is not
@@ -379,6 +385,10 @@ create table subledger.subscription (
   renewal_price            bigint,
   renewal_currency         text,
   price_increase_status    integer,
+  last_transaction_id      text,
+  last_cause               text,
+  last_product_id          text,
+  last_standing            text,
   constraint subscription_pkey primary key (stream_id, original_transaction_id)
 );
 
@@ -402,6 +412,12 @@ comment on column subledger.subscription.position is 'The last event that said s
 comment on column subledger.subscription.facts is
   'Everything that was ever stated about the line, each with its time and the position of its evidence: what the '
   'projector folds the next event into. JSON, kept byte for byte: cast it to jsonb to look into it';
+
+comment on column subledger.subscription.last_transaction_id is
+  'With last_cause the access period that is the last by its start, the paid before the grace; null when there is none '
+  'but what is owned. Here and not in its row, so that a renewal touches no row but its own';
+comment on column subledger.subscription.last_product_id is 'Of that period';
+comment on column subledger.subscription.last_standing is 'Of that period';
 
 create table subledger.transaction (
   stream_id                     integer not null,
@@ -464,6 +480,19 @@ create table subledger.access_period (
   transaction_id          text        not null,
   product_id              text,
   position                bigint      not null,
+  standing                text,
+  price                   bigint,
+  currency                text,
+  price_period            text,
+  first_start             timestamptz,
+  previous_end            timestamptz,
+  previous_cut            text,
+  previous_product_id     text,
+  counted_from            timestamptz,
+  counted_until           timestamptz,
+  lapsed_at               timestamptz,
+  first_month             integer,
+  last_month              integer,
   constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
   constraint access_period_ends_at_check check (starts_at < ends_at),
   constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
@@ -478,6 +507,27 @@ comment on column subledger.access_period.cut is
   'Why it ends before its first date: upgraded, family_revoked, refunded_in_part, switched_off (renewal switched off '
   'in grace)';
 comment on column subledger.access_period.position is 'The first event that stated it';
+comment on column subledger.access_period.standing is
+  'paying, trial (free), grace (access, and no payment), family (somebody else pays); null, like all behind it, for what '
+  'is owned for ever. It and those behind it are what analysts count by: kept here, so that figures over all periods read '
+  'each of them once, without its transaction and its neighbours';
+comment on column subledger.access_period.price is 'Of the transaction, in thousandths of the currency''s unit';
+comment on column subledger.access_period.price_period is
+  'What the price is for, ISO 8601, where an offer was paid up front; null for the product''s own period';
+comment on column subledger.access_period.first_start is 'When the first period of the line began';
+comment on column subledger.access_period.previous_end is
+  'The latest end of the periods before it, by start, the paid before the grace; null for the first';
+comment on column subledger.access_period.previous_cut is 'Why the one before it ended early';
+comment on column subledger.access_period.previous_product_id is 'Of the one before it, where it is another';
+comment on column subledger.access_period.counted_from is
+  'Where it begins to add time, if a paid one before it still ran at its start; may be behind its end';
+comment on column subledger.access_period.counted_until is
+  'For grace: where the next period takes its place, if that is before its end';
+comment on column subledger.access_period.lapsed_at is
+  'When access ended, if the next period began later; null for the last, see subscription.last_transaction_id';
+comment on column subledger.access_period.first_month is
+  'The first monthly anniversary of first_start that lies where it counts, 0 being first_start itself; null when none does';
+comment on column subledger.access_period.last_month is 'The last one';
 
 create view subledger.subscription_now as
 select
@@ -1044,7 +1094,8 @@ with period as (
       when days between 365 and 366 then 'P1Y'
     end as length
   from subledger.transaction
-  cross join lateral round(extract(epoch from expires_date - purchase_date) / 86400) as days
+  -- In double precision: numeric takes several times as long.
+  cross join lateral floor(date_part('epoch', expires_date - purchase_date) / 86400 + 0.5) as days
   where product_id is not null
     and expires_date is not null
     and offer_type is null
@@ -1085,68 +1136,38 @@ comment on column analyst.plans.months is 'The same in months; a year has 52 wee
 comment on column analyst.plans.transactions is 'How many have this length';
 
 create view analyst.ordered_periods as
-with ordered as (
-  select
-    stream_id,
-    original_transaction_id,
-    transaction_id,
-    product_id,
-    cause,
-    cut,
-    starts_at,
-    ends_at,
-    min(starts_at) over line as first_start,
-    max(ends_at) over line as previous_end,
-    max(case when cause = 'paid' then ends_at end) over line as previous_paid_end,
-    lag(cut) over line as previous_cut,
-    lag(product_id) over line as previous_product_id,
-    lead(starts_at) over line as next_start
-  from subledger.access_period
-  where cause in ('paid', 'grace')
-  -- One window for all: this view is most of the work of every figure.
-  window line as (
-    partition by stream_id, original_transaction_id
-    order by starts_at, cause desc, transaction_id
-    rows between unbounded preceding and 1 preceding
-  )
-)
 select
   stream.app,
   stream.environment,
-  ordered.stream_id,
-  ordered.original_transaction_id,
-  ordered.transaction_id,
-  ordered.product_id,
+  access_period.stream_id,
+  access_period.original_transaction_id,
+  access_period.transaction_id,
+  access_period.product_id,
+  access_period.standing,
+  access_period.cut,
+  coalesce(access_period.counted_from, access_period.starts_at) as starts_at,
+  coalesce(access_period.counted_until, access_period.ends_at) as ends_at,
+  access_period.first_start,
+  access_period.previous_end,
+  access_period.previous_cut,
   case
-    when transaction.in_app_ownership_type = 'FAMILY_SHARED' then 'family'
-    when ordered.cause = 'grace' then 'grace'
-    when coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false) then 'trial'
-    else 'paying'
-  end as standing,
-  ordered.cut,
-  greatest(ordered.starts_at, ordered.previous_paid_end) as starts_at,
-  case ordered.cause when 'grace' then least(ordered.ends_at, ordered.next_start) else ordered.ends_at end as ends_at,
-  coalesce(ordered.first_start, ordered.starts_at) as first_start,
-  ordered.previous_end,
-  ordered.previous_cut,
-  ordered.previous_product_id,
-  case
-    when ordered.next_start is null or ordered.next_start > greatest(ordered.previous_end, ordered.ends_at)
-      then greatest(ordered.previous_end, ordered.ends_at)
-  end as lapsed_at,
-  ordered.next_start,
-  transaction.price,
-  transaction.currency,
+    when access_period.previous_end is not null then
+      coalesce(access_period.previous_product_id, access_period.product_id)
+  end as previous_product_id,
+  access_period.lapsed_at,
+  access_period.first_month,
+  access_period.last_month,
+  access_period.price,
+  access_period.currency,
+  access_period.price_period,
   transaction.offer_discount_type,
   transaction.offer_period,
   transaction.positions
-from ordered
+from subledger.access_period
 join subledger.stream using (stream_id)
-join subledger.transaction
-  on transaction.stream_id = ordered.stream_id
-  and transaction.transaction_id = ordered.transaction_id
-  -- The planner takes this for one chance in a hundred thousand beside the one above, unless it is said like this.
-  and (transaction.original_transaction_id = ordered.original_transaction_id) is distinct from false;
+-- An outer join by key, so that the planner leaves it out where nothing of it is asked for.
+left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
+where access_period.standing is not null;
 
 comment on view analyst.ordered_periods is
   'Access periods of each subscription in their order, with what stood before and what came after. Where they overlap, '
@@ -1169,11 +1190,16 @@ comment on column analyst.ordered_periods.first_start is 'When the subscription'
 comment on column analyst.ordered_periods.previous_end is 'When access ended before; null for the first period';
 comment on column analyst.ordered_periods.previous_cut is 'Why the period before ended early';
 comment on column analyst.ordered_periods.previous_product_id is 'Product of the period before';
-comment on column analyst.ordered_periods.lapsed_at is 'When access ended, if nothing followed at once; else null';
-comment on column analyst.ordered_periods.next_start is 'When the period after it begins; null for the last';
+comment on column analyst.ordered_periods.lapsed_at is
+  'When access ended, if it began again later; null if the next period followed at once, and for the last';
+comment on column analyst.ordered_periods.first_month is
+  'The first monthly anniversary of the subscription''s start within it; null when there is none';
+comment on column analyst.ordered_periods.last_month is 'The last one, not minding whether it is in the future';
 comment on column analyst.ordered_periods.price is
   'In thousandths of the currency''s unit, as Apple states it; null in V1';
 comment on column analyst.ordered_periods.currency is 'ISO 4217; null in V1';
+comment on column analyst.ordered_periods.price_period is
+  'What the price is for, ISO 8601, where an offer was paid up front; null for the product''s own period';
 comment on column analyst.ordered_periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
 comment on column analyst.ordered_periods.offer_period is 'Length of the offer, ISO 8601';
 comment on column analyst.ordered_periods.positions is 'The events that state the transaction, ascending';
@@ -1193,8 +1219,11 @@ select
   ((starts_at at time zone 'UTC') - interval '1 microsecond')::date + 1 as first_day,
   ((ends_at at time zone 'UTC') - interval '1 microsecond')::date as last_day,
   first_start,
+  first_month,
+  last_month,
   price,
   currency,
+  price_period,
   offer_discount_type,
   offer_period,
   positions
@@ -1220,8 +1249,13 @@ comment on column analyst.periods.ends_at is 'Excluded';
 comment on column analyst.periods.first_day is 'The first day whose 00:00 UTC lies in the period';
 comment on column analyst.periods.last_day is 'The last day whose 00:00 UTC does; before first_day when none does';
 comment on column analyst.periods.first_start is 'When the subscription''s first period began';
+comment on column analyst.periods.first_month is
+  'The first monthly anniversary of the subscription''s start within it; null when there is none';
+comment on column analyst.periods.last_month is 'The last one, not minding whether it is in the future';
 comment on column analyst.periods.price is 'In thousandths of the currency''s unit, as Apple states it; null in V1';
 comment on column analyst.periods.currency is 'ISO 4217; null in V1';
+comment on column analyst.periods.price_period is
+  'What the price is for, ISO 8601, where an offer was paid up front; null for the product''s own period';
 comment on column analyst.periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
 comment on column analyst.periods.offer_period is 'Length of the offer, ISO 8601';
 comment on column analyst.periods.positions is 'The events that state the transaction, ascending';
@@ -1317,44 +1351,63 @@ comment on column analyst.active_subscribers.in_grace is 'With access though the
 comment on column analyst.active_subscribers.family is 'Family members, for whom somebody else pays';
 
 create view analyst.movements_detail as
+with movement as (
+  select
+    stream_id,
+    product_id,
+    case
+      when previous_end is null then 'start'
+      when previous_end < starts_at then 'reactivation'
+      when standing = 'grace' or previous_cut = 'upgraded' then null
+      when starts_at >= ends_at then null
+      else 'renewal'
+    end as kind,
+    starts_at as at,
+    first_start,
+    standing,
+    null::integer as expiration_intent,
+    original_transaction_id,
+    transaction_id
+  from analyst.ordered_periods
+  union all
+  select
+    stream_id, product_id, 'churn', lapsed_at, first_start, standing, null, original_transaction_id, transaction_id
+  from analyst.ordered_periods
+  where lapsed_at <= now()
+  union all
+  -- The last period of a subscription, which only the subscription knows, so that it is not touched by the next one.
+  select
+    subscription.stream_id, subscription.last_product_id, 'churn', subscription.access_ends_at,
+    access_period.first_start, subscription.last_standing, subscription.expiration_intent,
+    subscription.original_transaction_id, subscription.last_transaction_id
+  from subledger.subscription
+  left join subledger.access_period
+    on access_period.stream_id = subscription.stream_id
+    and access_period.original_transaction_id = subscription.original_transaction_id
+    and access_period.transaction_id = subscription.last_transaction_id
+    and access_period.cause = subscription.last_cause
+  where subscription.access_ends_at <= now()
+    and subscription.last_standing is not null
+)
 select
   date_trunc('month', movement.at at time zone 'UTC')::date as month,
-  period.app,
-  period.environment,
-  period.stream_id,
-  period.product_id,
+  stream.app,
+  stream.environment,
+  movement.stream_id,
+  movement.product_id,
   movement.kind as movement,
   movement.at,
-  date_trunc('month', period.first_start at time zone 'UTC')::date as cohort,
-  period.standing,
-  case
-    when movement.kind = 'churn' and period.next_start is null then (
-      select subscription.expiration_intent
-      from subledger.subscription
-      where subscription.stream_id = period.stream_id
-        and subscription.original_transaction_id = period.original_transaction_id
-    )
-  end as expiration_intent,
-  period.original_transaction_id,
-  period.transaction_id,
-  period.positions
-from analyst.ordered_periods as period
-cross join lateral (
-  values
-    (
-      case
-        when period.previous_end is null then 'start'
-        when period.previous_end < period.starts_at then 'reactivation'
-        when period.standing = 'grace' or period.previous_cut = 'upgraded' then null
-        when period.starts_at >= period.ends_at then null
-        else 'renewal'
-      end,
-      period.starts_at
-    ),
-    (case when period.lapsed_at <= now() then 'churn' end, period.lapsed_at)
-) as movement (kind, at)
+  date_trunc('month', movement.first_start at time zone 'UTC')::date as cohort,
+  movement.standing,
+  movement.expiration_intent,
+  movement.original_transaction_id,
+  movement.transaction_id,
+  transaction.positions
+from movement
+join subledger.stream using (stream_id)
+left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
 where movement.kind is not null
-  and period.standing <> 'family';
+  and movement.standing <> 'family';
 
 comment on view analyst.movements_detail is
   'What changed in a subscription and when: start (its first period, a free trial too), renewal (a period without a '
@@ -1407,6 +1460,32 @@ comment on column analyst.movements.renewals is 'Periods that began without a ga
 comment on column analyst.movements.reactivations is 'Subscriptions that came back after a gap';
 comment on column analyst.movements.churned is 'Subscriptions whose access ended';
 
+create function subledger.price_months(price_period text, plan_months numeric) returns numeric
+language sql immutable as $$
+  select
+    case
+      when price_period ~ '^P[1-9][0-9]?[DWMY]$' then
+        substr(price_period, 2, length(price_period) - 2)::numeric
+          * case right(price_period, 1)
+            when 'D' then 12 / 365.0
+            when 'W' then 12 / 52.0
+            when 'M' then 1
+            else 12
+          end
+      else plan_months
+    end
+$$;
+
+create function subledger.monthly_price(price bigint, months numeric) returns numeric
+language sql immutable as $$
+  select round(round(price / months, 6)) / 1000
+$$;
+
+comment on function subledger.price_months is
+  'The months that a price is for: the offer''s where that was paid up front, else the plan''s';
+comment on function subledger.monthly_price is
+  'What a price, in thousandths, comes to a month, in the currency''s unit, to the thousandth';
+
 create view analyst.mrr_detail as
 select
   periods.app,
@@ -1417,8 +1496,8 @@ select
   periods.original_transaction_id,
   periods.transaction_id,
   round(periods.price / 1000.0, 3) as price,
-  length.months,
-  round(round(periods.price / length.months, 6)) / 1000 as mrr,
+  subledger.price_months(periods.price_period, plans.months) as months,
+  subledger.monthly_price(periods.price, subledger.price_months(periods.price_period, plans.months)) as mrr,
   periods.first_day,
   periods.last_day,
   periods.positions
@@ -1426,20 +1505,6 @@ from analyst.periods
 left join analyst.plans
   on plans.stream_id = periods.stream_id
   and plans.product_id = periods.product_id
-cross join lateral (
-  select
-    case
-      when periods.offer_discount_type = 'PAY_UP_FRONT' and periods.offer_period ~ '^P[1-9][0-9]?[DWMY]$' then
-        substr(periods.offer_period, 2, length(periods.offer_period) - 2)::numeric
-          * case right(periods.offer_period, 1)
-            when 'D' then 12 / 365.0
-            when 'W' then 12 / 52.0
-            when 'M' then 1
-            else 12
-          end
-      else plans.months
-    end as months
-) as length
 -- Paying, said so that the planner expects most of them.
 where periods.standing not in ('trial', 'grace', 'family')
   and (periods.first_day <= periods.last_day) is distinct from false;
@@ -1464,10 +1529,29 @@ comment on column analyst.mrr_detail.positions is 'The events that state the tra
 
 create view analyst.mrr as
 with alike as (
-  -- Periods with the same days are taken together first: there are few such kinds of period.
-  select stream_id, currency, first_day, last_day, count(*) as subscriptions, count(mrr) as priced, sum(mrr) as mrr
-  from analyst.mrr_detail
-  group by stream_id, currency, first_day, last_day
+  -- Periods with the same days and price are taken together first: there are few such kinds of period.
+  select
+    periods.stream_id,
+    periods.currency,
+    periods.first_day,
+    periods.last_day,
+    periods.subscriptions,
+    case when monthly.price is not null then periods.subscriptions else 0 end as priced,
+    periods.subscriptions * monthly.price as mrr
+  from (
+    select stream_id, product_id, currency, price, price_period, first_day, last_day, count(*) as subscriptions
+    from analyst.periods
+    -- As in mrr_detail.
+    where standing not in ('trial', 'grace', 'family')
+      and (first_day <= last_day) is distinct from false
+    group by stream_id, product_id, currency, price, price_period, first_day, last_day
+  ) as periods
+  left join analyst.plans
+    on plans.stream_id = periods.stream_id
+    and plans.product_id = periods.product_id
+  cross join lateral subledger.monthly_price(
+    periods.price, subledger.price_months(periods.price_period, plans.months)
+  ) as monthly (price)
 ), daily as (
   select
     alike.stream_id,
@@ -1596,50 +1680,51 @@ comment on column analyst.trials.lost is 'How many ended without one';
 comment on column analyst.trials.undecided is 'How many still run, or are still tried to be charged';
 comment on column analyst.trials.conversion_percent is 'Converted of those that are decided; null when none is';
 
+-- Without a subquery, as a function must be that the planner takes apart.
+create function subledger.calendar_months(first_day date, last_day date) returns integer
+language sql immutable as $$
+  select (
+    (date_part('year', last_day) - date_part('year', first_day)) * 12
+      + date_part('month', last_day) - date_part('month', first_day)
+  )::integer
+$$;
+
+create function subledger.months_reached(first_day date, is_later boolean, today date) returns integer
+language sql immutable as $$
+  select subledger.calendar_months(first_day, today) - (
+    first_day + make_interval(months => subledger.calendar_months(first_day, today))
+      >= today + case when is_later then interval '0' else interval '1 day' end
+  )::integer
+$$;
+
+comment on function subledger.calendar_months is 'By how many months of the calendar two days are apart';
+comment on function subledger.months_reached is
+  'The last monthly anniversary of a day that is not in the future; of today''s it says is_later that its time of day has '
+  'not come';
+
 create view analyst.retention_detail as
 select
-  date_trunc('month', span.line_start)::date as cohort,
-  span.app,
-  span.environment,
-  span.original_transaction_id,
-  span.transaction_id,
-  held.first_month,
-  held.last_month,
-  age.months_to_now - (span.line_start + make_interval(months => age.months_to_now) >= span.today)::integer
-    as months_reached,
-  span.positions
-from (
-  select
-    app,
-    environment,
-    original_transaction_id,
-    transaction_id,
-    first_start at time zone 'UTC' as line_start,
-    starts_at at time zone 'UTC' as starts_at,
-    least(ends_at, now()) at time zone 'UTC' as ends_at,
-    now() at time zone 'UTC' as today,
-    positions
-  from analyst.periods
-  where standing <> 'family'
-    and starts_at < now()
-) as span
+  date_trunc('month', periods.first_start at time zone 'UTC')::date as cohort,
+  periods.app,
+  periods.environment,
+  periods.original_transaction_id,
+  periods.transaction_id,
+  periods.first_month,
+  least(periods.last_month, reached.months) as last_month,
+  reached.months as months_reached,
+  periods.positions
+from analyst.periods
 cross join lateral (
-  select
-    ((date_part('year', span.starts_at) - date_part('year', span.line_start)) * 12
-      + date_part('month', span.starts_at) - date_part('month', span.line_start))::integer as months_to_start,
-    ((date_part('year', span.ends_at) - date_part('year', span.line_start)) * 12
-      + date_part('month', span.ends_at) - date_part('month', span.line_start))::integer as months_to_end,
-    ((date_part('year', span.today) - date_part('year', span.line_start)) * 12
-      + date_part('month', span.today) - date_part('month', span.line_start))::integer as months_to_now
-) as age
-cross join lateral (
-  select
-    age.months_to_start + (span.line_start + make_interval(months => age.months_to_start) < span.starts_at)::integer
-      as first_month,
-    age.months_to_end - (span.line_start + make_interval(months => age.months_to_end) >= span.ends_at)::integer
-      as last_month
-) as held
-where (held.first_month <= held.last_month) is distinct from false;
+  select subledger.months_reached(
+    (periods.first_start at time zone 'UTC')::date,
+    (periods.first_start at time zone 'UTC')::time >= (now() at time zone 'UTC')::time,
+    (now() at time zone 'UTC')::date
+  )
+) as reached (months)
+where periods.standing <> 'family'
+  and periods.starts_at < now()
+  and (periods.first_month <= reached.months) is distinct from false
+  and periods.first_month is not null;
 
 comment on view analyst.retention_detail is
   'Every period with the monthly anniversaries of its subscription''s start that lie in it. Family members are left '
@@ -1655,10 +1740,37 @@ comment on column analyst.retention_detail.months_reached is 'The last anniversa
 comment on column analyst.retention_detail.positions is 'The events that state the transaction';
 
 create view analyst.retention as
-with held as (
-  select app, environment, cohort, first_month, last_month, months_reached, count(*) as subscriptions
-  from analyst.retention_detail
-  group by app, environment, cohort, first_month, last_month, months_reached
+with alike as (
+  -- Periods of subscriptions that began on one day are taken together first: there are few such kinds of period.
+  select
+    app,
+    environment,
+    (first_start at time zone 'UTC')::date as first_day,
+    (first_start at time zone 'UTC')::time >= (now() at time zone 'UTC')::time as is_later,
+    first_month,
+    last_month,
+    count(*) as subscriptions
+  from analyst.periods
+  -- As in retention_detail.
+  where standing <> 'family'
+    and starts_at < now()
+    and first_month is not null
+  group by 1, 2, 3, 4, 5, 6
+), held as (
+  select
+    alike.app,
+    alike.environment,
+    date_trunc('month', alike.first_day)::date as cohort,
+    alike.first_month,
+    least(alike.last_month, reached.months) as last_month,
+    reached.months as months_reached,
+    sum(alike.subscriptions) as subscriptions
+  from alike
+  cross join lateral (
+    select subledger.months_reached(alike.first_day, alike.is_later, (now() at time zone 'UTC')::date)
+  ) as reached (months)
+  where alike.first_month <= reached.months
+  group by 1, 2, 3, 4, 5, 6
 ), cohort as (
   select app, environment, cohort, max(months_reached) as months_max, sum(subscriptions) as subscriptions
   from held

@@ -135,7 +135,7 @@ enum ProjectionStatements {
         copy subscription (
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
-          price_increase_status
+          price_increase_status, last_transaction_id, last_cause, last_product_id, last_standing
         )
         from stdin (format binary)
         """)
@@ -148,12 +148,13 @@ enum ProjectionStatements {
         insert into subscription (
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
-          price_increase_status
+          price_increase_status, last_transaction_id, last_cause, last_product_id, last_standing
         )
         select unnest($1::integer[]), unnest($2::text[]), unnest($3::text[]), unnest($4::boolean[]), unnest($5::text[]),
           unnest($6::boolean[]), unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::bigint[]),
           unnest($10::text[]), unnest($11::timestamptz[]), unnest($12::bigint[]), unnest($13::text[]),
-          unnest($14::integer[])
+          unnest($14::integer[]), unnest($15::text[]), unnest($16::text[]), unnest($17::text[]),
+          unnest($18::text[])
         on conflict (stream_id, original_transaction_id) do update
         set product_id = excluded.product_id,
           auto_renew = excluded.auto_renew,
@@ -166,7 +167,11 @@ enum ProjectionStatements {
           renewal_date = excluded.renewal_date,
           renewal_price = excluded.renewal_price,
           renewal_currency = excluded.renewal_currency,
-          price_increase_status = excluded.price_increase_status
+          price_increase_status = excluded.price_increase_status,
+          last_transaction_id = excluded.last_transaction_id,
+          last_cause = excluded.last_cause,
+          last_product_id = excluded.last_product_id,
+          last_standing = excluded.last_standing
         """)
 
     static let deleteAllTransactions = Statement(
@@ -243,7 +248,9 @@ enum ProjectionStatements {
         "projector_copy_periods",
         """
         copy access_period (
-          stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position
+          stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position,
+          standing, price, currency, price_period, first_start, previous_end, previous_cut, previous_product_id,
+          counted_from, counted_until, lapsed_at, first_month, last_month
         )
         from stdin (format binary)
         """)

@@ -9,6 +9,7 @@ struct SubscriptionHead {
     /// The intention as last stated.
     let renewal: RenewalInfo
     let accessEndsAt: Timestamptz?
+    let last: (period: AccessPeriod, standing: CountedPeriod.Standing)?
     let position: Int64
     /// As text of JSON.
     let facts: [UInt8]
@@ -18,6 +19,7 @@ struct SubscriptionHead {
         productId = subscription.transactions.last?.transaction.productId
         renewal = subscription.renewal(at: .latest)
         accessEndsAt = subscription.access.lazy.map(\.end).max().map { Timestamptz(end: $0) }
+        last = subscription.lastCounted
         position = line.position
         var writer = JSONWriter(bytesExpected: line.facts.textBytesExpected)
         line.facts.write(to: &writer)
@@ -47,6 +49,10 @@ extension ProjectionWriter {
             rows.append(head.renewal.renewalPrice)
             rows.append(head.renewal.currency)
             rows.append(head.priceIncreaseStatus)
+            rows.append(head.last?.period.transactionId)
+            rows.append(head.last?.period.cause.rawValue)
+            rows.append(head.last?.period.productId)
+            rows.append(head.last?.standing.rawValue)
         }
     }
 
@@ -97,7 +103,8 @@ extension ProjectionWriter {
     }
 
     func append(_ periods: [RowChanges.LinePeriod], to rows: inout some TableRows) {
-        for (line, period) in periods {
+        for (line, counted) in periods {
+            let period = counted.period
             rows.beginRow()
             rows.append(streamId)
             rows.append(line)
@@ -108,6 +115,19 @@ extension ProjectionWriter {
             rows.append(period.transactionId)
             rows.append(period.productId)
             rows.append(period.position)
+            rows.append(counted.standing?.rawValue)
+            rows.append(counted.price)
+            rows.append(counted.currency)
+            rows.append(counted.pricePeriod)
+            rows.append(counted.firstStart)
+            rows.append(counted.previousEnd.map { Timestamptz(end: $0) })
+            rows.append(counted.previousCut?.rawValue)
+            rows.append(counted.previousProductId)
+            rows.append(counted.countedFrom.map { Timestamptz(end: $0) })
+            rows.append(counted.countedUntil)
+            rows.append(counted.lapsedAt)
+            rows.append(narrow: counted.anniversaries?.lowerBound)
+            rows.append(narrow: counted.anniversaries?.upperBound)
         }
     }
 }

@@ -39,12 +39,12 @@ struct ProjectionWriter: Sendable {
 
         var steps: [Step] = []
         if !new.isEmpty {
-            var rows = CopyRows(columns: 14, rows: new.count, rowBytes: 300 + (new.first?.facts.count ?? 0))
+            var rows = CopyRows(columns: 18, rows: new.count, rowBytes: 300 + (new.first?.facts.count ?? 0))
             append(new, to: &rows)
             steps.append(Step(ProjectionStatements.copySubscriptions, copying: rows))
         }
         if !known.isEmpty {
-            var rows = ArrayRows(columns: 14, rows: known.count, valueBytes: 20)
+            var rows = ArrayRows(columns: 18, rows: known.count, valueBytes: 20)
             append(known, to: &rows)
             steps.append(Step(ProjectionStatements.writeSubscriptions, rows.parameters()))
         }
@@ -68,8 +68,8 @@ struct ProjectionWriter: Sendable {
                     ProjectionStatements.deletePeriods,
                     [
                         Parameter(streamId), .array(changes.oldPeriods.map(\.line)),
-                        .array(changes.oldPeriods.map(\.period.transactionId)),
-                        .array(changes.oldPeriods.map(\.period.cause.rawValue)),
+                        .array(changes.oldPeriods.map(\.counted.period.transactionId)),
+                        .array(changes.oldPeriods.map(\.counted.period.cause.rawValue)),
                     ]))
         }
         if !changes.newPeriods.isEmpty { steps.append(adding(changes.newPeriods)) }
@@ -83,7 +83,7 @@ struct ProjectionWriter: Sendable {
     }
 
     private func adding(_ periods: [RowChanges.LinePeriod]) -> Step {
-        var rows = CopyRows(columns: 9, rows: periods.count, rowBytes: 150)
+        var rows = CopyRows(columns: 22, rows: periods.count, rowBytes: 200)
         append(periods, to: &rows)
         return Step(ProjectionStatements.copyPeriods, copying: rows)
     }

@@ -4,7 +4,7 @@ import Subscriptions
 /// that stays as it is costs nothing.
 struct RowChanges {
     typealias LineTransaction = (line: String, transactionId: String)
-    typealias LinePeriod = (line: String, period: AccessPeriod)
+    typealias LinePeriod = (line: String, counted: CountedPeriod)
 
     /// To be deleted: they are gone, or others take their place.
     private(set) var oldTransactions: [LineTransaction] = []
@@ -19,22 +19,26 @@ struct RowChanges {
         let line = new.originalTransactionId
         guard let old, !old.transactions.isEmpty || !old.access.isEmpty else {
             newTransactions += new.transactions
-            for period in new.access { newPeriods.append((line, period)) }
+            for period in new.countedPeriods { newPeriods.append((line, period)) }
             return
         }
+        var isOther = old.access != new.access
         var before: [String: Subscription.ResolvedTransaction] = [:]
         for row in old.transactions { before[row.transaction.transactionId] = row }
         for row in new.transactions {
             let id = row.transaction.transactionId
             let known = before[id]
             if known == row { continue }
+            isOther = true
             newTransactions.append(row)
             // Transactions never go away, so what is old has a successor.
             if known != nil { oldTransactions.append((row.transaction.originalTransactionId, id)) }
         }
-        if old.access == new.access { return }
-        let (periods, newer) = (Set(old.access), Set(new.access))
-        for period in old.access where !newer.contains(period) { oldPeriods.append((line, period)) }
-        for period in new.access where !periods.contains(period) { newPeriods.append((line, period)) }
+        guard isOther else { return }
+        let (from, to) = (old.countedPeriods, new.countedPeriods)
+        let alike = zip(from, to).prefix { $0 == $1 }.count
+        let (periods, newer) = (Set(from[alike...]), Set(to[alike...]))
+        for period in from[alike...] where !newer.contains(period) { oldPeriods.append((line, period)) }
+        for period in to[alike...] where !periods.contains(period) { newPeriods.append((line, period)) }
     }
 }

@@ -23,13 +23,18 @@ package struct CalendarDuration: Sendable, Hashable, CustomStringConvertible {
 extension Instant {
     /// The same time of day so much later in UTC. A day that the month does not have becomes its last one.
     package func advanced(by duration: CalendarDuration) -> Instant {
+        advanced(byMonths: duration.months, days: duration.days)
+    }
+
+    /// As ``advanced(by:)``; the months may be none.
+    func advanced(byMonths months: Int, days: Int = 0) -> Instant {
         let date = calendarDate
-        let month = date.year * 12 + date.month - 1 + duration.months
+        let month = date.year * 12 + date.month - 1 + months
         guard
             let shifted = Instant(
                 year: month / 12, month: month % 12 + 1,
                 day: min(date.day, Self.days(in: month % 12 + 1, of: month / 12)), hour: 0, minute: 0, second: 0)
         else { return .latest }
-        return shifted.advanced(byMilliseconds: Int64(duration.days) * 86_400_000 + milliseconds % 86_400_000)
+        return shifted.advanced(byMilliseconds: Int64(days) * 86_400_000 + milliseconds % 86_400_000)
     }
 }

@@ -6,7 +6,8 @@
 // A third of the events are version 1 with six transactions, the rest version 2 as the make-believe store tells them.
 // The first few thousand are decoded from bodies; the others are copies of them about other lines, made in SQL, with
 // empty bodies, which the projector does not read. Each size is folded from where the last one ended, so the rate
-// is that of a log and of projections of that size.
+// is that of a log and of projections of that size. With --views the views of the analysts are read then, instead of
+// rebuild and check.
 
 import EventLog
 import Foundation
@@ -18,8 +19,11 @@ import TestSupport
 @main
 enum ProjectorBenchmark {
     static func main() async throws {
-        guard let sizes = sizes(Array(CommandLine.arguments.dropFirst())) else {
-            print("usage: ProjectorBenchmark [--events N,N,…]")
+        var arguments = Array(CommandLine.arguments.dropFirst())
+        let isOfViews = arguments.last == "--views"
+        if isOfViews { arguments.removeLast() }
+        guard let sizes = sizes(arguments) else {
+            print("usage: ProjectorBenchmark [--events N,N,…] [--views]")
             exit(64)
         }
         let database = try await TestCluster.freshDatabase()
@@ -36,6 +40,10 @@ enum ProjectorBenchmark {
             let start = ContinuousClock.now
             guard await projector.foldAllStreams() else { throw Unusable() }
             report(size, size - before, ContinuousClock.now - start, try await ProcessorTime.now() - usage)
+        }
+        if isOfViews {
+            await pool.close()
+            return try await ViewTimes(database: database).measure()
         }
         print("rebuild")
         let usage = try await ProcessorTime.now()

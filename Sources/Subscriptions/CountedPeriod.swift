@@ -1,0 +1,125 @@
+/// A period of access with what analysts count by: what stands before it in its line, and who pays what for it.
+///
+/// Kept in each row, so that a figure over all periods reads each of them once and by itself. It depends on the periods
+/// before, and hardly ever on those behind: a renewal that comes in order changes no row that is there.
+package struct CountedPeriod: Sendable, Hashable {
+    package enum Standing: String, Sendable {
+        case paying
+        /// Free of charge.
+        case trial
+        /// Access, and no payment.
+        case grace
+        /// Somebody else pays.
+        case family
+    }
+
+    package let period: AccessPeriod
+    /// Nil for what is owned for ever, which nobody counts; nothing else is stated then.
+    package var standing: Standing?
+    /// Thousandths of the currency's unit.
+    package var price: Int64?
+    package var currency: String?
+    /// What the price is for, where an offer was paid up front; nil for the product's own period.
+    package var pricePeriod: String?
+    /// Of the line.
+    package var firstStart: Instant?
+    /// The latest end of the periods before; nil for the first.
+    package var previousEnd: Instant?
+    /// Why the one before ended early.
+    package var previousCut: AccessPeriod.Cut?
+    /// Of the one before, where it is another.
+    package var previousProductId: String?
+    /// Where it begins to add time, if another paid one still runs at its start. May lie behind its end.
+    package var countedFrom: Instant?
+    /// Where what is paid takes the place of grace, if that is before its end.
+    package var countedUntil: Instant?
+    /// When access ended, if there is a gap before the next one. Nil for the last: nothing has come yet.
+    package var lapsedAt: Instant?
+    /// The monthly anniversaries of ``firstStart`` within it, where it counts; nil when there is none.
+    package var anniversaries: ClosedRange<Int>?
+
+    fileprivate init(_ period: AccessPeriod) {
+        self.period = period
+    }
+
+    /// By start, the paid before the grace. Of one failed period there is one grace.
+    fileprivate static func isOrdered(_ left: AccessPeriod, _ right: AccessPeriod) -> Bool {
+        if left.start != right.start { return left.start < right.start }
+        if left.cause != right.cause { return left.cause == .paid }
+        return left.transactionId.utf8.lexicographicallyPrecedes(right.transactionId.utf8)
+    }
+
+    fileprivate mutating func state(_ transaction: borrowing Transaction) {
+        price = transaction.price
+        currency = transaction.currency
+        if transaction.offerDiscountType == "PAY_UP_FRONT" { pricePeriod = transaction.offerPeriod }
+        standing = Self.standing(period.cause, transaction)
+    }
+
+    fileprivate static func standing(_ cause: AccessPeriod.Cause, _ transaction: borrowing Transaction) -> Standing {
+        let isTrial = transaction.offerDiscountType.map { $0 == "FREE_TRIAL" } ?? transaction.isTrialPeriod ?? false
+        return transaction.isFamilyShared ? .family : cause == .grace ? .grace : isTrial ? .trial : .paying
+    }
+
+    fileprivate mutating func findAnniversaries(since start: Instant) {
+        let from = start.months(until: countedFrom ?? period.start)
+        let behind = start.months(until: countedUntil ?? period.end)
+        if from < behind { anniversaries = from...behind - 1 }
+    }
+}
+
+extension Instant {
+    /// The number of the first monthly anniversary of this one that is not before another instant.
+    fileprivate func months(until other: Instant) -> Int {
+        let (date, last) = (calendarDate, other.calendarDate)
+        let months = (last.year - date.year) * 12 + last.month - date.month
+        return advanced(byMonths: months) < other ? months + 1 : months
+    }
+}
+
+extension Subscription {
+    /// All of ``access``: what is owned first, then the others in their order.
+    package var countedPeriods: [CountedPeriod] {
+        var counted = access.filter { $0.cause == .owned }.map { CountedPeriod($0) }
+        let ordered = access.filter { $0.cause != .owned }.sorted(by: CountedPeriod.isOrdered)
+        counted.reserveCapacity(access.count)
+        var previousEnd: Instant?
+        var previousPaidEnd: Instant?
+        // Transactions and periods are in nearly the same order.
+        var place = 0
+        for (index, period) in ordered.enumerated() {
+            var next = CountedPeriod(period)
+            for _ in transactions.indices where transactions[place].transaction.transactionId != period.transactionId {
+                place = (place + 1) % transactions.count
+            }
+            next.state(transactions[place].transaction)
+            next.firstStart = ordered[0].start
+            next.previousEnd = previousEnd
+            if index > 0 {
+                next.previousCut = ordered[index - 1].cut
+                let product = ordered[index - 1].productId
+                if product != period.productId { next.previousProductId = product }
+            }
+            if let previousPaidEnd, previousPaidEnd > period.start { next.countedFrom = previousPaidEnd }
+            let end = max(previousEnd ?? period.end, period.end)
+            if index + 1 < ordered.count {
+                let following = ordered[index + 1].start
+                if following > end { next.lapsedAt = end }
+                if period.cause == .grace, following < period.end { next.countedUntil = following }
+            }
+            next.findAnniversaries(since: ordered[0].start)
+            previousEnd = end
+            if period.cause == .paid { previousPaidEnd = max(previousPaidEnd ?? period.end, period.end) }
+            counted.append(next)
+        }
+        return counted
+    }
+
+    /// The last of ``countedPeriods``, and by what it counts; nil when none does.
+    package var lastCounted: (period: AccessPeriod, standing: CountedPeriod.Standing)? {
+        guard let period = access.lazy.filter({ $0.cause != .owned }).max(by: CountedPeriod.isOrdered),
+            let row = transactions.last(where: { $0.transaction.transactionId == period.transactionId })
+        else { return nil }
+        return (period, CountedPeriod.standing(period.cause, row.transaction))
+    }
+}

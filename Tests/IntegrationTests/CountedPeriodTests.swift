@@ -1,0 +1,126 @@
+import Postgres
+import StoreSimulator
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("What a period keeps for analysts")
+struct CountedPeriodTests {
+    @Test(
+        "is what windows over its line and a look at its transaction say, of every story, shuffled and partly twice",
+        .timeLimit(.minutes(5)), arguments: [Simulation.Format.v2, .both])
+    func windows(_ format: Simulation.Format) async throws {
+        let simulation = try #require(AnalystLog.simulation(seed: TestSeed.value, subscriptions: 84, format: format))
+        try await SimulatedLog.with { log in
+            // Two batches, so that rows that are there must be changed.
+            let half = simulation.deliveries.count / 2
+            try await log.append(try await AnalystLog.verified(simulation.deliveries.prefix(half)))
+            try await AnalystLog.fold(log)
+            try await log.append(try await AnalystLog.verified(simulation.deliveries.dropFirst(half)))
+            try await AnalystLog.fold(log)
+
+            let seen = try await log.lines(Self.seen)
+            let wrong = try await log.lines(Self.wrong)
+            let wrongLast = try await log.lines(Self.wrongLast)
+
+            // Stories with each of them, so that nothing is right for want of cases.
+            #expect(seen.allSatisfy { $0.hasSuffix(" t") }, "\(seen)")
+            #expect(wrong == [])
+            #expect(wrongLast == [])
+        }
+    }
+
+    private static let seen: StaticString = """
+        select format('%s %s', name, count > 0)
+        from (
+          select
+            count(*) filter (where standing = 'trial') as trials,
+            count(*) filter (where standing = 'grace') as graces,
+            count(previous_end) as followers,
+            count(previous_product_id) as products,
+            count(previous_cut) as cuts,
+            count(lapsed_at) as gaps,
+            count(first_month) as anniversaries
+          from subledger.access_period
+        ) as counts
+        cross join lateral (
+          values
+            ('trials', trials), ('graces', graces), ('followers', followers), ('products', products), ('cuts', cuts),
+            ('gaps', gaps), ('anniversaries', anniversaries)
+        ) as seen (name, count)
+        """
+
+    private static let wrong: StaticString = """
+        with ordered as (
+          select
+            *,
+            min(starts_at) over line as first,
+            max(ends_at) over line as before,
+            max(case when cause = 'paid' then ends_at end) over line as paid_before,
+            lag(cut) over line as cut_before,
+            lag(product_id) over line as product_before,
+            lead(starts_at) over line as next
+          from subledger.access_period
+          where cause in ('paid', 'grace')
+          window line as (
+            partition by stream_id, original_transaction_id
+            order by starts_at, cause desc, transaction_id
+            rows between unbounded preceding and 1 preceding
+          )
+        ), stated as (
+          select
+            ordered.*,
+            transaction.price as right_price,
+            transaction.currency as right_currency,
+            case when transaction.offer_discount_type = 'PAY_UP_FRONT' then transaction.offer_period end as right_period,
+            case
+              when transaction.in_app_ownership_type = 'FAMILY_SHARED' then 'family'
+              when ordered.cause = 'grace' then 'grace'
+              when coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false)
+                then 'trial'
+              else 'paying'
+            end as right_standing,
+            (
+              select array_agg(month order by month)
+              from generate_series(0, 400) as month
+              where (coalesce(first, starts_at) at time zone 'UTC') + make_interval(months => month) >=
+                  greatest(starts_at, paid_before) at time zone 'UTC'
+                and (coalesce(first, starts_at) at time zone 'UTC') + make_interval(months => month) <
+                  (case cause when 'grace' then least(ends_at, next) else ends_at end) at time zone 'UTC'
+            ) as months
+          from ordered
+          join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
+        )
+        select format('%s %s %s', original_transaction_id, transaction_id, cause)
+        from stated
+        where standing is distinct from right_standing
+          or price is distinct from right_price
+          or currency is distinct from right_currency
+          or price_period is distinct from right_period
+          or first_start is distinct from coalesce(first, starts_at)
+          or previous_end is distinct from before
+          or previous_cut is distinct from cut_before
+          or previous_product_id is distinct from nullif(product_before, product_id)
+          or counted_from is distinct from case when paid_before > starts_at then paid_before end
+          or counted_until is distinct from case when cause = 'grace' and next < ends_at then next end
+          or lapsed_at is distinct from case when next > greatest(before, ends_at) then greatest(before, ends_at) end
+          or first_month is distinct from months[1]
+          or last_month is distinct from months[array_upper(months, 1)]
+        """
+
+    private static let wrongLast: StaticString = """
+        select format('%s %s', original_transaction_id, last_transaction_id)
+        from subledger.subscription
+        left join lateral (
+          select transaction_id, cause, product_id, standing
+          from subledger.access_period
+          where access_period.stream_id = subscription.stream_id
+            and access_period.original_transaction_id = subscription.original_transaction_id
+            and access_period.cause <> 'owned'
+          order by starts_at desc, cause, transaction_id desc
+          limit 1
+        ) as last on true
+        where (last_transaction_id, last_cause, last_product_id, last_standing) is distinct from
+          (last.transaction_id, last.cause, last.product_id, last.standing)
+        """
+}
