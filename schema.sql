@@ -40,9 +40,6 @@ begin
         if name = 'subledger_analyst' then
           execute format('alter role %I set statement_timeout = %L', name, '60s');
           execute format('alter role %I set default_transaction_read_only = on', name);
-          -- Compiling a question over all periods takes longer than it saves; sorting on disk does, too.
-          execute format('alter role %I set jit = off', name);
-          execute format('alter role %I set work_mem = %L', name, '64MB');
           -- Compiling a question over all periods takes longer than it saves, and sorting on disk than in memory.
           execute format('alter role %I set jit = off', name);
           execute format('alter role %I set work_mem = %L', name, '64MB');

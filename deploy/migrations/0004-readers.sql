@@ -30,7 +30,7 @@ begin
       and setdatabase = 0
       and setconfig @> array['jit=off', 'work_mem=64MB']
   ) then
-    -- Compiling a question over all periods takes longer than it saves; sorting on disk does, too.
+    -- Compiling a question over all periods takes longer than it saves, and sorting on disk than in memory.
     alter role subledger_analyst set jit = off;
     alter role subledger_analyst set work_mem = '64MB';
   end if;
