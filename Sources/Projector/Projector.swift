@@ -26,6 +26,11 @@ package struct Projector: Sendable {
         self.logger = logger
     }
 
+    /// How its statements are planned. Everything is looked up by key, hundreds of them at once, and a plan made for a table
+    /// while that was empty would read all of it, or all of an index. The statements are few and long, so that planning
+    /// each of them costs nothing.
+    package static let planSettings = ["enable_seqscan": "off", "plan_cache_mode": "force_custom_plan"]
+
     /// What the sessions of a projector need: a leader that is gone or stopped must not hold its stream for ever.
     package static var sessionSettings: [String: String] {
         [

@@ -1,6 +1,7 @@
 import EventLog
 import Logging
 import Postgres
+import Projector
 
 /// The database that the settings name, up to date and ready for work.
 struct Database {
@@ -147,9 +148,7 @@ struct Database {
         // Everything is looked up by key. Plans are kept, and one made while a table was small must not read it all
         // when it has grown.
         configuration.sessionSettings["enable_seqscan"] = "off"
-        // The projector asks for hundreds of keys at once, where a plan made for an empty table reads the whole index.
-        // Its statements are few and long, so that planning each of them costs nothing.
-        if role == .projector { configuration.sessionSettings["plan_cache_mode"] = "force_custom_plan" }
+        if role == .projector { configuration.sessionSettings.merge(Projector.planSettings) { $1 } }
         if durability.synchronousCommitIsOff { configuration.sessionSettings["synchronous_commit"] = "on" }
         return configuration
     }

@@ -14,7 +14,7 @@ struct IdleStreamsTests {
         _ statement: Statement, _ explain: Statement, in database: ConnectionConfiguration
     ) async throws -> Int {
         var projector = database.with(role: "subledger_projector")
-        projector.sessionSettings = ["enable_seqscan": "off", "plan_cache_mode": "force_custom_plan"]
+        projector.sessionSettings = Projector.planSettings
         let connection = try await TestCluster.connect(projector)
         try await connection.script(
             "prepare asked as \(statement.sql)", deadline: .now + .seconds(20))

@@ -29,10 +29,9 @@ enum ProjectorBenchmark {
         let database = try await TestCluster.freshDatabase()
         let log = try await BenchmarkLog.make(in: database)
         let quiet = Logger(label: "benchmark", factory: { _ in SwiftLogNoOpLogHandler() })
-        let pool = PostgresPool(
-            database.with(role: "subledger_projector"), limit: Projector.connectionsMax, logger: quiet)
-        let projector = Projector(
-            pool: pool, listener: database.with(role: "subledger_projector"), now: { log.middle }, logger: quiet)
+        let session = session(database)
+        let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: quiet)
+        let projector = Projector(pool: pool, listener: session, now: { log.middle }, logger: quiet)
         print("live       events   events/s   projector us/event   database us/event")
         for size in sizes {
             let before = try await log.grow(to: size)
@@ -57,10 +56,17 @@ enum ProjectorBenchmark {
         try await verify(database, events)
     }
 
+    /// As the server and the commands connect.
+    private static func session(_ database: ConnectionConfiguration) -> ConnectionConfiguration {
+        var session = database.with(role: "subledger_projector")
+        session.sessionSettings.merge(Projector.planSettings) { $1 }
+        return session
+    }
+
     /// All lines against a fresh fold, as `verify --all` does behind its look at the bodies.
     private static func verify(_ database: ConnectionConfiguration, _ events: Int) async throws {
-        let role = database.with(role: "subledger_projector")
-        let (first, second) = (try await TestCluster.connect(role), try await TestCluster.connect(role))
+        let session = session(database)
+        let (first, second) = (try await TestCluster.connect(session), try await TestCluster.connect(session))
         print("verify")
         let usage = try await ProcessorTime.now()
         let start = ContinuousClock.now
