@@ -34,8 +34,6 @@ package struct ArrayRows: TableRows, Sendable {
         place = columns
     }
 
-    package var isEmpty: Bool { count == 0 }
-
     /// A parameter for each column.
     ///
     /// - Precondition: There are rows, and the last one is whole.

@@ -16,18 +16,6 @@ extension WithServer {
             ) as input
             """)
 
-        private static func append(_ number: Int32, to rows: inout ArrayRows) {
-            rows.beginRow()
-            rows.append("tä")
-            rows.append(utf8: Array("u".utf8))
-            rows.append(json: Array("{\"a\":1}".utf8))
-            rows.append(true)
-            rows.append(number)
-            rows.append(Int64.min)
-            rows.append(Timestamptz(microsecondsSinceUnixEpoch: 1_577_836_800_000_001))
-            rows.append([1, -2])
-        }
-
         private static func read(_ rows: ArrayRows) async throws -> [String] {
             let connection = try await TestServer.connect()
             let result = try await connection.query(read, rows.parameters(), deadline: soon())
@@ -37,7 +25,7 @@ extension WithServer {
         @Test("a value of every type, and null of each")
         func types() async throws {
             var rows = ArrayRows(columns: 8, rows: 3, valueBytes: 8)
-            Self.append(7, to: &rows)
+            rows.appendSample(7)
             rows.beginRow()
             rows.append(nil as String?)
             rows.append(utf8: [])
@@ -47,7 +35,7 @@ extension WithServer {
             rows.append(nil as Int64?)
             rows.append(nil as Timestamptz?)
             rows.append([])
-            Self.append(8, to: &rows)
+            rows.appendSample(8)
 
             let read = try await Self.read(rows)
 
@@ -60,7 +48,7 @@ extension WithServer {
         @Test("more rows than there was room for")
         func many() async throws {
             var rows = ArrayRows(columns: 8, rows: 1, valueBytes: 0)
-            for number in 0..<10_000 { Self.append(Int32(number), to: &rows) }
+            for number in 0..<10_000 { rows.appendSample(Int32(number)) }
 
             let read = try await Self.read(rows)
 

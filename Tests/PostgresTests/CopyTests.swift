@@ -22,17 +22,7 @@ extension WithServer {
 
         private static func rows(_ numbers: Range<Int32>) -> CopyRows {
             var rows = CopyRows(columns: 8, rows: numbers.count, rowBytes: 100)
-            for number in numbers {
-                rows.beginRow()
-                rows.append("tä")
-                rows.append(utf8: Array("u".utf8))
-                rows.append(json: Array("{\"a\":1}".utf8))
-                rows.append(true)
-                rows.append(number)
-                rows.append(Int64.min)
-                rows.append(Timestamptz(microsecondsSinceUnixEpoch: 1_577_836_800_000_001))
-                rows.append([1, -2])
-            }
+            for number in numbers { rows.appendSample(number) }
             return rows
         }
 
