@@ -107,13 +107,20 @@ enum ProjectionStatements {
         limit $3
         """)
 
+    /// Each is looked up by its key: the limit keeps that from becoming a look at all lines, each held against a list of
+    /// hundreds, which PostgreSQL prefers as long as it believes the table to be small.
     static let loadSubscriptions = Statement(
         "projector_load_subscriptions",
         """
-        select original_transaction_id, position, facts
-        from subscription
-        where stream_id = $1
-          and original_transaction_id = any ($2::text[])
+        select found.original_transaction_id, found.position, found.facts
+        from unnest($2::text[]) as named (original_transaction_id)
+        cross join lateral (
+          select subscription.original_transaction_id, subscription.position, subscription.facts
+          from subscription
+          where subscription.stream_id = $1
+            and subscription.original_transaction_id = named.original_transaction_id
+          limit 1
+        ) as found
         """)
 
     /// Lines in the order of their ids, from an id on.

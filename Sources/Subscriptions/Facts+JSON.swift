@@ -45,6 +45,7 @@ extension Transaction {
     }
 
     init(json: JSONValue) throws(FactsError) {
+        let json = json.indexed
         self.init(
             transactionId: try json.required("transactionId"),
             originalTransactionId: try json.required("originalTransactionId"))
@@ -122,6 +123,7 @@ extension RenewalInfo {
     }
 
     init(json: JSONValue) throws(FactsError) {
+        let json = json.indexed
         self.init(originalTransactionId: try json.required("originalTransactionId"))
         productId = json.string("productId")
         autoRenewProductId = json.string("autoRenewProductId")

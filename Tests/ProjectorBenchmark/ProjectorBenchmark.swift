@@ -32,6 +32,7 @@ enum ProjectorBenchmark {
         let session = session(database)
         let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: quiet)
         let projector = Projector(pool: pool, listener: session, now: { log.middle }, logger: quiet)
+        guard await projector.foldAllStreams() else { throw Unusable() }
         print("live       events   events/s   projector us/event   database us/event")
         for size in sizes {
             let before = try await log.grow(to: size)

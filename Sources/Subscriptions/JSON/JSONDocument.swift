@@ -84,6 +84,13 @@ package struct JSONError: Error, Hashable, CustomStringConvertible {
 package struct JSONValue: Sendable {
     let document: JSONDocument
     let index: Int
+    /// One bit for each of 64 kinds of keys: clear where no entry is of that kind. See ``indexed``.
+    private var keys: UInt64 = .max
+
+    init(document: JSONDocument, index: Int) {
+        self.document = document
+        self.index = index
+    }
 
     private var node: JSONDocument.Node { document.nodes[index] }
 
@@ -178,6 +185,27 @@ package struct JSONValue: Sendable {
         }
     }
 
+    /// The same value, in which keys that are absent are found to be so at a glance. Pays where many are looked for.
+    var indexed: JSONValue {
+        var indexed = self
+        indexed.keys = document.nodes.withUnsafeBufferPointer { nodes in
+            guard nodes[index].kind == .object else { return 0 }
+            let end = Int(nodes[index].next)
+            var entry = index + 1
+            var keys: UInt64 = 0
+            while entry < end {
+                let node = nodes[entry]
+                if node.isEscaped { return .max }
+                keys |= Self.bit(node.keyMark)
+                entry = Int(nodes[entry + 1].next)
+            }
+            return keys
+        }
+        return indexed
+    }
+
+    private static func bit(_ mark: UInt16) -> UInt64 { 1 &<< UInt64(mark) }
+
     /// Where the value of the last entry so named stands among the nodes.
     private func place(of key: StaticString) -> Int? {
         var found: Int?
@@ -211,6 +239,7 @@ package struct JSONValue: Sendable {
     @inline(__always)
     private func forEachPlace(of key: StaticString, _ body: (_ place: Int, _ ordinal: Int) -> Void) {
         let name = KeyName(UnsafeBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount))
+        guard keys & Self.bit(name.mark) != 0 else { return }
         // Fields are looked up by the dozen, so the arrays are opened once for all entries.
         document.nodes.withUnsafeBufferPointer { nodes in
             guard nodes[index].kind == .object else { return }
@@ -252,20 +281,6 @@ package struct JSONValue: Sendable {
             index = Int(document.nodes[index + 1].next)
         }
         return result
-    }
-
-    private static func matches(
-        _ keyNode: JSONDocument.Node, _ key: StaticString, _ bytes: UnsafeBufferPointer<UInt8>
-    ) -> Bool {
-        let length = Int(keyNode.end &- keyNode.start)
-        if !keyNode.isEscaped, length != key.utf8CodeUnitCount { return false }
-        let range = Int(keyNode.start)..<Int(keyNode.end)
-        if keyNode.isEscaped {
-            return unescapedJSONString(ArraySlice(bytes[range])).bytes == Array(key.description.utf8)
-        }
-        let name = key.utf8Start
-        for offset in 0..<length where bytes[range.lowerBound &+ offset] != name[offset] { return false }
-        return true
     }
 
     /// The elements of an array; none of anything else.
