@@ -19,7 +19,7 @@ create table subledger.schema_version (
 comment on table subledger.schema_version is
   'The versions of this file that were applied; the greatest is the one in force';
 
-insert into subledger.schema_version (version) values (1), (2), (3), (4);
+insert into subledger.schema_version (version) values (1), (2), (3), (4), (5);
 
 -- Roles -------------------------------------------------------------------------------------------------------------
 -- Roles belong to the cluster, so another database may have made them already, or be making them just now.
@@ -69,6 +69,8 @@ create table subledger.stream (
   app         text        not null,
   environment text        not null,
   created_at  timestamptz not null default now(),
+  sealed_from bigint      not null default 1,
+  seal        bytea       not null,
   constraint stream_pkey primary key (stream_id),
   constraint stream_app_environment_key unique (app, environment),
   constraint stream_app_check check (app <> ''),
@@ -81,6 +83,9 @@ comment on column subledger.stream.stream_id is 'Short name of the stream in thi
 comment on column subledger.stream.app is 'Bundle id';
 comment on column subledger.stream.environment is
   'production, sandbox, xcode, local_testing, or unknown for bodies that name none of them; never mixed';
+comment on column subledger.stream.sealed_from is
+  'The first position whose event has a seal: those before it are older than seals';
+comment on column subledger.stream.seal is 'See function seal';
 
 create table subledger.stream_head (
   stream_id integer not null,
@@ -111,6 +116,7 @@ create table subledger.event (
   body_sha256 bytea       not null,
   chain_id    bytea,
   revocation  text,
+  seal        bytea,
   constraint event_pkey primary key (stream_id, position),
   constraint event_dedupe_key_key unique (stream_id, dedupe_key),
   constraint event_position_check check (position > 0),
@@ -159,6 +165,7 @@ comment on column subledger.event.chain_id is
 comment on column subledger.event.revocation is
   'What was known of their revocation when the event was taken: off (nobody asks), pending, good, unknown (no answer '
   'to be had); null for what is not signed';
+comment on column subledger.event.seal is 'See function seal; null for events that are older than seals';
 
 create index event_received_at_idx on subledger.event (stream_id, received_at);
 
@@ -168,6 +175,7 @@ create table subledger.event_conflict (
   body_sha256 bytea       not null,
   received_at timestamptz not null,
   body        bytea compression lz4 not null,
+  seal        bytea       not null,
   constraint event_conflict_pkey primary key (stream_id, position, body_sha256)
 );
 
@@ -175,11 +183,13 @@ comment on table subledger.event_conflict is
   'Signed notifications that came with the notificationUUID of an event and other bytes than it. The event stays as '
   'it is; what differed is kept here. Append-only';
 comment on column subledger.event_conflict.position is 'The event that has the notificationUUID';
+comment on column subledger.event_conflict.seal is 'See function seal';
 
 create table subledger.certificate_verdict (
   chain_id   bytea       not null,
   decided_at timestamptz not null,
   verdict    text        not null,
+  seal       bytea       not null,
   constraint certificate_verdict_pkey primary key (chain_id, decided_at),
   constraint certificate_verdict_verdict_check check (verdict in ('good', 'revoked', 'unknown'))
 );
@@ -188,6 +198,7 @@ comment on table subledger.certificate_verdict is
   'Whether the certificates behind signatures were revoked, as their issuer answered (OCSP)';
 comment on column subledger.certificate_verdict.chain_id is
   'SHA-256 of the SHA-256 digests of the leaf''s and the intermediate''s DER';
+comment on column subledger.certificate_verdict.seal is 'See function seal';
 
 create table subledger.jws_header (
   stream_id integer not null,
@@ -319,6 +330,7 @@ grant select on subledger.stream, subledger.stream_head, subledger.certificate_v
   to subledger_reader, subledger_analyst;
 grant select (stream_id, position, body_sha256, received_at) on subledger.event_conflict
   to subledger_reader, subledger_analyst;
+grant select on subledger.event_conflict, subledger.certificate_verdict to subledger_projector;
 
 create table subledger.projector_skip (
   stream_id  integer     not null,
@@ -326,6 +338,7 @@ create table subledger.projector_skip (
   reason     text        not null,
   skipped_at timestamptz not null default now(),
   skipped_by text        not null,
+  seal       bytea       not null,
   constraint projector_skip_pkey primary key (stream_id, position),
   constraint projector_skip_position_check check (position > 0),
   constraint projector_skip_reason_check check (reason <> ''),
@@ -338,6 +351,7 @@ comment on table subledger.projector_skip is
 comment on column subledger.projector_skip.reason is 'Why, in the operator''s words';
 comment on column subledger.projector_skip.skipped_at is 'When it was decided, by the database''s clock';
 comment on column subledger.projector_skip.skipped_by is 'Who decided it: the user of the operating system';
+comment on column subledger.projector_skip.seal is 'See function seal';
 
 create trigger projector_skip_append_only
   before update or delete or truncate on subledger.projector_skip
@@ -347,6 +361,82 @@ alter table subledger.projector_skip enable always trigger projector_skip_append
 
 grant select, insert on subledger.projector_skip to subledger_projector;
 grant select on subledger.projector_skip to subledger_reader, subledger_analyst;
+
+-- Seals ---------------------------------------------------------------------------------------------------------------
+-- Most of what the log holds can be worked out from the bodies anew, which have digests. The rest is sealed when its row
+-- is made, so that `subledger verify` sees if it is no longer what it was. Nothing here keeps a superuser from making
+-- seals anew.
+
+create function subledger.seal(sealed subledger.event) returns bytea
+language sql stable as $$
+  select substr(
+    sha256(
+      int4send(sealed.stream_id) || int8send(sealed.position) || timestamptz_send(sealed.received_at)
+        || sealed.body_sha256 || coalesce(sealed.chain_id, '') || textsend(coalesce(sealed.revocation, ''))
+    ), 1, 8
+  )
+$$;
+
+comment on function subledger.seal(subledger.event) is
+  'The first 8 bytes of the SHA-256 of what of the row can be worked out from no body, with what tells it from others';
+
+create function subledger.seal(sealed subledger.event_conflict) returns bytea
+language sql stable as $$
+  select substr(
+    sha256(
+      int4send(sealed.stream_id) || int8send(sealed.position) || timestamptz_send(sealed.received_at)
+        || sealed.body_sha256
+    ), 1, 8
+  )
+$$;
+
+create function subledger.seal(sealed subledger.certificate_verdict) returns bytea
+language sql stable as $$
+  select substr(sha256(sealed.chain_id || timestamptz_send(sealed.decided_at) || textsend(sealed.verdict)), 1, 8)
+$$;
+
+create function subledger.seal(sealed subledger.stream) returns bytea
+language sql stable as $$
+  select substr(
+    sha256(
+      int4send(sealed.stream_id) || timestamptz_send(sealed.created_at) || int8send(sealed.sealed_from)
+        || textsend(sealed.environment || ' ' || sealed.app)
+    ), 1, 8
+  )
+$$;
+
+create function subledger.seal(sealed subledger.projector_skip) returns bytea
+language sql stable as $$
+  select substr(
+    sha256(
+      int4send(sealed.stream_id) || int8send(sealed.position) || timestamptz_send(sealed.skipped_at)
+        || int4send(length(sealed.reason)) || textsend(sealed.reason || sealed.skipped_by)
+    ), 1, 8
+  )
+$$;
+
+create function subledger.seal_row() returns trigger
+language plpgsql as $$
+begin
+  new.seal := subledger.seal(new);
+  return new;
+end
+$$;
+
+create trigger stream_seal before insert on subledger.stream
+  for each row execute function subledger.seal_row();
+
+create trigger event_seal before insert on subledger.event
+  for each row execute function subledger.seal_row();
+
+create trigger event_conflict_seal before insert on subledger.event_conflict
+  for each row execute function subledger.seal_row();
+
+create trigger certificate_verdict_seal before insert on subledger.certificate_verdict
+  for each row execute function subledger.seal_row();
+
+create trigger projector_skip_seal before insert on subledger.projector_skip
+  for each row execute function subledger.seal_row();
 
 -- Projections -------------------------------------------------------------------------------------------------------
 -- Written by the projector alone, in one transaction with its checkpoint. `subledger rebuild` folds the whole log into
@@ -1458,7 +1548,7 @@ comment on column analyst.movements.reactivations is 'Subscriptions that came ba
 comment on column analyst.movements.churned is 'Subscriptions whose access ended';
 
 create function subledger.price_months(price_period text, plan_months numeric) returns numeric
-language sql immutable as $$
+language sql immutable parallel safe as $$
   select
     case
       when price_period ~ '^P[1-9][0-9]?[DWMY]$' then
@@ -1474,7 +1564,7 @@ language sql immutable as $$
 $$;
 
 create function subledger.monthly_price(price bigint, months numeric) returns numeric
-language sql immutable as $$
+language sql immutable parallel safe as $$
   select round(round(price / months, 6)) / 1000
 $$;
 
@@ -1679,7 +1769,7 @@ comment on column analyst.trials.conversion_percent is 'Converted of those that 
 
 -- Without a subquery, as a function must be that the planner takes apart.
 create function subledger.calendar_months(first_day date, last_day date) returns integer
-language sql immutable as $$
+language sql immutable parallel safe as $$
   select (
     (date_part('year', last_day) - date_part('year', first_day)) * 12
       + date_part('month', last_day) - date_part('month', first_day)
@@ -1687,7 +1777,7 @@ language sql immutable as $$
 $$;
 
 create function subledger.months_reached(first_day date, is_later boolean, today date) returns integer
-language sql immutable as $$
+language sql immutable parallel safe as $$
   select subledger.calendar_months(first_day, today) - (
     first_day + make_interval(months => subledger.calendar_months(first_day, today))
       >= today + case when is_later then interval '0' else interval '1 day' end

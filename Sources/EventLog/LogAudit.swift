@@ -1,4 +1,3 @@
-import Crypto
 import Postgres
 import Subscriptions
 
@@ -24,7 +23,8 @@ package struct LogAudit: Sendable {
             }
             streams.append(
                 AuditedStream(
-                    id: try row.value(at: 0), key: key, head: try row.optional(at: 3), last: try row.value(at: 4)))
+                    id: try row.value(at: 0), key: key, head: try row.optional(at: 3), last: try row.value(at: 4),
+                    sealedFrom: try row.optional(at: 5) ?? 1))
         }
         return streams
     }
@@ -38,6 +38,7 @@ package struct LogAudit: Sendable {
             [
                 Parameter(stream.id), Parameter(position), Parameter(stream.last),
                 Parameter(Int64(Limits.auditPageEventsMax)), Parameter(Int64(Limits.auditPageBytesMax)),
+                Parameter(stream.sealedFrom),
             ], deadline: .now + Limits.auditWaitMax)
         let bodies = try rows.map { row throws(PostgresError) in try row.value([UInt8].self, at: 8) }
         let headers = try await headers(of: bodies, in: stream)
@@ -55,11 +56,50 @@ package struct LogAudit: Sendable {
                     brokenTime: times.first { ($0.1?.microsecondsSinceUnixEpoch ?? 0) % 1000 != 0 }?.0,
                     source: try row.value(at: 3), type: try row.optional(at: 4),
                     subtype: try row.optional(at: 5), kind: try row.value(at: 6),
-                    dedupeKey: DedupeKey(bytes: try row.value(at: 7)), storedBody: body,
-                    bodyDigest: try row.value(at: 9), chainId: try row.optional(at: 10),
-                    revocation: try row.optional(at: 11), headers: headers))
+                    dedupeKey: DedupeKey(bytes: try row.value(at: 7)),
+                    storedBody: AuditedBody(stored: body, digest: try row.value(at: 9), headers: headers),
+                    chainId: try row.optional(at: 10), revocation: try row.optional(at: 11),
+                    isAsSealed: try row.value(at: 12)))
         }
         return events
+    }
+
+    /// The first row beside a stream's events that is not what was sealed, or a body that is not the one whose digest was
+    /// noted; nil if all are.
+    package func firstDamage(beside stream: AuditedStream) async throws(PostgresError) -> String? {
+        let broken = try await connection.query(
+            Statements.brokenSeals, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)
+        if broken.count > 0 { return try Self.brokenSeal(broken[0]) }
+        var (position, digest): (Int64, [UInt8]) = (0, [])
+        while true {
+            let rows = try await connection.query(
+                Statements.conflicts,
+                [
+                    Parameter(stream.id), Parameter(position), Parameter(digest),
+                    Parameter(Int64(Limits.auditPageEventsMax)),
+                ], deadline: .now + Limits.auditWaitMax)
+            guard rows.count > 0 else { return nil }
+            let bodies = try rows.map { row throws(PostgresError) in try row.value([UInt8].self, at: 2) }
+            let headers = try await headers(of: bodies, in: stream)
+            for (row, body) in zip(rows, bodies) {
+                (position, digest) = (try row.value(at: 0), try row.value(at: 1))
+                do throws(DamagedBody) {
+                    _ = try AuditedBody(stored: body, digest: digest, headers: headers).bytes()
+                } catch {
+                    return "event_conflict \(position): \(error)"
+                }
+            }
+        }
+    }
+
+    /// The first answer about certificates that is not what was sealed; nil if all are. They belong to no stream.
+    package func firstDamagedVerdict() async throws(PostgresError) -> String? {
+        let broken = try await connection.query(Statements.brokenVerdicts, deadline: .now + Limits.auditWaitMax)
+        return broken.count == 0 ? nil : try Self.brokenSeal(broken[0])
+    }
+
+    private static func brokenSeal(_ row: Row) throws(PostgresError) -> String {
+        "\(try row.value(String.self, at: 0)) \(try row.value(String.self, at: 1)): is not what was sealed"
     }
 
     /// The headers that bodies refer to, as far as they are there.
@@ -98,79 +138,6 @@ package struct LogAudit: Sendable {
             ], deadline: .now + Limits.auditWaitMax)
         return rows.count == 0 ? nil : (try rows[0].value(at: 0), try rows[0].value(at: 1))
     }
-
-    private enum Statements {
-        static let streams = Statement(
-            "audit_streams",
-            """
-            select id.stream_id, stream.app, stream.environment, stream_head.position,
-              coalesce((
-                select max(event.position)
-                from subledger.event
-                where event.stream_id = id.stream_id
-              ), 0)
-            from (
-              select stream_id
-              from subledger.stream
-              union
-              select stream_id
-              from subledger.stream_head
-              union
-              select stream_id
-              from subledger.event
-            ) as id
-            left join subledger.stream using (stream_id)
-            left join subledger.stream_head using (stream_id)
-            order by id.stream_id
-            """)
-
-        static let headers = Statement(
-            "audit_headers",
-            """
-            select digest, header
-            from subledger.jws_header
-            where stream_id = $1
-              and digest = any ($2::bytea[])
-            """)
-
-        /// The length of a body is known without reading it.
-        static let page = Statement(
-            "audit_page",
-            """
-            select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body,
-              body_sha256, chain_id, revocation
-            from (
-              select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
-                chain_id, revocation,
-                sum(octet_length(body)) over (order by position) - octet_length(body) as bytes_before
-              from (
-                select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
-                  chain_id, revocation
-                from subledger.event
-                where stream_id = $1
-                  and position > $2
-                  and position <= $3
-                order by position
-                limit $4
-              ) as next
-            ) as measured
-            where bytes_before < $5
-            order by position
-            """)
-
-        static let otherFacts = Statement(
-            "audit_other_facts",
-            """
-            select event.position,
-              case when event.facts::text <> input.facts::text then 'facts' else 'defects' end
-            from unnest($2::bigint[], $3::jsonb[], $4::jsonb[]) as input (position, facts, defects)
-            join subledger.event on event.stream_id = $1 and event.position = input.position
-            where event.facts::text <> input.facts::text
-              or event.defects::text is distinct from input.defects::text
-            order by event.position
-            limit 1
-            """)
-    }
 }
 
 /// A stream as the tables of the log have it.
@@ -182,52 +149,6 @@ package struct AuditedStream: Sendable {
     package let head: Int64?
     /// The last position of an event; 0 when there is none.
     package let last: Int64
-}
-
-/// An event with its body.
-package struct AuditedEvent: Sendable {
-    package let position: Int64
-    package let receivedAt: Instant
-    package let occurredAt: Instant?
-    /// A column whose time is not in whole milliseconds, as all are that were ever written.
-    package let brokenTime: String?
-    package let source: String
-    package let type: String?
-    package let subtype: String?
-    package let kind: String
-    package let dedupeKey: DedupeKey
-    private let storedBody: [UInt8]
-    private let bodyDigest: [UInt8]
-    /// The certificates behind the signature; nil for what is not signed, and for what was stored before they were kept.
-    package let chainId: [UInt8]?
-    package let revocation: String?
-    private let headers: [[UInt8]: [UInt8]]
-
-    init(
-        position: Int64, receivedAt: Instant, occurredAt: Instant?, brokenTime: String?, source: String,
-        type: String?, subtype: String?, kind: String, dedupeKey: DedupeKey, storedBody: [UInt8],
-        bodyDigest: [UInt8], chainId: [UInt8]?, revocation: String?, headers: [[UInt8]: [UInt8]]
-    ) {
-        self.position = position
-        self.receivedAt = receivedAt
-        self.occurredAt = occurredAt
-        self.brokenTime = brokenTime
-        self.source = source
-        self.type = type
-        self.subtype = subtype
-        self.kind = kind
-        self.dedupeKey = dedupeKey
-        self.storedBody = storedBody
-        self.bodyDigest = bodyDigest
-        self.chainId = chainId
-        self.revocation = revocation
-        self.headers = headers
-    }
-
-    /// The bytes as they arrived, less the shared secret: those whose digest was noted then.
-    package func body() throws(DamagedBody) -> [UInt8] {
-        let body = try CompactBody.rebuild(storedBody) { headers[$0] }
-        guard SHA256.hash(data: body).elementsEqual(bodyDigest) else { throw .digest }
-        return body
-    }
+    /// Events before this position may have no seal.
+    let sealedFrom: Int64
 }

@@ -3,7 +3,7 @@ import Postgres
 /// The database's own tables, as `schema.sql` describes them.
 package enum Schema {
     /// The version that this release reads and writes.
-    package static let version: Int32 = 4
+    package static let version: Int32 = 5
 
     package enum Outcome: Sendable {
         case applied
@@ -59,7 +59,7 @@ package enum Schema {
         if found == 0 { return [PackageResources.schema_sql] }
         let steps: [(to: Int32, script: [UInt8])] = [
             (2, PackageResources.migration_2_sql), (3, PackageResources.migration_3_sql),
-            (4, PackageResources.migration_4_sql),
+            (4, PackageResources.migration_4_sql), (5, PackageResources.migration_5_sql),
         ]
         return steps.filter { $0.to > found }.map(\.script)
     }

@@ -32,6 +32,12 @@ struct EventCheck: Sendable {
     }
 
     func check(_ stored: AuditedEvent) async -> Result {
+        let result = await checkBody(stored)
+        guard result.problem == nil, !stored.isAsSealed else { return result }
+        return Result(problem: "received_at, chain_id or revocation is not what was sealed")
+    }
+
+    private func checkBody(_ stored: AuditedEvent) async -> Result {
         if let column = stored.brokenTime { return Result(problem: "\(column) is not in whole milliseconds") }
         let body: [UInt8]
         do throws(DamagedBody) {

@@ -83,6 +83,11 @@ struct Finding: Sendable, Hashable, CustomStringConvertible {
         description = "stream \(stream.id)\(name) \(row)"
     }
 
+    /// Of no stream.
+    init(row: String) {
+        description = row
+    }
+
     init(stream: Int32, row: String) {
         description = "stream \(stream) \(row)"
     }

@@ -31,6 +31,10 @@ struct Verification {
                 outcome.finding = Finding(stream, "has a head or events, and is not registered")
                 return outcome
             }
+            if let damage = try await log.firstDamage(beside: stream) {
+                outcome.finding = Finding(stream, row: damage)
+                return outcome
+            }
             let before = outcome.events
             let check = LogCheck(
                 audit: log, stream: stream, check: EventCheck(stream: key, signatures: signatures))
@@ -46,7 +50,9 @@ struct Verification {
                 return outcome
             }
         }
-        if let stray = try await projections.strayStream() {
+        if let damage = try await log.firstDamagedVerdict() {
+            outcome.finding = Finding(row: damage)
+        } else if let stray = try await projections.strayStream() {
             outcome.finding = Finding(stream: stray.stream, row: stray.problem.description)
         }
         return outcome

@@ -25,6 +25,7 @@ struct MigrationTests {
             values (1, 1, now(), 'apple-v1', 'other', sha256('k'), '{"transactions":[],"renewals":[]}', 'abc');
             insert into subledger.stream (stream_id, app, environment)
             values (1, 'com.example.a', 'production'), (2, 'com.example.a', 'sandbox'), (3, 'com.example.b', 'sandbox');
+            insert into subledger.stream_head (stream_id, position) values (1, 1), (2, 0), (3, 0);
             insert into subledger.checkpoint (stream_id, position, products)
             values
               (1, 1, E'consumable\\tcoins\\nnon-renewing P3M\\tseason'),
@@ -53,14 +54,33 @@ struct MigrationTests {
         let versions = try await old.query(
             Statement("versions", "select count(*), max(version) from subledger.schema_version"),
             deadline: .now + .seconds(20))
-        #expect(try versions[0].value(Int64.self, at: 0) == 4)
-        #expect(try versions[0].value(Int32.self, at: 1) == 4)
+        #expect(try versions[0].value(Int64.self, at: 0) == 5)
+        #expect(try versions[0].value(Int32.self, at: 1) == 5)
         let products = try await old.query(
             Statement("products", "select app, products from subledger.product_catalog"), deadline: .now + .seconds(20))
         #expect(products.count == 1)
         #expect(try products[0].value(String.self, at: 0) == "com.example.a")
         // What the rows were folded with, so that nothing is folded anew.
         #expect(try products[0].value(String.self, at: 1) == "consumable\tcoins\nnon-renewing P3M\tseason")
+        // What was there stays as it is, what comes is sealed.
+        try await old.script(
+            """
+            insert into subledger.event (
+              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256
+            )
+            values (1, 2, now(), 'apple-v1', 'other', sha256('l'), '{}', 'abc', sha256('abc'));
+            """, deadline: .now + .seconds(20))
+        let seals = try await old.query(
+            Statement(
+                "seals",
+                """
+                select concat_ws(' ', event.position, event.seal = subledger.seal(event), stream.sealed_from,
+                  stream.seal = subledger.seal(stream))
+                from subledger.event
+                join subledger.stream using (stream_id)
+                order by event.position
+                """), deadline: .now + .seconds(20))
+        #expect(try seals.map { try $0.value(String.self, at: 0) } == ["1 2 t", "2 t 2 t"])
         await #expect(throws: PostgresError.self) {
             try await old.script("update subledger.event set kind = 'x'", deadline: .now + .seconds(20))
         }

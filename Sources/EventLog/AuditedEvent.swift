@@ -1,0 +1,58 @@
+import Crypto
+import Subscriptions
+
+/// A body as it is stored, with what it takes to tell whether it is the one that arrived.
+struct AuditedBody: Sendable {
+    let stored: [UInt8]
+    let digest: [UInt8]
+    let headers: [[UInt8]: [UInt8]]
+
+    func bytes() throws(DamagedBody) -> [UInt8] {
+        let body = try CompactBody.rebuild(stored) { headers[$0] }
+        guard SHA256.hash(data: body).elementsEqual(digest) else { throw .digest }
+        return body
+    }
+}
+
+/// An event with its body.
+package struct AuditedEvent: Sendable {
+    package let position: Int64
+    package let receivedAt: Instant
+    package let occurredAt: Instant?
+    /// A column whose time is not in whole milliseconds, as all are that were ever written.
+    package let brokenTime: String?
+    package let source: String
+    package let type: String?
+    package let subtype: String?
+    package let kind: String
+    package let dedupeKey: DedupeKey
+    private let storedBody: AuditedBody
+    /// The certificates behind the signature; nil for what is not signed, and for what was stored before they were kept.
+    package let chainId: [UInt8]?
+    package let revocation: String?
+    /// What its row says beside the body is what was sealed when it was made.
+    package let isAsSealed: Bool
+
+    init(
+        position: Int64, receivedAt: Instant, occurredAt: Instant?, brokenTime: String?, source: String,
+        type: String?, subtype: String?, kind: String, dedupeKey: DedupeKey, storedBody: AuditedBody,
+        chainId: [UInt8]?, revocation: String?, isAsSealed: Bool
+    ) {
+        self.position = position
+        self.receivedAt = receivedAt
+        self.occurredAt = occurredAt
+        self.brokenTime = brokenTime
+        self.source = source
+        self.type = type
+        self.subtype = subtype
+        self.kind = kind
+        self.dedupeKey = dedupeKey
+        self.storedBody = storedBody
+        self.chainId = chainId
+        self.revocation = revocation
+        self.isAsSealed = isAsSealed
+    }
+
+    /// The bytes as they arrived, less the shared secret: those whose digest was noted then.
+    package func body() throws(DamagedBody) -> [UInt8] { try storedBody.bytes() }
+}

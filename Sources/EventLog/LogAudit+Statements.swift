@@ -1,0 +1,132 @@
+import Postgres
+
+extension LogAudit {
+    enum Statements {
+        static let streams = Statement(
+            "audit_streams",
+            """
+            select id.stream_id, stream.app, stream.environment, stream_head.position,
+              coalesce((
+                select max(event.position)
+                from subledger.event
+                where event.stream_id = id.stream_id
+              ), 0),
+              stream.sealed_from
+            from (
+              select stream_id
+              from subledger.stream
+              union
+              select stream_id
+              from subledger.stream_head
+              union
+              select stream_id
+              from subledger.event
+              union
+              select stream_id
+              from subledger.event_conflict
+              union
+              select stream_id
+              from subledger.projector_skip
+            ) as id
+            left join subledger.stream using (stream_id)
+            left join subledger.stream_head using (stream_id)
+            order by id.stream_id
+            """)
+
+        static let headers = Statement(
+            "audit_headers",
+            """
+            select digest, header
+            from subledger.jws_header
+            where stream_id = $1
+              and digest = any ($2::bytea[])
+            """)
+
+        /// The length of a body is known without reading it.
+        static let page = Statement(
+            "audit_page",
+            """
+            select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body,
+              body_sha256, chain_id, revocation, is_as_sealed
+            from (
+              select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
+                chain_id, revocation, is_as_sealed,
+                sum(octet_length(body)) over (order by position) - octet_length(body) as bytes_before
+              from (
+                select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
+                  chain_id, revocation,
+                  case when seal is null then position < $6 else seal = subledger.seal(event) end as is_as_sealed
+                from subledger.event
+                where stream_id = $1
+                  and position > $2
+                  and position <= $3
+                order by position
+                limit $4
+              ) as next
+            ) as measured
+            where bytes_before < $5
+            order by position
+            """)
+
+        static let brokenSeals = Statement(
+            "audit_broken_seals",
+            """
+            select 'stream', stream_id::text
+            from subledger.stream
+            where stream_id = $1
+              and seal is distinct from subledger.seal(stream)
+            union all
+            (
+              select 'event_conflict', position::text
+              from subledger.event_conflict
+              where stream_id = $1
+                and seal is distinct from subledger.seal(event_conflict)
+              order by position
+              limit 1
+            )
+            union all
+            (
+              select 'projector_skip', position::text
+              from subledger.projector_skip
+              where stream_id = $1
+                and seal is distinct from subledger.seal(projector_skip)
+              order by position
+              limit 1
+            )
+            """)
+
+        static let brokenVerdicts = Statement(
+            "audit_broken_verdicts",
+            """
+            select 'certificate_verdict', encode(chain_id, 'hex')
+            from subledger.certificate_verdict
+            where seal is distinct from subledger.seal(certificate_verdict)
+            order by decided_at, chain_id
+            limit 1
+            """)
+
+        static let conflicts = Statement(
+            "audit_conflicts",
+            """
+            select position, body_sha256, body
+            from subledger.event_conflict
+            where stream_id = $1
+              and (position, body_sha256) > ($2, $3)
+            order by position, body_sha256
+            limit $4
+            """)
+
+        static let otherFacts = Statement(
+            "audit_other_facts",
+            """
+            select event.position,
+              case when event.facts::text <> input.facts::text then 'facts' else 'defects' end
+            from unnest($2::bigint[], $3::jsonb[], $4::jsonb[]) as input (position, facts, defects)
+            join subledger.event on event.stream_id = $1 and event.position = input.position
+            where event.facts::text <> input.facts::text
+              or event.defects::text is distinct from input.defects::text
+            order by event.position
+            limit 1
+            """)
+    }
+}

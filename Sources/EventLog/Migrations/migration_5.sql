@@ -1,0 +1,1 @@
+../../../deploy/migrations/0005-seals.sql
