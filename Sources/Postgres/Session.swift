@@ -27,6 +27,8 @@ final class Session {
     /// The types of the parameters with which each statement was prepared.
     private var prepared: [Statement: [UInt32]] = [:]
 
+    private var replanning = Replanning()
+
     /// True once a prepared statement no longer fits the schema: a new session prepares it anew.
     private(set) var isStale = false
 
@@ -57,6 +59,11 @@ final class Session {
             try require(PQenterPipelineMode(connection))
         }
         var expected: [Expectation] = []
+        // In a transaction that has failed it would fail too, and take the steps with it.
+        if replanning.isDue(), PQtransactionStatus(connection) != PQTRANS_INERROR {
+            try require(PQsendQueryParams(connection, "discard plans", 0, nil, nil, nil, nil, 0))
+            expected.append(.replanning)
+        }
         for (index, step) in steps.enumerated() {
             try send(step, index: index, expected: &expected)
         }
@@ -121,6 +128,7 @@ final class Session {
 extension Session {
     /// What the server answers to, in order.
     private enum Expectation {
+        case replanning
         case preparation(step: Int)
         case execution(step: Int)
     }
@@ -195,6 +203,9 @@ extension Session {
                 throw lost()
             }
             switch expected[position] {
+            case .replanning:
+                defer { PQclear(result) }
+                if status != PGRES_COMMAND_OK { throw try error(in: result, statement: nil) }
             case .preparation(let index):
                 defer { PQclear(result) }
                 guard status != PGRES_COMMAND_OK else { continue }

@@ -22,6 +22,48 @@ extension WithServer {
             #expect(try rows[0].value(Int64.self, at: 0) == 1)
         }
 
+        @Test("a plan that was made for an empty table is made anew when that has grown")
+        func replanned() async throws {
+            let connection = try await TestServer.connect()
+            try await connection.script(
+                """
+                set plan_cache_mode = force_generic_plan;
+                create table c_grown (id integer primary key) with (autovacuum_enabled = off)
+                """, deadline: soon())
+            let find = Statement("c_find", "select id from c_grown where id = $1")
+            let explain = Statement("c_explain", "explain execute c_find(1)")
+            func plan() async throws -> String {
+                let rows = try await connection.query(explain, deadline: soon())
+                return try rows.map { try $0.value(String.self, at: 0) }.joined()
+            }
+            // Of a table that small, looking at all of it is as good.
+            try await connection.script("set enable_bitmapscan = off; set enable_indexscan = off", deadline: soon())
+            try await connection.script("set enable_indexonlyscan = off", deadline: soon())
+            _ = try await connection.query(find, [Parameter(Int32(1))], deadline: soon())
+            #expect(try await plan().contains("Seq Scan"))
+            try await connection.script(
+                "reset enable_bitmapscan; reset enable_indexscan; reset enable_indexonlyscan", deadline: soon())
+            try await connection.script(
+                "insert into c_grown select generate_series(1, 100000)", deadline: soon())
+
+            for _ in 0..<16 { _ = try await connection.query(find, [Parameter(Int32(1))], deadline: soon()) }
+
+            #expect(try await plan().contains("Index"))
+        }
+
+        @Test("a transaction that has failed can be rolled back whenever plans are made anew")
+        func replannedInFailure() async throws {
+            let connection = try await TestServer.connect()
+            for _ in 0..<40 {
+                try await connection.begin(deadline: soon())
+                _ = try await failure { () throws(PostgresError) in
+                    try await connection.query(Statement("c_zero", "select 1 / 0"), deadline: soon())
+                }
+                try await connection.rollback(deadline: soon())
+            }
+            #expect(await connection.isUsable)
+        }
+
         @Test("a refused statement gives SQLSTATE and constraint, and no value in the description")
         func serverError() async throws {
             let connection = try await TestServer.connect()

@@ -7,10 +7,10 @@ enum Hexadecimal {
     }
 
     /// Nil unless all are such digits, and an even number of them.
-    static func bytes(_ text: some StringProtocol) -> [UInt8]? {
+    static func bytes(_ text: some Sequence<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         var high: UInt8?
-        for byte in text.utf8 {
+        for byte in text {
             let value: UInt8
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"): value = byte - UInt8(ascii: "0")

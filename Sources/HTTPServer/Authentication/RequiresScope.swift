@@ -29,9 +29,9 @@ struct RequiresScope<Context: RequestContext>: RouterMiddleware {
     }
 
     private static func token(_ credentials: String) -> AccessToken? {
-        let parts = credentials.split(separator: " ", maxSplits: 1)
-        guard parts.count == 2, parts[0].lowercased() == "bearer" else { return nil }
-        return AccessToken(parts[1])
+        let parts = credentials.utf8.split(separator: UInt8(ascii: " "), maxSplits: 1)
+        guard parts.count == 2, Substring(parts[0]).lowercased() == "bearer" else { return nil }
+        return AccessToken(Substring(parts[1]))
     }
 
     /// Source: RFC 6750, section 3.
