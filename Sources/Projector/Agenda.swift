@@ -23,6 +23,8 @@ struct Agenda: Sendable {
     /// When to look at which.
     private var looks: [Int32: ContinuousClock.Instant] = [:]
     private var allAt: ContinuousClock.Instant
+    /// Since when somebody else has led them whenever they were looked at.
+    private var ledElsewhere: [Int32: ContinuousClock.Instant] = [:]
 
     /// All streams at first.
     init(now: ContinuousClock.Instant) {
@@ -51,7 +53,19 @@ struct Agenda: Sendable {
     /// Somebody appended to these.
     mutating func name(_ ids: some Sequence<Int32>) { named.formUnion(ids) }
 
+    /// Those that somebody else has led for so long that he may be stopped. Until they are named again, a second passes.
+    mutating func takeLedElsewhere(now: ContinuousClock.Instant) -> [Int32] {
+        let long = ledElsewhere.filter { now - $0.value >= Limits.leaderSilenceMax }.keys.sorted()
+        for id in long { ledElsewhere[id] = now - Limits.leaderSilenceMax + .seconds(1) }
+        return long
+    }
+
     mutating func note(_ id: Int32, _ outcome: Outcome, now: ContinuousClock.Instant) {
+        if outcome == .ledElsewhere {
+            ledElsewhere[id] = ledElsewhere[id] ?? now
+        } else {
+            ledElsewhere[id] = nil
+        }
         switch outcome {
         case .done(let pause): looks[id] = pause.map { now + $0 }
         case .unfinished: looks[id] = now

@@ -92,7 +92,6 @@ package struct Projector: Sendable {
             for row in rows { lag += try row.value(Int64.self, at: 3) }
             metrics.lag.record(lag)
             var isHealthy = true
-            var ledElsewhere: [Int32] = []
             for row in rows {
                 let id: Int32 = try row.value(at: 0)
                 let app: String = try row.value(at: 1)
@@ -101,7 +100,6 @@ package struct Projector: Sendable {
                     streamId: id, app: app, environment: environment,
                     until: max(.now + Limits.turnMin, min(agenda.next, .now + Limits.turnMax)))
                 agenda.note(id, outcome, now: .now)
-                if outcome == .ledElsewhere { ledElsewhere.append(id) }
                 if outcome == .failed {
                     metrics.failures.increment()
                     isHealthy = false
@@ -110,7 +108,7 @@ package struct Projector: Sendable {
                     metrics.lag.record(lag)
                 }
             }
-            try await endSilentLeaders(of: ledElsewhere)
+            try await endSilentLeaders(of: agenda.takeLedElsewhere(now: .now))
             return isHealthy
         } catch {
             metrics.failures.increment()

@@ -12,7 +12,7 @@ enum ServerRole: String, CaseIterable {
         switch self {
         case .receiver: [.receiver]
         case .projector: [.projector]
-        case .reader: [.reader, .authenticator]
+        case .reader: [.reader, .products, .authenticator]
         }
     }
 }

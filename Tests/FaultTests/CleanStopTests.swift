@@ -9,13 +9,9 @@ struct CleanStopTests {
         "POST /apple/notifications HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n"
     }
 
-    /// Whether the server has read all that was sent to its port: what the kernel still holds is in `/proc/net/tcp`.
+    /// Whether the server has read all that was sent to its port.
     private static func hasReadAll(_ port: Int) throws -> Bool {
-        let local = ":" + String(format: "%04X", port)
-        return try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8).split(separator: "\n").dropFirst()
-            .map { $0.split(separator: " ") }
-            .filter { $0[1].hasSuffix(local) && $0[3] == "01" }
-            .allSatisfy { $0[4].hasSuffix(":00000000") }
+        try KernelConnection.at(port).allSatisfy { $0.unread == 0 }
     }
 
     @Test("who has not sent a whole request is let go within two seconds, who waits for a commit gets its answer")

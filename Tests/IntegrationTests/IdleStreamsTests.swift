@@ -87,6 +87,24 @@ struct IdleStreamsTests {
         #expect(agenda.take(now: start + .seconds(11)) == .all)
     }
 
+    @Test("whether a leader is stopped is asked when he has led for ten seconds, and then each second")
+    func silentLeaders() {
+        let start = ContinuousClock.now
+        var agenda = Agenda(now: start)
+
+        agenda.note(4, .ledElsewhere, now: start)
+        agenda.note(5, .ledElsewhere, now: start)
+        agenda.note(5, .unfinished, now: start + .seconds(1))
+        agenda.note(5, .ledElsewhere, now: start + .seconds(2))
+        #expect(agenda.takeLedElsewhere(now: start + .seconds(9)) == [])
+        #expect(agenda.takeLedElsewhere(now: start + .seconds(10)) == [4])
+        agenda.note(4, .ledElsewhere, now: start + .seconds(10))
+        #expect(agenda.takeLedElsewhere(now: start + .seconds(10.5)) == [])
+        #expect(agenda.takeLedElsewhere(now: start + .seconds(12)) == [4, 5])
+        agenda.note(4, .done(for: nil), now: start + .seconds(12))
+        #expect(agenda.takeLedElsewhere(now: start + .seconds(14)) == [5])
+    }
+
     @Test("an event in one stream is folded at once beside ten thousand idle ones")
     func folded() async throws {
         try await TestBundle.withServer { server in

@@ -69,7 +69,7 @@ struct RolesTests {
         try await database.script(
             """
             create role \(user) login;
-            grant subledger_owner, subledger_reader, subledger_authenticator to \(user);
+            grant subledger_owner, subledger_reader, subledger_products, subledger_authenticator to \(user);
             """)
         let reader = try database.server("reader", user: String(user))
         #expect(try await HTTPClient(port: try await reader.privatePort()).get("/health").status == 200)
