@@ -891,6 +891,15 @@ from subledger.entitlement_at(now());
 comment on view subledger.entitlement is
   'What each customer is entitled to at this moment, and was before: a row for each id that the customer is known by '
   '(known_as, see customer_identity.kind). Ask with customer = … and environment = …';
+comment on column subledger.entitlement.app is 'Bundle id';
+comment on column subledger.entitlement.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column subledger.entitlement.customer is 'An id that the customer is known by';
+comment on column subledger.entitlement.known_as is 'Which kind of id it is, see customer_identity.kind';
+comment on column subledger.entitlement.customer_id is
+  'The same for all ids of a customer, so count distinct ones of these; it may change when customers turn out to be one';
+comment on column subledger.entitlement.entitlement is
+  'As products are mapped; the product''s own id where nothing is mapped';
+comment on column subledger.entitlement.active is 'until is in the future';
 comment on column subledger.entitlement.until is
   'End of the unbroken access that holds now, over all purchases that give the entitlement; infinity for what is owned '
   'for ever; if not active, the end of the last one';
@@ -1249,7 +1258,7 @@ select
   access_period.price_period,
   transaction.offer_discount_type,
   transaction.offer_period,
-  transaction.positions
+  case when access_period.cause = 'grace' then array[access_period.position] else transaction.positions end as positions
 from subledger.access_period
 join subledger.stream using (stream_id)
 -- An outer join by key, so that the planner leaves it out where nothing of it is asked for.
@@ -1289,7 +1298,8 @@ comment on column analyst.ordered_periods.price_period is
   'What the price is for, ISO 8601, where an offer was paid up front; null for the product''s own period';
 comment on column analyst.ordered_periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
 comment on column analyst.ordered_periods.offer_period is 'Length of the offer, ISO 8601';
-comment on column analyst.ordered_periods.positions is 'The events that state the transaction, ascending';
+comment on column analyst.ordered_periods.positions is
+  'The events that state the transaction, ascending; for grace, the first one that told of it';
 
 create view analyst.periods as
 select
@@ -1320,7 +1330,8 @@ where (starts_at < ends_at) is distinct from false;
 
 comment on view analyst.periods is
   'When a subscription gave access, each instant once: where periods overlap, the one that began first counts, and '
-  'grace gives way to what is paid. Refunded periods are gone, periods that an upgrade replaced end where it began';
+  'grace gives way to what is paid. Refunded periods are gone, periods that an upgrade replaced end where it began. What '
+  'is owned for ever is no subscription, and not among them';
 comment on column analyst.periods.app is 'Bundle id';
 comment on column analyst.periods.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.periods.stream_id is 'App and environment in one number';
@@ -1345,7 +1356,8 @@ comment on column analyst.periods.price_period is
   'What the price is for, ISO 8601, where an offer was paid up front; null for the product''s own period';
 comment on column analyst.periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
 comment on column analyst.periods.offer_period is 'Length of the offer, ISO 8601';
-comment on column analyst.periods.positions is 'The events that state the transaction, ascending';
+comment on column analyst.periods.positions is
+  'The events that state the transaction, ascending; for grace, the first one that told of it';
 
 create view analyst.active_subscribers_detail as
 select
@@ -1427,7 +1439,8 @@ group by filled.stream_id, filled.product_id, filled.day, stream.app, stream.env
 window running as (partition by filled.stream_id, filled.product_id order by filled.day);
 
 comment on view analyst.active_subscribers is
-  'Subscriptions with access at 00:00 UTC of each day up to today, by product. From active_subscribers_detail';
+  'Subscriptions with access at 00:00 UTC of each day up to today, by product; what the last day of a month ended with is '
+  'the number of the day behind it. No row means none. From active_subscribers_detail';
 comment on column analyst.active_subscribers.day is 'Counted at its 00:00 UTC';
 comment on column analyst.active_subscribers.app is 'Bundle id';
 comment on column analyst.active_subscribers.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -1511,11 +1524,13 @@ comment on column analyst.movements_detail.at is 'When the period began, or at c
 comment on column analyst.movements_detail.cohort is 'First day of the month in which the subscription started';
 comment on column analyst.movements_detail.standing is 'Of that period: paying, trial or grace';
 comment on column analyst.movements_detail.expiration_intent is
-  'Why it ended, where Apple said so and nothing came after: 1 switched off by the customer, 2 billing error, 3 price '
-  'increase not agreed, 4 not for sale, 5 other';
+  'Why it ended, where Apple said so: 1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 not '
+  'for sale, 5 other. Null if Apple did not, as for refunds, and of a subscription that began again: then '
+  'analyst.events has what was said';
 comment on column analyst.movements_detail.original_transaction_id is 'The subscription';
 comment on column analyst.movements_detail.transaction_id is 'The purchase of that period';
-comment on column analyst.movements_detail.positions is 'The events that state the transaction';
+comment on column analyst.movements_detail.positions is
+  'The events that state the transaction; at churn, of the one that ended';
 
 create view analyst.movements as
 with counted as (
@@ -1678,7 +1693,7 @@ group by filled.stream_id, filled.currency, filled.day, stream.app, stream.envir
 window running as (partition by filled.stream_id, filled.currency order by filled.day);
 
 comment on view analyst.mrr is
-  'Monthly recurring revenue by currency at 00:00 UTC of each day up to today. From mrr_detail';
+  'Monthly recurring revenue by currency at 00:00 UTC of each day up to today. No row means none. From mrr_detail';
 comment on column analyst.mrr.day is 'Counted at its 00:00 UTC';
 comment on column analyst.mrr.app is 'Bundle id';
 comment on column analyst.mrr.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -1882,8 +1897,8 @@ join held using (app, environment, cohort)
 group by cohort.cohort, cohort.app, cohort.environment, since.months_since, cohort.subscriptions;
 
 comment on view analyst.retention is
-  'How many subscriptions of each month''s starts had access so many months after their own start. From '
-  'retention_detail';
+  'How many subscriptions of each month''s starts had access so many months after their own start, up to today: of a log '
+  'that nothing is added to, it says that all have left. From retention_detail';
 comment on column analyst.retention.cohort is 'First day of the month in which they started, UTC';
 comment on column analyst.retention.app is 'Bundle id';
 comment on column analyst.retention.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -2057,7 +2072,8 @@ comment on column analyst.billing_retries_detail.due_at is 'When that period end
 comment on column analyst.billing_retries_detail.grace_ends_at is
   'End of the grace that was granted; null when none was';
 comment on column analyst.billing_retries_detail.recovered_at is
-  'When the next charged period began; null when none did';
+  'When the next charged period began; null when none did. One that was charged within grace begins where the failed one '
+  'ended, so the days until the money came are in analyst.events';
 comment on column analyst.billing_retries_detail.outcome is
   'recovered_in_grace (no gap), recovered_later, retried (Apple still tries), or lost';
 comment on column analyst.billing_retries_detail.positions is
@@ -2196,7 +2212,8 @@ group by
   delivery_lag_detail.type;
 
 comment on view analyst.delivery_lag is
-  'How long notifications were under way, by type and month. From delivery_lag_detail';
+  'How long notifications were under way, by type and month. Medians do not add up: over several months ask '
+  'delivery_lag_detail, from which it is';
 comment on column analyst.delivery_lag.month is 'First day of the month in which they were signed, UTC';
 comment on column analyst.delivery_lag.app is 'Bundle id';
 comment on column analyst.delivery_lag.environment is 'production, sandbox, xcode, local_testing or unknown';

@@ -1,4 +1,4 @@
--- From version 4 to version 5: what no body says is sealed, and analysts' views may use several processors.
+-- From version 4 to version 5: what no body says is sealed, and analysts' views say more and may use several processors.
 --
 -- `subledger migrate` and `subledger serve` apply it, in one transaction. It waits for appends that are under way, and
 -- reads no event: those that are there stay without a seal.
@@ -118,6 +118,82 @@ alter function subledger.price_months(text, numeric) parallel safe;
 alter function subledger.monthly_price(bigint, numeric) parallel safe;
 alter function subledger.calendar_months(date, date) parallel safe;
 alter function subledger.months_reached(date, boolean, date) parallel safe;
+
+-- Behind grace stands the event that told of it.
+
+create or replace view analyst.ordered_periods as
+select
+  stream.app,
+  stream.environment,
+  access_period.stream_id,
+  access_period.original_transaction_id,
+  access_period.transaction_id,
+  access_period.product_id,
+  access_period.standing,
+  access_period.cut,
+  coalesce(access_period.counted_from, access_period.starts_at) as starts_at,
+  coalesce(access_period.counted_until, access_period.ends_at) as ends_at,
+  access_period.first_start,
+  access_period.previous_end,
+  access_period.previous_cut,
+  case
+    when access_period.previous_end is not null then
+      coalesce(access_period.previous_product_id, access_period.product_id)
+  end as previous_product_id,
+  access_period.lapsed_at,
+  access_period.first_month,
+  access_period.last_month,
+  access_period.price,
+  access_period.currency,
+  access_period.price_period,
+  transaction.offer_discount_type,
+  transaction.offer_period,
+  case when access_period.cause = 'grace' then array[access_period.position] else transaction.positions end as positions
+from subledger.access_period
+join subledger.stream using (stream_id)
+-- An outer join by key, so that the planner leaves it out where nothing of it is asked for.
+left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
+where access_period.standing is not null;
+
+-- What analysts missed in comments.
+
+comment on column analyst.ordered_periods.positions is
+  'The events that state the transaction, ascending; for grace, the first one that told of it';
+comment on column analyst.periods.positions is
+  'The events that state the transaction, ascending; for grace, the first one that told of it';
+comment on view analyst.periods is
+  'When a subscription gave access, each instant once: where periods overlap, the one that began first counts, and '
+  'grace gives way to what is paid. Refunded periods are gone, periods that an upgrade replaced end where it began. What '
+  'is owned for ever is no subscription, and not among them';
+comment on view analyst.active_subscribers is
+  'Subscriptions with access at 00:00 UTC of each day up to today, by product; what the last day of a month ended with is '
+  'the number of the day behind it. No row means none. From active_subscribers_detail';
+comment on view analyst.mrr is
+  'Monthly recurring revenue by currency at 00:00 UTC of each day up to today. No row means none. From mrr_detail';
+comment on column analyst.movements_detail.positions is
+  'The events that state the transaction; at churn, of the one that ended';
+comment on column analyst.movements_detail.expiration_intent is
+  'Why it ended, where Apple said so: 1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 not '
+  'for sale, 5 other. Null if Apple did not, as for refunds, and of a subscription that began again: then '
+  'analyst.events has what was said';
+comment on view analyst.retention is
+  'How many subscriptions of each month''s starts had access so many months after their own start, up to today: of a log '
+  'that nothing is added to, it says that all have left. From retention_detail';
+comment on column analyst.billing_retries_detail.recovered_at is
+  'When the next charged period began; null when none did. One that was charged within grace begins where the failed one '
+  'ended, so the days until the money came are in analyst.events';
+comment on view analyst.delivery_lag is
+  'How long notifications were under way, by type and month. Medians do not add up: over several months ask '
+  'delivery_lag_detail, from which it is';
+comment on column subledger.entitlement.app is 'Bundle id';
+comment on column subledger.entitlement.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column subledger.entitlement.customer is 'An id that the customer is known by';
+comment on column subledger.entitlement.known_as is 'Which kind of id it is, see customer_identity.kind';
+comment on column subledger.entitlement.customer_id is
+  'The same for all ids of a customer, so count distinct ones of these; it may change when customers turn out to be one';
+comment on column subledger.entitlement.entitlement is
+  'As products are mapped; the product''s own id where nothing is mapped';
+comment on column subledger.entitlement.active is 'until is in the future';
 
 -- Everything belongs to the role of owners.
 
