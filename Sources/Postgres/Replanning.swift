@@ -5,17 +5,19 @@
 /// holds some thousand rows. So plans are thrown away whenever a session has run twice as much as the last time, which
 /// is seldom enough to cost nothing, and soon enough that a table has not grown much more than that meanwhile.
 struct Replanning {
-    /// From then on it is due at each multiple.
-    private static let periodMax = 4096
+    private static let pauseMax = 2048
     private var runs = 0
+    /// Runs from one time to the next.
+    private var pause = 2
 
-    /// Counts a run, and tells whether plans are to be made anew before it.
+    /// Counts a run, and tells whether plans are to be made anew before it. Stays due until they were.
     mutating func isDue() -> Bool {
         runs += 1
-        guard runs < Self.periodMax else {
-            runs = Self.periodMax / 2
-            return true
-        }
-        return runs > 1 && runs.nonzeroBitCount == 1
+        return runs >= pause
+    }
+
+    mutating func isDone() {
+        runs = 0
+        pause = min(pause * 2, Self.pauseMax)
     }
 }

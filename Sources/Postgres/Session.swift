@@ -58,17 +58,22 @@ final class Session {
         if PQpipelineStatus(connection) == PQ_PIPELINE_OFF {
             try require(PQenterPipelineMode(connection))
         }
+        // Not in a transaction: there it would count as a query, before which much of a transaction must be set.
+        if replanning.isDue(), !isInTransaction { try discardPlans(deadline: deadline) }
         var expected: [Expectation] = []
-        // In a transaction that has failed it would fail too, and take the steps with it.
-        if replanning.isDue(), PQtransactionStatus(connection) != PQTRANS_INERROR {
-            try require(PQsendQueryParams(connection, "discard plans", 0, nil, nil, nil, nil, 0))
-            expected.append(.replanning)
-        }
         for (index, step) in steps.enumerated() {
             try send(step, index: index, expected: &expected)
         }
         try require(PQpipelineSync(connection))
         return try receive(expected, of: steps, deadline: deadline)
+    }
+
+    /// In a round trip of its own, so that it is not part of a transaction that is to begin.
+    private func discardPlans(deadline: ContinuousClock.Instant) throws(PostgresError) {
+        try require(PQsendQueryParams(connection, "discard plans", 0, nil, nil, nil, nil, 0))
+        try require(PQpipelineSync(connection))
+        _ = try receive([.replanning], of: [], deadline: deadline)
+        replanning.isDone()
     }
 
     /// Runs a text of several statements by the simple protocol and drops their rows.

@@ -51,13 +51,17 @@ extension WithServer {
             #expect(try await plan().contains("Index"))
         }
 
-        @Test("a transaction that has failed can be rolled back whenever plans are made anew")
-        func replannedInFailure() async throws {
+        @Test("plans are made anew without any transaction's noticing")
+        func replannedOutside() async throws {
             let connection = try await TestServer.connect()
-            for _ in 0..<40 {
+            let isolate = Statement("c_isolate", "set transaction isolation level repeatable read")
+            let zero = Statement("c_zero", "select 1 / 0")
+            for _ in 0..<20 {
+                _ = try await connection.transaction([Step(isolate), Step(Self.one)], deadline: soon())
                 try await connection.begin(deadline: soon())
+                _ = try await connection.query(isolate, deadline: soon())
                 _ = try await failure { () throws(PostgresError) in
-                    try await connection.query(Statement("c_zero", "select 1 / 0"), deadline: soon())
+                    try await connection.query(zero, deadline: soon())
                 }
                 try await connection.rollback(deadline: soon())
             }
