@@ -26,32 +26,12 @@ package struct AuditedEvent: Sendable {
     package let subtype: String?
     package let kind: String
     package let dedupeKey: DedupeKey
-    private let storedBody: AuditedBody
+    let storedBody: AuditedBody
     /// The certificates behind the signature; nil for what is not signed, and for what was stored before they were kept.
     package let chainId: [UInt8]?
     package let revocation: String?
     /// What its row says beside the body is what was sealed when it was made.
     package let isAsSealed: Bool
-
-    init(
-        position: Int64, receivedAt: Instant, occurredAt: Instant?, brokenTime: String?, source: String,
-        type: String?, subtype: String?, kind: String, dedupeKey: DedupeKey, storedBody: AuditedBody,
-        chainId: [UInt8]?, revocation: String?, isAsSealed: Bool
-    ) {
-        self.position = position
-        self.receivedAt = receivedAt
-        self.occurredAt = occurredAt
-        self.brokenTime = brokenTime
-        self.source = source
-        self.type = type
-        self.subtype = subtype
-        self.kind = kind
-        self.dedupeKey = dedupeKey
-        self.storedBody = storedBody
-        self.chainId = chainId
-        self.revocation = revocation
-        self.isAsSealed = isAsSealed
-    }
 
     /// The bytes as they arrived, less the shared secret: those whose digest was noted then.
     package func body() throws(DamagedBody) -> [UInt8] { try storedBody.bytes() }

@@ -27,8 +27,8 @@ package struct Projector: Sendable {
     }
 
     /// How its statements are planned. Everything is looked up by key, hundreds of them at once, and a plan made for a table
-    /// while that was empty would read all of it, or all of an index. Planning each of the statements anew takes some
-    /// 20 us of the database's time for an event, and is the price for that.
+    /// while that was empty would read all of it, or all of an index. Planning each of the statements anew takes two to
+    /// three microseconds of the database's time for an event, by `pg_stat_statements`, and is the price for that.
     package static let planSettings = ["enable_seqscan": "off", "plan_cache_mode": "force_custom_plan"]
 
     /// What the sessions of a projector need: a leader that is gone or stopped must not hold its stream for ever.

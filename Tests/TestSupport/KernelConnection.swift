@@ -2,7 +2,6 @@ import Foundation
 
 /// An end of a connection on this machine whose two ends know each other, as the kernel has it; see proc(5).
 package struct KernelConnection {
-    package let localPort: Int
     /// Bytes that the other end has not taken.
     package let unsent: Int
     /// Bytes that its own process has not taken.
@@ -10,16 +9,13 @@ package struct KernelConnection {
 
     /// Those of a port.
     package static func at(_ port: Int) throws -> [KernelConnection] {
-        try table().split(separator: "\n").dropFirst().compactMap { line in
+        let local = ":" + String(format: "%04X", port)
+        return try table().split(separator: "\n").dropFirst().compactMap { line in
             let fields = line.split(separator: " ")
-            guard fields.count > 4, fields[3] == "01", let port = fields[1].split(separator: ":").last else {
-                return nil
-            }
+            guard fields.count > 4, fields[1].hasSuffix(local), fields[3] == "01" else { return nil }
             let queues = fields[4].split(separator: ":").compactMap { Int($0, radix: 16) }
-            guard let local = Int(port, radix: 16), queues.count == 2 else { return nil }
-            return KernelConnection(localPort: local, unsent: queues[0], unread: queues[1])
+            return queues.count == 2 ? KernelConnection(unsent: queues[0], unread: queues[1]) : nil
         }
-        .filter { $0.localPort == port }
     }
 
     /// Read to its end: the kernel gives a page at a time, and Foundation takes the first that is not full for the last.
