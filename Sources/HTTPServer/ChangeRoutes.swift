@@ -127,12 +127,12 @@ struct ChangeRoutes: Sendable {
             status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"],
             body: ResponseBody { writer in
                 var after = first.through
-                try await writer.write(events(question.stream, first), within: Limits.streamWriteMax)
+                try await SoleWriter(writer).write(events(question.stream, first), within: Limits.streamWriteMax)
                 while await !signal.hasEnded, ends > .now {
                     let page = try await next(
                         question.stream, try await self.head(of: question.stream), after: after, limit: question.limit,
                         until: min(ends, .now + Limits.streamSilenceMax))
-                    try await writer.write(events(question.stream, page), within: Limits.streamWriteMax)
+                    try await SoleWriter(writer).write(events(question.stream, page), within: Limits.streamWriteMax)
                     after = page.through
                 }
                 try await writer.finish(nil)
@@ -158,14 +158,21 @@ extension HTTPField.Name {
     fileprivate static var lastEventID: Self { Self("Last-Event-ID")! }
 }
 
-extension ResponseBodyWriter {
+/// The reader of a stream has not taken what it was sent.
+private struct SlowReader: Error {}
+
+/// Unchecked: whoever hands the writer over waits until the one task that has it is done.
+private struct SoleWriter: @unchecked Sendable {
+    private var writer: any ResponseBodyWriter
+
+    init(_ writer: any ResponseBodyWriter) { self.writer = writer }
+
     /// Writes, unless the other end does not take it in time.
-    fileprivate mutating func write(_ buffer: ByteBuffer, within limit: Duration) async throws {
-        let writer = SoleWriter(writer: self)
+    func write(_ buffer: ByteBuffer, within limit: Duration) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { [writer] in
-                var writer = writer
-                try await writer.writer.write(buffer)
+            group.addTask {
+                var sole = self
+                try await sole.writer.write(buffer)
             }
             group.addTask {
                 try await Task.sleep(for: limit)
@@ -175,14 +182,6 @@ extension ResponseBodyWriter {
             try await group.next()
         }
     }
-}
-
-/// The reader of a stream has not taken what it was sent.
-private struct SlowReader: Error {}
-
-/// Unchecked: whoever hands the writer over waits until the one task that has it is done.
-private struct SoleWriter<Writer: ResponseBodyWriter>: @unchecked Sendable {
-    var writer: Writer
 }
 
 extension ChangeReader.Told {

@@ -2,11 +2,11 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// A thread that runs one connection's jobs, one after the other.
+/// A thread that runs one connection's jobs, and those of whoever has it lent, one after the other.
 ///
 /// libpq is waited for with `poll(2)`, which blocks. On a thread of its own that harms nobody; on one of Swift's few
 /// cooperative threads a handful of slow statements would stop the whole process.
-final class ConnectionThread: SerialExecutor {
+final class ConnectionThread: SerialExecutor, TaskExecutor {
     private struct State {
         var jobs: [UnownedJob] = []
         var stopped = false
@@ -43,7 +43,8 @@ final class ConnectionThread: SerialExecutor {
                 return (state.jobs, state.stopped)
             }
             for job in jobs {
-                job.runSynchronously(on: asUnownedSerialExecutor())
+                job.runSynchronously(
+                    isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
             }
             if stopped { return }
         }

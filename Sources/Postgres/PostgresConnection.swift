@@ -25,7 +25,7 @@ package actor PostgresConnection {
         case brokeUnused
     }
 
-    private nonisolated let thread: ConnectionThread
+    nonisolated let thread: ConnectionThread
     nonisolated let wakeUp = WakeUp()
     private nonisolated let pid = Atomic<Int32>(0)
     private nonisolated let published = Atomic<Condition>(.closed)

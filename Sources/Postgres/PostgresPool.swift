@@ -107,7 +107,11 @@ package actor PostgresPool {
         let connection = try await borrow(deadline: deadline)
         connection.beginLending()
         do {
-            let value = try await body(connection)
+            // On the connection's own thread, what the body does between two statements does not wait for others' work.
+            let value = try await withTaskExecutorPreference(connection.thread) {
+                () async throws(PostgresError) -> T in
+                try await body(connection)
+            }
             await giveBack(connection)
             return Lending(result: .success(value), wasBroken: false)
         } catch {

@@ -16,6 +16,8 @@ struct EventPage: Sendable {
 
 /// A batch in memory, ready to be written.
 struct FoldedBatch: Sendable {
+    /// The position before the first event in it.
+    let start: Int64
     /// The last event in it.
     let position: Int64
     let products: ProductCatalog
@@ -33,10 +35,10 @@ struct BatchReader: Sendable {
     let tables: ProjectionTables
 
     /// The events behind a page, up to twice as many; nil if there can be none.
-    func page(behind page: EventPage?) async -> ProjectionOutcome<EventPage?> {
-        guard let page, let last = page.events.last, page.failure == nil, !page.isLast else { return .success(nil) }
+    func page(behind page: EventPage) async -> ProjectionOutcome<EventPage?> {
+        guard let last = page.events.last, page.failure == nil, !page.isLast else { return .success(nil) }
         return await self.page(after: last.position, eventsMax: min(page.eventsMax * 2, Limits.batchEventsMax))
-            .map(Optional.some)
+            .map { $0.events.isEmpty ? nil : $0 }
     }
 
     func page(after position: Int64, eventsMax: Int64) async -> ProjectionOutcome<EventPage> {
@@ -55,28 +57,23 @@ struct BatchReader: Sendable {
         }
     }
 
-    /// Folds a page; nil if there is none, or nothing in it.
-    ///
-    /// - Parameter previous: The batch before it, whose lines are perhaps not written yet.
-    func foldIfAny(_ page: EventPage?, behind previous: FoldedBatch) async -> ProjectionOutcome<FoldedBatch?> {
-        guard let page, !page.events.isEmpty else { return .success(nil) }
-        return await fold(page, behind: previous).map(Optional.some)
-    }
-
-    func fold(_ page: EventPage, behind previous: FoldedBatch?) async -> ProjectionOutcome<FoldedBatch> {
+    /// - Parameter unwritten: The batches before it whose rows may not be there yet, in order.
+    func fold(_ page: EventPage, behind unwritten: [FoldedBatch]) async -> ProjectionOutcome<FoldedBatch> {
         let touched = Set(page.events.flatMap(\.factsByLine.keys)).sorted()
         var lines: [String: ProjectedLine] = [:]
         lines.reserveCapacity(touched.count)
-        switch await load(touched.filter { previous?.lines[$0] == nil }) {
+        for id in touched {
+            lines[id] = unwritten.last { $0.lines[id] != nil }?.lines[id]
+        }
+        switch await load(touched.filter { lines[$0] == nil }) {
         case .success(let loaded):
             for line in loaded { lines[line.facts.originalTransactionId] = line }
         case .failure(let failure): return .failure(failure)
         }
         for id in touched {
-            if let known = previous?.lines[id] { lines[id] = known }
             let facts = lines[id]?.facts ?? SubscriptionFacts(originalTransactionId: id)
             var line = lines[id] ?? ProjectedLine(facts: facts, position: 0)
-            // Of the batch before, it is known already.
+            // Of the batches before, it is known already.
             if line.written == nil { line.written = Subscription(facts, products: products) }
             line.isNew = line.position == 0
             lines[id] = line
@@ -88,7 +85,7 @@ struct BatchReader: Sendable {
         for (id, subscription) in zip(touched, subscriptions) { lines[id]?.written = subscription }
         return .success(
             FoldedBatch(
-                position: page.events.last?.position ?? page.start, products: products, lines: lines,
+                start: page.start, position: page.events.last?.position ?? page.start, products: products, lines: lines,
                 steps: folded.isEmpty ? [] : writer.steps(folded, subscriptions),
                 customers: CustomerChanges(page.events, folded, after: page.start),
                 differences: zip(folded, subscriptions).compactMap { line, subscription in

@@ -30,9 +30,11 @@ struct BatchWriter: Sendable {
     ///
     /// - Parameter expected: What the batch was folded behind.
     /// - Returns: The checkpoint as it is now; nil if somebody else leads the stream, the checkpoint is no longer the
-    ///   expected one, or the clock has more to tell before. Nothing of the batch was written then.
+    ///   expected one, the batch does not begin there, or the clock has more to tell before. Nothing of the batch was
+    ///   written then.
     func write(_ batch: FoldedBatch, behind expected: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
-        await leading(behind: expected) {
+        guard batch.start == expected.position else { return .success(nil) }
+        return await leading(behind: expected) {
             (connection, telling) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
             for step in batch.steps { _ = try await connection.query(step) }
             let customers = CustomerFold(streamId: streamId, connection: connection, tells: telling != nil)

@@ -8,6 +8,9 @@ enum Limits {
     /// Most batches that are folded, written and read side by side before it is said how far they are. At their end
     /// nothing is side by side, so they should be many.
     static let batchesAtOnceMax = 100
+    /// Most batches that are folded and not yet written, the one that is being written among them: the next ones are made
+    /// while that waits for the disk.
+    static let batchesAheadMax = 3
     /// Longest time for which a stream is folded while nobody else is known to wait; then the others are looked at.
     static let turnMax = Duration.seconds(3)
     /// Shortest, so that streams that are all behind do not give way after each batch. Below the second in which readers

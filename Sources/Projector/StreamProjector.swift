@@ -3,9 +3,6 @@ import Postgres
 import Subscriptions
 
 /// Folds the events of one stream into its projections, one batch a transaction, in the order of positions.
-///
-/// While the database writes a batch, the next one is folded and the one behind it is read. What is made ahead counts
-/// only if nobody else has folded meanwhile, which is checked under the lock of the stream's leader.
 struct StreamProjector: Sendable {
     /// Should lend as many as ``connectionsMax`` at the same time.
     let pool: PostgresPool
@@ -35,7 +32,7 @@ struct StreamProjector: Sendable {
     ///
     /// - Throws: ``ProjectionError/unfoldable(position:problem:)`` when the next event cannot be folded. Nothing is
     ///   skipped: those before it are committed by the call before.
-    /// - Parameter end: No batch is begun behind it.
+    /// - Parameter end: No batch but the first is begun behind it.
     func fold(
         batchesMax: Int, until end: ContinuousClock.Instant? = nil
     ) async throws(ProjectionError) -> Progress {
@@ -45,7 +42,7 @@ struct StreamProjector: Sendable {
             guard case .caughtUp(let next) = try await tellClock() else { return .ledElsewhere }
             nextOnClock = next
         }
-        var checkpoint = try await writer.checkpoint().get()
+        let checkpoint = try await writer.checkpoint().get()
         let products = ProductCatalog(canonicalText: checkpoint.configured)
         if checkpoint.products != checkpoint.configured, checkpoint.position > 0 {
             return try await writer.refoldAll(products, behind: checkpoint).get()
@@ -59,22 +56,8 @@ struct StreamProjector: Sendable {
             if let failure = first.failure { throw failure }
             return .caughtUp(nextOnClock: nextOnClock)
         }
-        async let second = reader.page(behind: first)
-        var batch = try await reader.fold(first, behind: nil).get()
-        var next = try await second.get()
-        for number in 1... {
-            let goesOn = number < batchesMax && end.map { $0 > .now } ?? true
-            let (current, expected, following) = (batch, checkpoint, goesOn ? next : nil)
-            async let writing = writer.write(current, behind: expected)
-            async let reading = reader.page(behind: following)
-            async let folding = reader.foldIfAny(following, behind: current)
-            guard let written = try await writing.get() else { return .ledElsewhere }
-            checkpoint = written
-            next = try await reading.get()
-            guard let folded = try await folding.get(), !Task.isCancelled else { break }
-            batch = folded
-        }
-        return .folded(checkpoint.position)
+        var pipeline = BatchPipeline(reader: reader, writer: writer, batchesMax: batchesMax, end: end)
+        return try await pipeline.run(from: first, behind: checkpoint).get()
     }
 
     /// Tells readers of the periods that have begun or ended by now.

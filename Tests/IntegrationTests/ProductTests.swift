@@ -71,16 +71,16 @@ struct ProductTests {
             // Who asks is answered by what holds now; the rows follow.
             #expect(try await Self.json(server)["accessUntil"] as? String == "2020-01-01T00:00:00.000Z")
             try await eventually("the row is folded anew") {
-                try await server.sql(Self.ends) == ["2020-01-01 00:00:00"] ? true : nil
+                try await server.sql(Self.ends) == ["2020-01-01 00:00:00"] ? () : nil
             }
 
             try await Self.run("update subledger.product set duration = 'P10D'", on: server.database)
             try await eventually("the row is folded anew") {
-                try await server.sql(Self.ends) == ["2019-10-11 00:00:00"] ? true : nil
+                try await server.sql(Self.ends) == ["2019-10-11 00:00:00"] ? () : nil
             }
             try await Self.run("truncate subledger.product", on: server.database)
             try await eventually("the row is folded anew") {
-                try await server.sql(Self.ends) == ["infinity"] ? true : nil
+                try await server.sql(Self.ends) == ["infinity"] ? () : nil
             }
         }
     }

@@ -73,7 +73,7 @@ struct TokenTests {
 
     @Test("a scope includes those before it and no other")
     func scopes() async throws {
-        let tokens = try TokenScope.allCases.map { scope in
+        let tokens = TokenScope.allCases.map { scope in
             var random = SystemRandomNumberGenerator()
             return (scope, token: AccessToken(using: &random))
         }

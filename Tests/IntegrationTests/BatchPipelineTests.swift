@@ -1,0 +1,60 @@
+import Postgres
+import Projector
+import TestSupport
+import Testing
+
+@Suite("Batches are folded ahead of what is written, and count only behind it")
+struct BatchPipelineTests {
+    /// As if nothing had been folded yet.
+    private static let startOver = """
+        truncate subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
+          subledger.customer_edge, subledger.customer_link, subledger.customer_identity
+        """
+
+    private static let waitingWriter: StaticString = """
+        select pid::text
+        from pg_stat_activity
+        where datname = current_database()
+          and wait_event_type = 'Lock'
+          and query like '%copy subscription%'
+        """
+
+    private static let transactions: StaticString = "select count(*)::text from subledger.transaction"
+
+    @Test("a batch that is lost takes those behind it with it, and all are folded again")
+    func lostBatch() async throws {
+        try await SimulatedLog.withEveryStory { log in
+            let before = try await log.projections()
+            try await log.script(Self.startOver)
+            let blocker = try await TestCluster.connect(log.database)
+            try await blocker.script(
+                "begin; lock table subledger.subscription in share mode", deadline: .now + .seconds(20))
+
+            async let folding = log.projector.foldAllStreams()
+            let writer = try await eventually("the first batch waits to be written") {
+                try await log.lines(Self.waitingWriter).first
+            }
+            // The batches behind it are made meanwhile.
+            try await Task.sleep(for: .milliseconds(500))
+            try await log.script("select pg_terminate_backend(\(writer))")
+            await blocker.close()
+
+            #expect(await folding == false)
+            #expect(await log.projector.foldAllStreams())
+            #expect(try await log.projections() == before)
+        }
+    }
+
+    @Test("of several batches, all before an event that cannot be folded are written")
+    func unfoldable() async throws {
+        try await SimulatedLog.withEveryStory { log in
+            let before = try await log.lines(Self.transactions)
+            try await log.script(Self.startOver)
+            try await log.appendUnfoldable()
+
+            #expect(await log.projector.foldAllStreams() == false)
+            #expect(try await log.lines(Self.transactions) == before)
+            #expect(try await log.status().allSatisfy { $0.hasSuffix("lag 1, skips 0") })
+        }
+    }
+}
