@@ -1,7 +1,7 @@
 /// Bounds of the projector, each with its reason.
 enum Limits {
-    /// Most events folded in one transaction: enough to spread its cost, few enough to lose little by a crash.
-    static let batchEventsMax: Int64 = 1000
+    /// Most events folded in one transaction: enough to spread its cost, few enough that those ahead fit into little memory.
+    static let batchEventsMax: Int64 = 500
     /// As many in the first of several batches, which are read and folded before anything is written; each of those behind
     /// it may have twice as many as the one before.
     static let firstBatchEventsMax: Int64 = 125
