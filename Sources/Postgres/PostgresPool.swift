@@ -107,16 +107,22 @@ package actor PostgresPool {
         let connection = try await borrow(deadline: deadline)
         connection.beginLending()
         do {
-            // On the connection's own thread, what the body does between two statements does not wait for others' work.
-            let value = try await withTaskExecutorPreference(connection.thread) {
-                () async throws(PostgresError) -> T in
-                try await body(connection)
-            }
+            let value = try await Self.run(body, on: connection)
             await giveBack(connection)
             return Lending(result: .success(value), wasBroken: false)
         } catch {
             await giveBack(connection)
             return Lending(result: .failure(error), wasBroken: connection.brokeUnused)
+        }
+    }
+
+    /// On the connection's own thread, what the body does between two statements does not wait for others' work. Outside
+    /// of the pool, which would go on there itself, and its callers with it.
+    private nonisolated static func run<T: Sendable>(
+        _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> T, on connection: PostgresConnection
+    ) async throws(PostgresError) -> T {
+        try await withTaskExecutorPreference(connection.thread) { () async throws(PostgresError) -> T in
+            try await body(connection)
         }
     }
 

@@ -34,7 +34,7 @@ struct BatchReader: Sendable {
     let products: ProductCatalog
     let tables: ProjectionTables
 
-    /// The events behind a page, up to twice as many; nil if there can be none.
+    /// The events behind a page, up to twice as many; nil if there are none, or the next cannot be folded.
     func page(behind page: EventPage) async -> ProjectionOutcome<EventPage?> {
         guard let last = page.events.last, page.failure == nil, !page.isLast else { return .success(nil) }
         return await self.page(after: last.position, eventsMax: min(page.eventsMax * 2, Limits.batchEventsMax))
@@ -43,15 +43,21 @@ struct BatchReader: Sendable {
 
     func page(after position: Int64, eventsMax: Int64) async -> ProjectionOutcome<EventPage> {
         do throws(PostgresError) {
-            let rows = try await pool.query(
-                ProjectionStatements.nextEvents,
-                [Parameter(streamId), Parameter(position), Parameter(eventsMax)],
-                deadline: .now + Limits.statementWaitMax)
-            let (events, failure) = try Self.decode(rows)
+            // Decoded on the connection's thread: folding keeps one of Swift's threads busy, and on a small machine there
+            // is but one more to begin whatever is next.
+            let (count, events, failure) = try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
+                (connection) async throws(PostgresError) -> (Int, [FoldableEvent], ProjectionError?) in
+                let rows = try await connection.query(
+                    ProjectionStatements.nextEvents,
+                    [Parameter(streamId), Parameter(position), Parameter(eventsMax)],
+                    deadline: .now + Limits.statementWaitMax)
+                let (events, failure) = try Self.decode(rows)
+                return (rows.count, events, failure)
+            }
             return .success(
                 EventPage(
                     start: position, eventsMax: eventsMax, events: events, failure: failure,
-                    isLast: Int64(rows.count) < eventsMax))
+                    isLast: Int64(count) < eventsMax))
         } catch {
             return .failure(.database(error))
         }

@@ -151,7 +151,9 @@ package struct ProjectionRebuild: Sendable {
             let position: Int64 = live.count == 1 ? try live[0].value(at: 0) : 0
             // What has arrived behind the live checkpoint is for the live projection to fold.
             if live.count == 1 {
-                while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {}
+                while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {
+                    try Task.checkCancellation()
+                }
             }
             var telling = try await ChangeTelling.start(streams[index].id, connection, now: now())
             while telling.isBehind {

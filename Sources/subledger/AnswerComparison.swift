@@ -75,7 +75,8 @@ struct AnswerComparison {
         }
         let differences = findings.flatMap(\.differences)
         if !differences.isEmpty, differences.count == compared.value, differences.allSatisfy(\.isUnanswered) {
-            printError("subledger: nobody answers at \(address)")
+            printError(
+                "subledger: no answer from \(address): nobody listens there, or it refuses the token (SUBLEDGER_TOKEN)")
             throw ExitCode.unavailable
         }
         return Outcome(compared: compared.value, differences: differences.sorted { $0.order < $1.order })

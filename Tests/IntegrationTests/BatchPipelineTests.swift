@@ -21,9 +21,19 @@ struct BatchPipelineTests {
 
     private static let transactions: StaticString = "select count(*)::text from subledger.transaction"
 
+    /// Some 1,500 events, folded: five batches.
+    private static func withManyBatches(_ test: (SimulatedLog) async throws -> Void) async throws {
+        let deliveries = try await SimulatedLog.deliveries(subscriptions: 160)
+        try await SimulatedLog.with { log in
+            try await log.append(deliveries)
+            #expect(await log.projector.foldAllStreams())
+            try await test(log)
+        }
+    }
+
     @Test("a batch that is lost takes those behind it with it, and all are folded again")
     func lostBatch() async throws {
-        try await SimulatedLog.withEveryStory { log in
+        try await Self.withManyBatches { log in
             let before = try await log.projections()
             try await log.script(Self.startOver)
             let blocker = try await TestCluster.connect(log.database)
@@ -47,7 +57,7 @@ struct BatchPipelineTests {
 
     @Test("of several batches, all before an event that cannot be folded are written")
     func unfoldable() async throws {
-        try await SimulatedLog.withEveryStory { log in
+        try await Self.withManyBatches { log in
             let before = try await log.lines(Self.transactions)
             try await log.script(Self.startOver)
             try await log.appendUnfoldable()
