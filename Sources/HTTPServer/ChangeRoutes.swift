@@ -161,7 +161,7 @@ extension HTTPField.Name {
 /// The reader of a stream has not taken what it was sent.
 private struct SlowReader: Error {}
 
-/// Unchecked: whoever hands the writer over waits until the one task that has it is done.
+/// Unchecked: nobody else has the writer until ``write(_:within:)`` returns, and that waits for the one task that has it.
 private struct SoleWriter: @unchecked Sendable {
     private var writer: any ResponseBodyWriter
 

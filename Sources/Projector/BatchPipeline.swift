@@ -1,5 +1,3 @@
-import Subscriptions
-
 /// Reads, folds and writes the batches of one stream side by side, each of the three in the order of positions.
 ///
 /// While the database writes a batch, those behind it are folded and read. What is made ahead counts only if nobody else
@@ -16,6 +14,7 @@ struct BatchPipeline {
     private let batchesMax: Int
     private let end: ContinuousClock.Instant?
 
+    private var checkpoint: Checkpoint
     private var isReading = false
     private var isFolding = false
     private var isWriting = false
@@ -29,30 +28,29 @@ struct BatchPipeline {
     private var unwritten: [FoldedBatch] = []
     /// A batch was not written, so none behind it may be.
     private var isOver = false
-    private var isLedElsewhere = false
     private var failure: ProjectionError?
 
     /// - Parameters:
+    ///   - first: The page behind the checkpoint.
     ///   - batchesMax: Most batches; at least one.
     ///   - end: No batch but the first is begun behind it.
-    init(reader: BatchReader, writer: BatchWriter, batchesMax: Int, end: ContinuousClock.Instant?) {
+    init(
+        reader: BatchReader, writer: BatchWriter, from first: EventPage, behind checkpoint: Checkpoint, batchesMax: Int,
+        end: ContinuousClock.Instant?
+    ) {
         self.reader = reader
         self.writer = writer
         self.batchesMax = batchesMax
         self.end = end
-    }
-
-    /// Writes what can be folded from a page on. What was folded before a failure is written all the same.
-    ///
-    /// - Parameter start: The checkpoint before the page.
-    mutating func run(
-        from first: EventPage, behind start: Checkpoint
-    ) async -> ProjectionOutcome<StreamProjector.Progress> {
-        var checkpoint = start
+        self.checkpoint = checkpoint
         page = first
         lastRead = first
+    }
+
+    /// Writes what can be folded. What was folded before a failure is written all the same.
+    mutating func run() async -> ProjectionOutcome<StreamProjector.Progress> {
         await withTaskGroup(of: Done.self) { group in
-            begin(behind: checkpoint, &group)
+            begin(&group)
             while let done = await group.next() {
                 switch done {
                 case .read(let result):
@@ -68,16 +66,15 @@ struct BatchPipeline {
                         checkpoint = written
                         unwritten.removeFirst()
                     } else {
-                        isLedElsewhere = failure == nil
                         isOver = true
                         unwritten = []
                     }
                 }
-                begin(behind: checkpoint, &group)
+                begin(&group)
             }
         }
         if let failure { return .failure(failure) }
-        return .success(isLedElsewhere ? .ledElsewhere : .folded(checkpoint.position))
+        return .success(isOver ? .ledElsewhere : .folded(checkpoint.position))
     }
 
     private mutating func note<Value>(_ result: ProjectionOutcome<Value>) -> Value? {
@@ -90,11 +87,11 @@ struct BatchPipeline {
     }
 
     /// Begins whatever can be.
-    private mutating func begin(behind checkpoint: Checkpoint, _ group: inout TaskGroup<Done>) {
+    private mutating func begin(_ group: inout TaskGroup<Done>) {
         guard !Task.isCancelled else { return }
         if !isWriting, let batch = unwritten.first {
             isWriting = true
-            group.addTask { [writer] in .written(await writer.write(batch, behind: checkpoint)) }
+            group.addTask { [writer, checkpoint] in .written(await writer.write(batch, behind: checkpoint)) }
         }
         guard failure == nil, !isOver, begun == 0 || goesOn else { return }
         if !isFolding, unwritten.count < Limits.batchesAheadMax, let page {

@@ -69,7 +69,7 @@ struct BatchReader: Sendable {
         var lines: [String: ProjectedLine] = [:]
         lines.reserveCapacity(touched.count)
         for id in touched {
-            lines[id] = unwritten.last { $0.lines[id] != nil }?.lines[id]
+            lines[id] = unwritten.reversed().lazy.compactMap { $0.lines[id] }.first
         }
         switch await load(touched.filter { lines[$0] == nil }) {
         case .success(let loaded):

@@ -102,7 +102,6 @@ package struct ProjectionRebuild: Sendable {
         _ streams: inout [Stream], _ index: Int, _ onProgress: (Progress) async throws -> Void
     ) async throws {
         while try await fold(&streams[index], batchesMax: Limits.batchesAtOnceMax) {
-            try Task.checkCancellation()
             try await onProgress(
                 Progress(
                     eventsFolded: streams.reduce(0) { $0 + $1.folded },
@@ -112,6 +111,7 @@ package struct ProjectionRebuild: Sendable {
 
     /// - Returns: False if there was nothing to fold.
     private func fold(_ stream: inout Stream, batchesMax: Int) async throws -> Bool {
+        try Task.checkCancellation()
         let projector = StreamProjector(pool: pool, streamId: stream.id, tables: .rebuild, now: now)
         do throws(ProjectionError) {
             switch try await projector.fold(batchesMax: batchesMax) {
@@ -151,9 +151,7 @@ package struct ProjectionRebuild: Sendable {
             let position: Int64 = live.count == 1 ? try live[0].value(at: 0) : 0
             // What has arrived behind the live checkpoint is for the live projection to fold.
             if live.count == 1 {
-                while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {
-                    try Task.checkCancellation()
-                }
+                while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {}
             }
             var telling = try await ChangeTelling.start(streams[index].id, connection, now: now())
             while telling.isBehind {

@@ -56,8 +56,9 @@ struct StreamProjector: Sendable {
             if let failure = first.failure { throw failure }
             return .caughtUp(nextOnClock: nextOnClock)
         }
-        var pipeline = BatchPipeline(reader: reader, writer: writer, batchesMax: batchesMax, end: end)
-        return try await pipeline.run(from: first, behind: checkpoint).get()
+        var pipeline = BatchPipeline(
+            reader: reader, writer: writer, from: first, behind: checkpoint, batchesMax: batchesMax, end: end)
+        return try await pipeline.run().get()
     }
 
     /// Tells readers of the periods that have begun or ended by now.
