@@ -19,7 +19,7 @@ create table subledger.schema_version (
 comment on table subledger.schema_version is
   'The versions of this file that were applied; the greatest is the one in force';
 
-insert into subledger.schema_version (version) values (1), (2), (3), (4), (5);
+insert into subledger.schema_version (version) values (1), (2), (3), (4), (5), (6);
 
 -- Roles -------------------------------------------------------------------------------------------------------------
 -- Roles belong to the cluster, so another database may have made them already, or be making them just now.
@@ -580,6 +580,7 @@ create table subledger.access_period (
   lapsed_at               timestamptz,
   first_month             integer,
   last_month              integer,
+  lapse_intent            integer,
   constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
   constraint access_period_ends_at_check check (starts_at < ends_at),
   constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
@@ -615,6 +616,9 @@ comment on column subledger.access_period.lapsed_at is
 comment on column subledger.access_period.first_month is
   'The first monthly anniversary of first_start that lies where it counts, 0 being first_start itself; null when none does';
 comment on column subledger.access_period.last_month is 'The last one';
+comment on column subledger.access_period.lapse_intent is
+  'Why access ended at lapsed_at, as expiration_intent of subscription has it: the last that was said in that stretch of '
+  'access and the gap behind it; null where Apple did not say so before access began again';
 
 create view subledger.subscription_now as
 select
@@ -1258,7 +1262,8 @@ select
   access_period.price_period,
   transaction.offer_discount_type,
   transaction.offer_period,
-  case when access_period.cause = 'grace' then array[access_period.position] else transaction.positions end as positions
+  case when access_period.cause = 'grace' then array[access_period.position] else transaction.positions end as positions,
+  access_period.lapse_intent
 from subledger.access_period
 join subledger.stream using (stream_id)
 -- An outer join by key, so that the planner leaves it out where nothing of it is asked for.
@@ -1300,6 +1305,8 @@ comment on column analyst.ordered_periods.offer_discount_type is 'FREE_TRIAL, PA
 comment on column analyst.ordered_periods.offer_period is 'Length of the offer, ISO 8601';
 comment on column analyst.ordered_periods.positions is
   'The events that state the transaction, ascending; for grace, the first one that told of it';
+comment on column analyst.ordered_periods.lapse_intent is
+  'Why access ended at lapsed_at, where Apple said so before it began again; numbers as in movements_detail';
 
 create view analyst.periods as
 select
@@ -1471,7 +1478,8 @@ with movement as (
   from analyst.ordered_periods
   union all
   select
-    stream_id, product_id, 'churn', lapsed_at, first_start, standing, null, original_transaction_id, transaction_id
+    stream_id, product_id, 'churn', lapsed_at, first_start, standing, lapse_intent, original_transaction_id,
+    transaction_id
   from analyst.ordered_periods
   where lapsed_at <= now()
   union all
@@ -1525,8 +1533,7 @@ comment on column analyst.movements_detail.cohort is 'First day of the month in 
 comment on column analyst.movements_detail.standing is 'Of that period: paying, trial or grace';
 comment on column analyst.movements_detail.expiration_intent is
   'Why it ended, where Apple said so: 1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 not '
-  'for sale, 5 other. Null if Apple did not, as for refunds, and of a subscription that began again: then '
-  'analyst.events has what was said';
+  'for sale, 5 other. Null if Apple did not, as for refunds, or only after the subscription had begun again';
 comment on column analyst.movements_detail.original_transaction_id is 'The subscription';
 comment on column analyst.movements_detail.transaction_id is 'The purchase of that period';
 comment on column analyst.movements_detail.positions is

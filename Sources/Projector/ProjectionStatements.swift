@@ -257,7 +257,7 @@ enum ProjectionStatements {
         copy access_period (
           stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position,
           standing, price, currency, price_period, first_start, previous_end, previous_cut, previous_product_id,
-          counted_from, counted_until, lapsed_at, first_month, last_month
+          counted_from, counted_until, lapsed_at, first_month, last_month, lapse_intent
         )
         from stdin (format binary)
         """)

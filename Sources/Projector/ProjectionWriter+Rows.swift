@@ -128,6 +128,7 @@ extension ProjectionWriter {
             rows.append(counted.lapsedAt)
             rows.append(narrow: counted.anniversaries?.lowerBound)
             rows.append(narrow: counted.anniversaries?.upperBound)
+            rows.append(narrow: counted.lapseIntent)
         }
     }
 }

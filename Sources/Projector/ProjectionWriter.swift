@@ -83,7 +83,7 @@ struct ProjectionWriter: Sendable {
     }
 
     private func adding(_ periods: [RowChanges.LinePeriod]) -> Step {
-        var rows = CopyRows(columns: 22, rows: periods.count, rowBytes: 200)
+        var rows = CopyRows(columns: 23, rows: periods.count, rowBytes: 200)
         append(periods, to: &rows)
         return Step(ProjectionStatements.copyPeriods, copying: rows)
     }

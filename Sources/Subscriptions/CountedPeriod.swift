@@ -35,6 +35,9 @@ package struct CountedPeriod: Sendable, Hashable {
     package var countedUntil: Instant?
     /// When access ended, if there is a gap before the next one. Nil for the last: nothing has come yet.
     package var lapsedAt: Instant?
+    /// Why it ended then, by the last that was stated in that stretch of access and the gap behind it. Nil where Apple did
+    /// not say so before access began again.
+    package var lapseIntent: Int?
     /// The monthly anniversaries of ``firstStart`` within it, where it counts; nil when there is none.
     package var anniversaries: ClosedRange<Int>?
 
@@ -85,6 +88,7 @@ extension Subscription {
         counted.reserveCapacity(access.count)
         var previousEnd: Instant?
         var previousPaidEnd: Instant?
+        var stretchStart = ordered.first?.start
         // Transactions and periods are in nearly the same order.
         var place = 0
         for (index, period) in ordered.enumerated() {
@@ -104,7 +108,11 @@ extension Subscription {
             let end = max(previousEnd ?? period.end, period.end)
             if index + 1 < ordered.count {
                 let following = ordered[index + 1].start
-                if following > end { next.lapsedAt = end }
+                if following > end, let start = stretchStart {
+                    next.lapsedAt = end
+                    next.lapseIntent = expirationIntent(stated: start..<following)
+                    stretchStart = following
+                }
                 if period.cause == .grace, following < period.end { next.countedUntil = following }
             }
             next.findAnniversaries(since: ordered[0].start)
@@ -113,6 +121,22 @@ extension Subscription {
             counted.append(next)
         }
         return counted
+    }
+
+    /// As ``renewal(at:)`` has it at the end, if anything was stated in the range.
+    private func expirationIntent(stated range: Range<Instant>) -> Int? {
+        let last = renewals.last { $0.statedAt < range.upperBound }
+        return last.flatMap { $0.statedAt >= range.lowerBound ? $0.renewal.expirationIntent : nil }
+    }
+
+    /// Some of ``countedPeriods`` have a ``CountedPeriod/lapsedAt``: they depend on what is said about renewal.
+    package var hasLapsed: Bool {
+        var end: Instant?
+        for period in access where period.cause != .owned {
+            if let end, end < period.start { return true }
+            end = max(end ?? period.end, period.end)
+        }
+        return false
     }
 
     /// The last of ``countedPeriods``, and by what it counts; nil when none does.

@@ -30,6 +30,24 @@ struct CountedPeriodTests {
         }
     }
 
+    @Test("is written for rows of a schema that had no reasons, from the facts that they have", .timeLimit(.minutes(5)))
+    func migrated() async throws {
+        let simulation = try #require(AnalystLog.simulation(seed: TestSeed.value, subscriptions: 84, format: .v2))
+        try await SimulatedLog.with { log in
+            try await log.append(try await AnalystLog.verified(simulation.deliveries[...]))
+            try await AnalystLog.fold(log)
+            // As the migration leaves them.
+            try await log.script(
+                "update subledger.access_period set lapse_intent = null;"
+                    + " update subledger.checkpoint set products = products || E'\n'")
+            #expect(try await log.lines(Self.wrong) != [])
+
+            try await AnalystLog.fold(log)
+
+            #expect(try await log.lines(Self.wrong) == [])
+        }
+    }
+
     private static let seen: StaticString = """
         select format('%s %s', name, count > 0)
         from (
@@ -40,18 +58,61 @@ struct CountedPeriodTests {
             count(previous_product_id) as products,
             count(previous_cut) as cuts,
             count(lapsed_at) as gaps,
+            count(lapse_intent) as reasons,
             count(first_month) as anniversaries
           from subledger.access_period
         ) as counts
         cross join lateral (
           values
             ('trials', trials), ('graces', graces), ('followers', followers), ('products', products), ('cuts', cuts),
-            ('gaps', gaps), ('anniversaries', anniversaries)
+            ('gaps', gaps), ('reasons', reasons), ('anniversaries', anniversaries)
         ) as seen (name, count)
         """
 
     private static let wrong: StaticString = """
-        with ordered as (
+        with gap as (
+          select
+            *,
+            lead(starts_at) over line as next,
+            max(ends_at) over (line rows unbounded preceding) as before
+          from subledger.access_period
+          where cause in ('paid', 'grace')
+          window line as (
+            partition by stream_id, original_transaction_id order by starts_at, cause desc, transaction_id
+          )
+        ), reason as (
+          select gap.stream_id, gap.original_transaction_id, gap.transaction_id, gap.cause, said.intent
+          from gap
+          join subledger.subscription using (stream_id, original_transaction_id)
+          cross join lateral (
+            -- The last that was said while it ran, or before it began again.
+            select said.intent
+            from (
+              select (value ->> 'statedAt')::timestamptz as at, (value -> 'fact' ->> 'expirationIntent')::integer as intent,
+                ordinality
+              from jsonb_array_elements(subscription.facts::jsonb -> 'renewals') with ordinality
+            ) as said
+            where said.at < gap.next
+              and said.at >= (
+                select max(first.starts_at)
+                from gap as first
+                where first.stream_id = gap.stream_id
+                  and first.original_transaction_id = gap.original_transaction_id
+                  and first.starts_at <= gap.starts_at
+                  and not exists (
+                    select
+                    from gap as covering
+                    where covering.stream_id = first.stream_id
+                      and covering.original_transaction_id = first.original_transaction_id
+                      and covering.starts_at < first.starts_at
+                      and covering.ends_at >= first.starts_at
+                  )
+              )
+            order by said.at desc, said.ordinality desc
+            limit 1
+          ) as said
+          where gap.next > gap.before
+        ), ordered as (
           select
             *,
             min(starts_at) over line as first,
@@ -70,6 +131,7 @@ struct CountedPeriodTests {
         ), stated as (
           select
             ordered.*,
+            reason.intent as right_intent,
             transaction.price as right_price,
             transaction.currency as right_currency,
             case when transaction.offer_discount_type = 'PAY_UP_FRONT' then transaction.offer_period end as right_period,
@@ -90,6 +152,7 @@ struct CountedPeriodTests {
             ) as months
           from ordered
           join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
+          left join reason using (stream_id, original_transaction_id, transaction_id, cause)
         )
         select format('%s %s %s', original_transaction_id, transaction_id, cause)
         from stated
@@ -104,6 +167,7 @@ struct CountedPeriodTests {
           or counted_from is distinct from case when paid_before > starts_at then paid_before end
           or counted_until is distinct from case when cause = 'grace' and next < ends_at then next end
           or lapsed_at is distinct from case when next > greatest(before, ends_at) then greatest(before, ends_at) end
+          or lapse_intent is distinct from right_intent
           or first_month is distinct from months[1]
           or last_month is distinct from months[array_upper(months, 1)]
         """

@@ -1,0 +1,1 @@
+../../../deploy/migrations/0006-lapse-intents.sql
