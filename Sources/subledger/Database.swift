@@ -148,6 +148,7 @@ struct Database {
         // Everything is looked up by key. Plans are kept, and one made while a table was small must not read it all
         // when it has grown.
         configuration.sessionSettings["enable_seqscan"] = "off"
+        if role == .receiver { configuration.sessionSettings.merge(EventLogWriter.planSettings) { $1 } }
         if role == .projector { configuration.sessionSettings.merge(Projector.planSettings) { $1 } }
         if durability.synchronousCommitIsOff { configuration.sessionSettings["synchronous_commit"] = "on" }
         return configuration

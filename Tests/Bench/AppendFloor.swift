@@ -16,7 +16,7 @@ struct AppendFloor {
         let entries = try await entries()
         var configuration = try await TestCluster.freshDatabase().with(role: "subledger_receiver")
         // As the receiver connects.
-        configuration.sessionSettings["enable_seqscan"] = "off"
+        configuration.sessionSettings.merge(EventLogWriter.planSettings) { $1 }
         let quiet = Logger(label: "bench", factory: { _ in SwiftLogNoOpLogHandler() })
         let pool = PostgresPool(configuration, limit: 1, logger: quiet)
         let writer = EventLogWriter(pool: pool)
