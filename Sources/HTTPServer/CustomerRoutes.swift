@@ -183,7 +183,8 @@ struct CustomerRoutes: Sendable {
         }
         let stream = StreamKey(app: app, environment: try query.environment())
         guard let links else {
-            throw Problem(.notImplemented, "links are taken by a server that is receiver as well as reader")
+            throw Problem(
+                .notImplemented, "links are not taken here: the database's user is no member of subledger_receiver")
         }
         guard links.apps.contains(app) else { throw Problem(.notFound, "this app is not configured", field: "app") }
         let id = try Self.customerId(context)

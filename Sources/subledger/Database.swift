@@ -111,6 +111,21 @@ struct Database {
         }
     }
 
+    /// Whether sessions of ours may take on the role.
+    func may(_ role: Role) async throws -> Bool {
+        let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.connectWaitMax)
+        do {
+            let rows = try await connection.query(
+                Statement("may", "select pg_has_role(current_user, $1, 'member')"),
+                [Parameter("subledger_\(role.rawValue)")], deadline: .now + Limits.connectWaitMax)
+            await connection.close()
+            return try rows[0].value(at: 0)
+        } catch {
+            await connection.close()
+            throw error
+        }
+    }
+
     /// Does what must succeed before there are services; the private server does not outlive its failure.
     func stoppingOnError<Value>(_ start: () async throws -> Value) async throws -> Value {
         do {

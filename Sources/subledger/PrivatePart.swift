@@ -15,7 +15,7 @@ struct PrivatePart {
 
     init(
         at address: ListenAddress, identity: TLSIdentity?, roles: Set<ServerRole>, database: Database,
-        receiver: ReceiverPart?, metrics: MetricsRegistry, logger: Logger
+        appender: Appender?, apps: Set<String>, metrics: MetricsRegistry, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
             logger.info("private listener is up", metadata: ["http.address": "\(address.on(port))"])
@@ -33,7 +33,7 @@ struct PrivatePart {
                 tokens: TokenBook(read: TokenReader(pool: authenticatorPool).live), log: log,
                 subscriptions: SubscriptionReader(pool: pool), products: ProductStore(pool: productPool),
                 customers: CustomerReader(pool: pool),
-                links: receiver.map { CustomerLinkRoute(log: log, appender: $0.appender.appender, apps: $0.apps) },
+                links: appender.map { CustomerLinkRoute(log: log, appender: $0, apps: apps) },
                 changes: ChangeReader(pool: pool), signal: signal, metrics: metrics, now: Clock.now, logger: logger)
         } else {
             changes = nil

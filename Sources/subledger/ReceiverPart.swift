@@ -6,12 +6,9 @@ import Postgres
 
 /// What takes Apple's notifications.
 struct ReceiverPart {
-    let appender: AppenderService
     let revocation: RevocationService
     let listener: Listener
-    let pools: [PostgresPool]
-    /// Bundle ids.
-    let apps: Set<String>
+    let healthPool: PostgresPool
 
     struct Settings {
         let apps: [App]
@@ -21,19 +18,15 @@ struct ReceiverPart {
         let identity: TLSIdentity?
     }
 
-    init(_ settings: Settings, database: Database, logger: Logger) async throws {
-        let pool = database.pool(.receiver, limit: 2, logger: logger)
+    init(_ settings: Settings, appender: Appender, database: Database, logger: Logger) async throws {
         // Anybody may ask for the public health check, and must not take a connection from the appender.
         let healthPool = database.pool(.receiver, limit: 1, logger: logger)
-        pools = [pool, healthPool]
-        apps = Set(settings.apps.map(\.bundleId))
+        self.healthPool = healthPool
         let verdicts = VerdictLog(pool: healthPool)
         revocation = RevocationService(
             mode: settings.revocationMode,
             revoked: try await database.stoppingOnError { try await verdicts.revoked() },
             verdicts: verdicts, logger: logger)
-        let appender = Appender(pool: pool, logger: logger)
-        self.appender = AppenderService(appender: appender)
         let address = settings.address
         listener = Listener.public(
             at: address,

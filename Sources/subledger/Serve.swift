@@ -117,16 +117,20 @@ struct Serve: AsyncParsableCommand {
         if database.durability.synchronousCommitIsOff {
             logger.warning("the database's synchronous_commit is off; it is switched on for our own sessions")
         }
-        let receiver =
-            roles.contains(.receiver)
-            ? try await ReceiverPart(receiving, database: database, logger: logger) : nil
+        let appending = try await AppendingPart.make(roles, database: database, logger: logger)
+        var receiver: ReceiverPart?
+        if roles.contains(.receiver), let appending {
+            receiver = try await ReceiverPart(
+                receiving, appender: appending.appender, database: database, logger: logger)
+        }
         let projector =
             roles.contains(.projector)
             ? ProjectorPart(database: database, logger: logger) : nil
         let backends = PrivatePart(
-            at: privateAddress, identity: privateIdentity, roles: roles, database: database, receiver: receiver,
-            metrics: metrics, logger: logger)
-        let pools = (receiver?.pools ?? []) + (projector?.pools ?? []) + backends.pools
+            at: privateAddress, identity: privateIdentity, roles: roles, database: database,
+            appender: appending?.appender, apps: Set(configured.map(\.bundleId)), metrics: metrics, logger: logger)
+        let pools =
+            [appending?.pool, receiver?.healthPool].compactMap(\.self) + (projector?.pools ?? []) + backends.pools
 
         // In the order of their start; they end in the opposite order, each when it has finished its work. A process
         // that does not have all roles has not all of them.
@@ -137,7 +141,7 @@ struct Serve: AsyncParsableCommand {
             projector?.service,
             backends.listener,
             backends.changes,
-            receiver?.appender,
+            appending?.service,
             receiver?.revocation,
             receiver?.listener,
         ]

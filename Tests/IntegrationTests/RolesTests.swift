@@ -26,12 +26,20 @@ struct RolesTests {
         let receiver = try database.server("receiver")
         let projector = try database.server("projector")
         let reader = try database.server("reader")
-        let backend = HTTPClient(port: try await reader.privatePort(), token: try await database.token())
+        let backend = HTTPClient(port: try await reader.privatePort(), token: try await database.token(.link))
 
         let answer = try await HTTPClient(port: try await receiver.ports().public).post(try V1Body(number: 1).bytes)
         #expect(answer.status == 200)
         _ = try await eventually("the subscription is readable") {
             try await backend.get("/subscriptions/2000000000000001").status == 200 ? true : nil
+        }
+
+        // A reader takes what backends state itself, though it takes no notifications.
+        let linked = try await backend.put(
+            #"{"links":[{"originalTransactionId":"2000000000000001"}]}"#, to: "/customers/u-1/links?app=\(V1Body.app)")
+        #expect(linked.status == 200, "\(linked.body)")
+        _ = try await eventually("the customer is readable") {
+            try await backend.get("/customers/u-1/entitlements").status == 200 ? true : nil
         }
 
         for (server, own) in [
@@ -72,7 +80,12 @@ struct RolesTests {
             grant subledger_owner, subledger_reader, subledger_products, subledger_authenticator to \(user);
             """)
         let reader = try database.server("reader", user: String(user))
-        #expect(try await HTTPClient(port: try await reader.privatePort()).get("/health").status == 200)
+        let client = HTTPClient(port: try await reader.privatePort(), token: try await database.token(.link))
+        #expect(try await client.get("/health").status == 200)
+        let refused = try await client.put(
+            #"{"links":[]}"#, to: "/customers/u-1/links?app=\(V1Body.app)")
+        #expect(refused.status == 501)
+        #expect(refused.body.contains("no member of subledger_receiver"), "\(refused.body)")
         reader.signal(SIGTERM)
         try await reader.hasEnded()
 

@@ -1,0 +1,24 @@
+import EventLog
+import Logging
+import Postgres
+
+/// What appends to the log: notifications of a receiver, links that backends state to a reader.
+struct AppendingPart {
+    let service: AppenderService
+    let pool: PostgresPool
+
+    var appender: Appender { service.appender }
+
+    /// - Returns: Nil for a process that appends nothing: a projector, or a reader whose login may not.
+    static func make(_ roles: Set<ServerRole>, database: Database, logger: Logger) async throws -> AppendingPart? {
+        if !roles.contains(.receiver) {
+            guard roles.contains(.reader) else { return nil }
+            guard try await database.stoppingOnError({ try await database.may(.receiver) }) else {
+                logger.notice("links are not taken here: the database's user is no member of subledger_receiver")
+                return nil
+            }
+        }
+        let pool = database.pool(.receiver, limit: 2, logger: logger)
+        return AppendingPart(service: AppenderService(appender: Appender(pool: pool, logger: logger)), pool: pool)
+    }
+}
