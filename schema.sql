@@ -446,6 +446,7 @@ create table subledger.checkpoint (
   stream_id integer not null,
   position  bigint  not null,
   products  text    not null,
+  rules     integer not null default 0,
   constraint checkpoint_pkey primary key (stream_id),
   constraint checkpoint_position_check check (position >= 0)
 )
@@ -453,6 +454,8 @@ with (fillfactor = 10);
 
 comment on table subledger.checkpoint is 'How far each stream has been folded: all up to this position, and no more';
 
+comment on column subledger.checkpoint.rules is
+  'By which rules the rows were worked out, counted by releases; rows of others are written anew';
 comment on column subledger.checkpoint.products is
   'The configured products that the rows were folded with, one a line; when the configuration differs they are folded '
   'anew';
@@ -1533,7 +1536,7 @@ comment on column analyst.movements_detail.cohort is 'First day of the month in 
 comment on column analyst.movements_detail.standing is 'Of that period: paying, trial or grace';
 comment on column analyst.movements_detail.expiration_intent is
   'Why it ended, where Apple said so: 1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 not '
-  'for sale, 5 other. Null if Apple did not, as for refunds, or only after the subscription had begun again';
+  'for sale, 5 other. Null if Apple did not, as for most refunds, or only after it had begun again';
 comment on column analyst.movements_detail.original_transaction_id is 'The subscription';
 comment on column analyst.movements_detail.transaction_id is 'The purchase of that period';
 comment on column analyst.movements_detail.positions is

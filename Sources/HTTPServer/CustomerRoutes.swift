@@ -184,7 +184,8 @@ struct CustomerRoutes: Sendable {
         let stream = StreamKey(app: app, environment: try query.environment())
         guard let links else {
             throw Problem(
-                .notImplemented, "links are not taken here: the database's user is no member of subledger_receiver")
+                .notImplemented,
+                "links are refused here: the database's user is no member of subledger_receiver, or it is a standby")
         }
         guard links.apps.contains(app) else { throw Problem(.notFound, "this app is not configured", field: "app") }
         let id = try Self.customerId(context)

@@ -45,7 +45,8 @@ struct BatchWriter: Sendable {
         }
     }
 
-    /// Writes the rows of all lines anew, from the facts that they have. Their products were configured otherwise.
+    /// Writes the rows of all lines anew, from the facts that they have. Their products were configured otherwise, or an
+    /// earlier release had other rules.
     func refoldAll(
         _ products: ProductCatalog, behind expected: Checkpoint
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
@@ -153,11 +154,13 @@ struct BatchWriter: Sendable {
         _ checkpoint: Checkpoint, to position: Int64, _ products: String, _ connection: PostgresConnection
     ) async throws(PostgresError) -> Checkpoint {
         let rows = try await connection.query(
-            ProjectionStatements.writeCheckpoint, [Parameter(streamId), Parameter(position), Parameter(products)],
+            ProjectionStatements.writeCheckpoint,
+            [Parameter(streamId), Parameter(position), Parameter(products), Parameter(Checkpoint.rules)],
             deadline: .now + Limits.statementWaitMax)
         var moved = checkpoint
         moved.position = position
         moved.products = products
+        moved.rules = Checkpoint.rules
         moved.version = try rows[0].value(at: 0)
         return moved
     }
@@ -165,7 +168,8 @@ struct BatchWriter: Sendable {
     private static func checkpoint(_ rows: RowSet) throws(PostgresError) -> Checkpoint {
         Checkpoint(
             position: try rows[0].value(at: 0), products: try rows[0].value(at: 1),
-            configured: try rows[0].value(at: 2), version: try rows[0].value(at: 3), skips: try rows[0].value(at: 4))
+            rules: try rows[0].value(at: 2), configured: try rows[0].value(at: 3), version: try rows[0].value(at: 4),
+            skips: try rows[0].value(at: 5))
     }
 }
 

@@ -68,6 +68,11 @@ package struct ProjectionAudit: Sendable {
         if folded > head {
             throw Problem(description: "checkpoint: position \(folded) is beyond the head, \(head)")
         }
+        let rules: Int32 = try place[0].optional(at: 3) ?? Checkpoint.rules
+        if folded > 0, rules != Checkpoint.rules {
+            throw Problem(
+                description: "checkpoint: rows are by the rules of another release: let the projector run, then verify")
+        }
         let products: String = try place[0].optional(at: 2) ?? ""
         if ProductCatalog(canonicalText: products).canonicalText != products {
             throw Problem(description: "checkpoint: products are not what a configuration amounts to")

@@ -18,7 +18,8 @@ enum ProjectionStatements {
         left join subledger.product_catalog using (app)
         left join subledger.change_head using (stream_id)
         where stream_head.position > coalesce(checkpoint.position, 0)
-          or checkpoint.products <> coalesce(product_catalog.products, '')
+          or checkpoint.position > 0
+            and (checkpoint.products <> coalesce(product_catalog.products, '') or checkpoint.rules <> $2)
           or change_head.next_at <= $1
         order by stream.stream_id
         """)
@@ -74,11 +75,11 @@ enum ProjectionStatements {
         select set_config('search_path', $1, true)
         """)
 
-    /// How far the stream is folded and with which products, and the products that are configured now.
+    /// How far the stream is folded, with which products and by which rules, and the products that are configured now.
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
-        select coalesce(checkpoint.position, 0), coalesce(checkpoint.products, ''),
+        select coalesce(checkpoint.position, 0), coalesce(checkpoint.products, ''), coalesce(checkpoint.rules, 0),
           coalesce((
             select product_catalog.products
             from subledger.product_catalog
@@ -265,11 +266,12 @@ enum ProjectionStatements {
     static let writeCheckpoint = Statement(
         "projector_write_checkpoint",
         """
-        insert into checkpoint (stream_id, position, products)
-        values ($1, $2, $3)
+        insert into checkpoint (stream_id, position, products, rules)
+        values ($1, $2, $3, $4)
         on conflict (stream_id) do update
         set position = excluded.position,
-          products = excluded.products
+          products = excluded.products,
+          rules = excluded.rules
         returning xmin::text
         """)
 

@@ -124,7 +124,8 @@ package struct Projector: Sendable {
         switch look {
         case .all:
             return try await pool.query(
-                ProjectionStatements.streamsBehind, [Parameter(now().advanced(by: Limits.sweepInterval))],
+                ProjectionStatements.streamsBehind,
+                [Parameter(now().advanced(by: Limits.sweepInterval)), Parameter(Checkpoint.rules)],
                 deadline: .now + Limits.readWaitMax)
         case .only(let ids):
             return try await pool.query(

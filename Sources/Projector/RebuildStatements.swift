@@ -189,12 +189,13 @@ enum RebuildStatements {
     static let swapCheckpoint = Statement(
         "rebuild_swap_checkpoint",
         """
-        insert into subledger.checkpoint (stream_id, position, products)
-        select stream_id, position, products
+        insert into subledger.checkpoint (stream_id, position, products, rules)
+        select stream_id, position, products, rules
         from subledger_rebuild.checkpoint
         where stream_id = $1
         on conflict (stream_id) do update
         set position = excluded.position,
-          products = excluded.products
+          products = excluded.products,
+          rules = excluded.rules
         """)
 }

@@ -44,7 +44,7 @@ struct StreamProjector: Sendable {
         }
         let checkpoint = try await writer.checkpoint().get()
         let products = ProductCatalog(canonicalText: checkpoint.configured)
-        if checkpoint.products != checkpoint.configured, checkpoint.position > 0 {
+        if checkpoint.isOutOfDate {
             return try await writer.refoldAll(products, behind: checkpoint).get()
         }
         let reader = BatchReader(pool: pool, streamId: streamId, products: products, tables: tables)
@@ -75,9 +75,14 @@ struct StreamProjector: Sendable {
 
 /// How far a stream is folded, and with what.
 struct Checkpoint: Sendable, Hashable {
+    /// This release's. Another number in every release in which equal facts give other rows.
+    static let rules: Int32 = 1
+
     var position: Int64 = 0
     /// Those that the rows were folded with; see ``ProductCatalog/canonicalText``.
     var products = ""
+    /// Those that the rows were worked out by.
+    var rules = rules
     /// Those that are configured now.
     var configured = ""
     /// Of the row: whoever writes it gives it another, even if it stays the same. Empty for none.
@@ -85,6 +90,9 @@ struct Checkpoint: Sendable, Hashable {
     /// How many events an operator has had the projector pass over: those read before are no longer what is to be
     /// folded when there is another.
     var skips: Int64 = 0
+
+    /// There are rows, and they are to be written anew before anything else.
+    var isOutOfDate: Bool { position > 0 && (products != configured || rules != Self.rules) }
 }
 
 package enum ProjectionError: Error, CustomStringConvertible {

@@ -1,7 +1,8 @@
 /// A period of access with what analysts count by: what stands before it in its line, and who pays what for it.
 ///
 /// Kept in each row, so that a figure over all periods reads each of them once and by itself. It depends on the periods
-/// before, and hardly ever on those behind: a renewal that comes in order changes no row that is there.
+/// before, and hardly ever on those behind: a renewal that comes in order changes no row that is there. Where a gap follows
+/// it depends on what is said about renewal, too.
 package struct CountedPeriod: Sendable, Hashable {
     package enum Standing: String, Sendable {
         case paying
@@ -123,7 +124,7 @@ extension Subscription {
         return counted
     }
 
-    /// As ``renewal(at:)`` has it at the end, if anything was stated in the range.
+    /// Of the last statement about renewal in the range: Apple withdraws it by leaving it out.
     private func expirationIntent(stated range: Range<Instant>) -> Int? {
         let last = renewals.last { $0.statedAt < range.upperBound }
         return last.flatMap { $0.statedAt >= range.lowerBound ? $0.renewal.expirationIntent : nil }

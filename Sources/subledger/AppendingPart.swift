@@ -1,3 +1,4 @@
+import AppStore
 import EventLog
 import Logging
 import Postgres
@@ -9,14 +10,19 @@ struct AppendingPart {
 
     var appender: Appender { service.appender }
 
-    /// - Returns: Nil for a process that appends nothing: a projector, or a reader whose login may not.
-    static func make(_ roles: Set<ServerRole>, database: Database, logger: Logger) async throws -> AppendingPart? {
+    /// - Returns: Nil for a process that appends nothing: a projector, or a reader that may not.
+    static func make(
+        _ roles: Set<ServerRole>, apps: [App], database: Database, logger: Logger
+    ) async throws -> AppendingPart? {
         if !roles.contains(.receiver) {
             guard roles.contains(.reader) else { return nil }
-            guard try await database.stoppingOnError({ try await database.may(.receiver) }) else {
-                logger.notice("links are not taken here: the database's user is no member of subledger_receiver")
+            guard try await database.stoppingOnError({ try await database.mayAppend() }) else {
+                logger.notice(
+                    "links are refused here: the database's user is no member of subledger_receiver, or it is a standby"
+                )
                 return nil
             }
+            if apps.isEmpty { logger.notice("no app is configured: links are refused here") }
         }
         let pool = database.pool(.receiver, limit: 2, logger: logger)
         return AppendingPart(service: AppenderService(appender: Appender(pool: pool, logger: logger)), pool: pool)

@@ -111,13 +111,15 @@ struct Database {
         }
     }
 
-    /// Whether sessions of ours may take on the role.
-    func may(_ role: Role) async throws -> Bool {
+    /// Whether sessions of ours may take on the receiver's role, in a database that can be written.
+    func mayAppend() async throws -> Bool {
         let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.connectWaitMax)
         do {
             let rows = try await connection.query(
-                Statement("may", "select pg_has_role(current_user, $1, 'member')"),
-                [Parameter("subledger_\(role.rawValue)")], deadline: .now + Limits.connectWaitMax)
+                Statement(
+                    "may_append",
+                    "select pg_has_role(current_user, 'subledger_receiver', 'member') and not pg_is_in_recovery()"),
+                deadline: .now + Limits.connectWaitMax)
             await connection.close()
             return try rows[0].value(at: 0)
         } catch {

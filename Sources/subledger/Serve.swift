@@ -117,7 +117,8 @@ struct Serve: AsyncParsableCommand {
         if database.durability.synchronousCommitIsOff {
             logger.warning("the database's synchronous_commit is off; it is switched on for our own sessions")
         }
-        let appending = try await AppendingPart.make(roles, database: database, logger: logger)
+        let appending = try await AppendingPart.make(
+            roles, apps: configured, database: database, logger: logger)
         var receiver: ReceiverPart?
         if roles.contains(.receiver), let appending {
             receiver = try await ReceiverPart(
@@ -139,9 +140,9 @@ struct Serve: AsyncParsableCommand {
             CertificateService(
                 identities: [roles.contains(.receiver) ? receiving.identity : nil, privateIdentity].compactMap(\.self)),
             projector?.service,
+            appending?.service,
             backends.listener,
             backends.changes,
-            appending?.service,
             receiver?.revocation,
             receiver?.listener,
         ]

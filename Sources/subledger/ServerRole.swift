@@ -1,6 +1,6 @@
 /// A part of the server that a process may run by itself, named as the role of the database that it works as most.
 enum ServerRole: String, CaseIterable {
-    /// Takes notifications: the public listener, the appender, questions about revocation.
+    /// Takes notifications: the public listener, questions about revocation.
     case receiver
     /// Folds the log.
     case projector

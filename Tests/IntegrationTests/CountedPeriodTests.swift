@@ -39,12 +39,15 @@ struct CountedPeriodTests {
             // As the migration leaves them.
             try await log.script(
                 "update subledger.access_period set lapse_intent = null;"
-                    + " update subledger.checkpoint set products = products || E'\n'")
+                    + " update subledger.checkpoint set rules = 0")
             #expect(try await log.lines(Self.wrong) != [])
+            let told = try await log.lines("select count(*)::text from subledger.change")
 
             try await AnalystLog.fold(log)
 
             #expect(try await log.lines(Self.wrong) == [])
+            #expect(try await log.lines("select distinct rules::text from subledger.checkpoint") == ["1"])
+            #expect(try await log.lines("select count(*)::text from subledger.change") == told)
         }
     }
 

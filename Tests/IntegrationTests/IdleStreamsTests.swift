@@ -39,8 +39,8 @@ struct IdleStreamsTests {
             insert into subledger.stream_head (stream_id, position)
             select stream_id, 10
             from subledger.stream;
-            insert into subledger.checkpoint (stream_id, position, products)
-            select stream_id, case stream_id when 77 then 9 else 10 end, ''
+            insert into subledger.checkpoint (stream_id, position, products, rules)
+            select stream_id, case stream_id when 77 then 9 else 10 end, '', \(Checkpoint.rules)
             from subledger.stream;
             insert into subledger.change_head (stream_id, number, told_until, next_at)
             select stream_id, 1, '2019-11-08', '2019-12-08'
@@ -54,7 +54,7 @@ struct IdleStreamsTests {
             Statement("explain_named", "explain (analyze, buffers) execute asked(array[77, 78])"), in: database)
         let all = try await Self.pages(
             ProjectionStatements.streamsBehind,
-            Statement("explain_all", "explain (analyze, buffers) execute asked('2019-11-08 00:00:10Z')"),
+            Statement("explain_all", "explain (analyze, buffers) execute asked('2019-11-08 00:00:10Z', 1)"),
             in: database)
 
         print("pages looked at: \(named) for two streams by name, \(all) for all \(Self.streams)")

@@ -1,9 +1,18 @@
 -- From version 5 to version 6: why access ended is kept where it began again, too.
 --
--- `subledger migrate` and `subledger serve` apply it, in one transaction. Rows of projections are written anew by the
--- projector when it runs next, from the facts that they have; what they said before is served until then.
+-- `subledger migrate` and `subledger serve` apply it, in one transaction. It waits for readers and writers of the tables
+-- behind the views below, and rewrites none of them. The projector writes the rows of each stream anew when it runs next,
+-- in one transaction, from the facts that they have: what they said before is served meanwhile. End projectors of
+-- version 5 first: what they fold afterwards has no reasons.
 
 insert into subledger.schema_version (version) values (6);
+
+-- In the order in which analysts come by them.
+lock table analyst.movements_detail in access exclusive mode;
+
+alter table subledger.checkpoint add column rules integer not null default 0;
+comment on column subledger.checkpoint.rules is
+  'By which rules the rows were worked out, counted by releases; rows of others are written anew';
 
 alter table subledger.access_period add column lapse_intent integer;
 comment on column subledger.access_period.lapse_intent is
@@ -110,7 +119,4 @@ where movement.kind is not null
 
 comment on column analyst.movements_detail.expiration_intent is
   'Why it ended, where Apple said so: 1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 not '
-  'for sale, 5 other. Null if Apple did not, as for refunds, or only after the subscription had begun again';
-
--- The same products, written otherwise than the configured ones: so rows are told to be of an older configuration.
-update subledger.checkpoint set products = products || E'\n';
+  'for sale, 5 other. Null if Apple did not, as for most refunds, or only after it had begun again';
