@@ -109,3 +109,16 @@ extension [AccessPeriod] {
         return run
     }
 }
+
+extension Sequence<AccessPeriod> {
+    /// What lies between them where none holds; they are in the order of their start.
+    var gaps: [Range<Instant>] {
+        var result: [Range<Instant>] = []
+        var end: Instant?
+        for period in self {
+            if let end, end < period.start { result.append(end..<period.start) }
+            end = Swift.max(end ?? period.end, period.end)
+        }
+        return result
+    }
+}

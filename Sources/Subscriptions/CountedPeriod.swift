@@ -131,14 +131,7 @@ extension Subscription {
     }
 
     /// Some of ``countedPeriods`` have a ``CountedPeriod/lapsedAt``: they depend on what is said about renewal.
-    package var hasLapsed: Bool {
-        var end: Instant?
-        for period in access where period.cause != .owned {
-            if let end, end < period.start { return true }
-            end = max(end ?? period.end, period.end)
-        }
-        return false
-    }
+    package var hasLapsed: Bool { !access.lazy.filter { $0.cause != .owned }.gaps.isEmpty }
 
     /// The last of ``countedPeriods``, and by what it counts; nil when none does.
     package var lastCounted: (period: AccessPeriod, standing: CountedPeriod.Standing)? {

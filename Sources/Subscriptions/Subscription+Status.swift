@@ -77,15 +77,7 @@ extension Subscription {
     /// The stretches without access between two with.
     ///
     /// Recorded nowhere: a lapse is where a purchase is later than the end of everything before it.
-    package var lapses: [Range<Instant>] {
-        var result: [Range<Instant>] = []
-        var end: Instant?
-        for period in access {
-            if let end, end < period.start { result.append(end..<period.start) }
-            end = max(end ?? period.end, period.end)
-        }
-        return result
-    }
+    package var lapses: [Range<Instant>] { access.gaps }
 
     /// When the access in force at the instant ends, over periods that follow on each other without a gap.
     package func accessEnd(at instant: Instant) -> Instant? {

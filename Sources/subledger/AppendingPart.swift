@@ -16,7 +16,7 @@ struct AppendingPart {
     ) async throws -> AppendingPart? {
         if !roles.contains(.receiver) {
             guard roles.contains(.reader) else { return nil }
-            guard try await database.stoppingOnError({ try await database.mayAppend() }) else {
+            guard try await database.stoppingOnError({ try await database.readerMayAppend() }) else {
                 logger.notice(
                     "links are refused here: the database's user is no member of subledger_receiver, or it is a standby"
                 )

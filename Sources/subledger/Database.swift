@@ -111,23 +111,6 @@ struct Database {
         }
     }
 
-    /// Whether sessions of ours may take on the receiver's role, in a database that can be written.
-    func mayAppend() async throws -> Bool {
-        let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.connectWaitMax)
-        do {
-            let rows = try await connection.query(
-                Statement(
-                    "may_append",
-                    "select pg_has_role(current_user, 'subledger_receiver', 'member') and not pg_is_in_recovery()"),
-                deadline: .now + Limits.connectWaitMax)
-            await connection.close()
-            return try rows[0].value(at: 0)
-        } catch {
-            await connection.close()
-            throw error
-        }
-    }
-
     /// Does what must succeed before there are services; the private server does not outlive its failure.
     func stoppingOnError<Value>(_ start: () async throws -> Value) async throws -> Value {
         do {
@@ -156,6 +139,18 @@ struct Database {
         } catch {
             await connection.close()
             throw error
+        }
+    }
+
+    /// Whether sessions of a reader's user may take on the receiver's role, in a database that can be written.
+    func readerMayAppend() async throws -> Bool {
+        try await withConnection(.reader) { connection in
+            let rows = try await connection.query(
+                Statement(
+                    "reader_may_append",
+                    "select pg_has_role(session_user, 'subledger_receiver', 'member') and not pg_is_in_recovery()"),
+                deadline: .now + Limits.connectWaitMax)
+            return try rows[0].value(at: 0)
         }
     }
 
