@@ -88,6 +88,7 @@ let package = Package(
                 .embedInCode("schema.sql"), .embedInCode("Migrations/migration_2.sql"),
                 .embedInCode("Migrations/migration_3.sql"), .embedInCode("Migrations/migration_4.sql"),
                 .embedInCode("Migrations/migration_5.sql"), .embedInCode("Migrations/migration_6.sql"),
+                .embedInCode("Migrations/migration_7.sql"),
             ]),
         .target(
             name: "Projector",

@@ -19,7 +19,7 @@ create table subledger.schema_version (
 comment on table subledger.schema_version is
   'The versions of this file that were applied; the greatest is the one in force';
 
-insert into subledger.schema_version (version) values (1), (2), (3), (4), (5), (6);
+insert into subledger.schema_version (version) values (1), (2), (3), (4), (5), (6), (7);
 
 -- Roles -------------------------------------------------------------------------------------------------------------
 -- Roles belong to the cluster, so another database may have made them already, or be making them just now.
@@ -479,6 +479,8 @@ create table subledger.subscription (
   last_cause               text,
   last_product_id          text,
   last_standing            text,
+  first_start              timestamptz,
+  last_lapse_intent        integer,
   constraint subscription_pkey primary key (stream_id, original_transaction_id)
 );
 
@@ -508,6 +510,10 @@ comment on column subledger.subscription.last_transaction_id is
   'but what is owned. Here and not in its row, so that a renewal touches no row but its own';
 comment on column subledger.subscription.last_product_id is 'Of that period';
 comment on column subledger.subscription.last_standing is 'Of that period';
+comment on column subledger.subscription.first_start is 'When the first period of the line began, not minding what is owned';
+comment on column subledger.subscription.last_lapse_intent is
+  'Why access ended, if it has, as lapse_intent of access_period: the last that was said since that stretch of access '
+  'began; null where Apple said nothing since';
 
 create table subledger.transaction (
   stream_id                     integer not null,
@@ -1311,6 +1317,20 @@ comment on column analyst.ordered_periods.positions is
 comment on column analyst.ordered_periods.lapse_intent is
   'Why access ended at lapsed_at, where Apple said so before it began again; numbers as in movements_detail';
 
+-- With the zone as an interval, which is a subtraction; its name is looked up for each row.
+create function subledger.day_from(instant timestamptz) returns date
+language sql immutable parallel safe as $$
+  select ((instant at time zone interval '0') - interval '1 microsecond')::date + 1
+$$;
+
+create function subledger.month_of(instant timestamptz) returns date
+language sql immutable parallel safe as $$
+  select date_trunc('month', instant at time zone interval '0')::date
+$$;
+
+comment on function subledger.day_from is 'The first day whose 00:00 UTC is not before an instant';
+comment on function subledger.month_of is 'The first day of the month of an instant, UTC';
+
 create view analyst.periods as
 select
   app,
@@ -1323,8 +1343,8 @@ select
   cut,
   starts_at,
   ends_at,
-  ((starts_at at time zone 'UTC') - interval '1 microsecond')::date + 1 as first_day,
-  ((ends_at at time zone 'UTC') - interval '1 microsecond')::date as last_day,
+  subledger.day_from(starts_at) as first_day,
+  subledger.day_from(ends_at) - 1 as last_day,
   first_start,
   first_month,
   last_month,
@@ -1463,6 +1483,8 @@ comment on column analyst.active_subscribers.family is 'Family members, for whom
 create view analyst.movements_detail as
 with movement as (
   select
+    app,
+    environment,
     stream_id,
     product_id,
     case
@@ -1481,41 +1503,37 @@ with movement as (
   from analyst.ordered_periods
   union all
   select
-    stream_id, product_id, 'churn', lapsed_at, first_start, standing, lapse_intent, original_transaction_id,
-    transaction_id
+    app, environment, stream_id, product_id, 'churn', lapsed_at, first_start, standing, lapse_intent,
+    original_transaction_id, transaction_id
   from analyst.ordered_periods
   where lapsed_at <= now()
   union all
-  -- The last period of a subscription, which only the subscription knows, so that it is not touched by the next one.
+  -- The last period of a subscription, which only the subscription knows, so that it is not touched by the next one. The
+  -- stream is joined in each part: of a join behind them the planner expects a few rows.
   select
-    subscription.stream_id, subscription.last_product_id, 'churn', subscription.access_ends_at,
-    access_period.first_start, subscription.last_standing, subscription.expiration_intent,
+    stream.app, stream.environment, subscription.stream_id, subscription.last_product_id, 'churn',
+    subscription.access_ends_at, subscription.first_start, subscription.last_standing, subscription.last_lapse_intent,
     subscription.original_transaction_id, subscription.last_transaction_id
   from subledger.subscription
-  left join subledger.access_period
-    on access_period.stream_id = subscription.stream_id
-    and access_period.original_transaction_id = subscription.original_transaction_id
-    and access_period.transaction_id = subscription.last_transaction_id
-    and access_period.cause = subscription.last_cause
+  join subledger.stream using (stream_id)
   where subscription.access_ends_at <= now()
     and subscription.last_standing is not null
 )
 select
-  date_trunc('month', movement.at at time zone 'UTC')::date as month,
-  stream.app,
-  stream.environment,
+  subledger.month_of(movement.at) as month,
+  movement.app,
+  movement.environment,
   movement.stream_id,
   movement.product_id,
   movement.kind as movement,
   movement.at,
-  date_trunc('month', movement.first_start at time zone 'UTC')::date as cohort,
+  subledger.month_of(movement.first_start) as cohort,
   movement.standing,
   movement.expiration_intent,
   movement.original_transaction_id,
   movement.transaction_id,
   transaction.positions
 from movement
-join subledger.stream using (stream_id)
 left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
 where movement.kind is not null
   and movement.standing <> 'family';
@@ -1714,7 +1732,7 @@ comment on column analyst.mrr.unpriced is 'Paying subscriptions that are missing
 
 create view analyst.trials_detail as
 select
-  date_trunc('month', trial.starts_at at time zone 'UTC')::date as month,
+  subledger.month_of(trial.starts_at) as month,
   trial.app,
   trial.environment,
   trial.product_id,
@@ -1793,49 +1811,49 @@ comment on column analyst.trials.undecided is 'How many still run, or are still 
 comment on column analyst.trials.conversion_percent is 'Converted of those that are decided; null when none is';
 
 -- Without a subquery, as a function must be that the planner takes apart.
-create function subledger.calendar_months(first_day date, last_day date) returns integer
+create function subledger.calendar_months(earlier timestamp, later timestamp) returns integer
 language sql immutable parallel safe as $$
   select (
-    (date_part('year', last_day) - date_part('year', first_day)) * 12
-      + date_part('month', last_day) - date_part('month', first_day)
+    (date_part('year', later) - date_part('year', earlier)) * 12
+      + date_part('month', later) - date_part('month', earlier)
   )::integer
 $$;
 
-create function subledger.months_reached(first_day date, is_later boolean, today date) returns integer
+create function subledger.months_since(first_start timestamptz, until timestamptz) returns integer
 language sql immutable parallel safe as $$
-  select subledger.calendar_months(first_day, today) - (
-    first_day + make_interval(months => subledger.calendar_months(first_day, today))
-      >= today + case when is_later then interval '0' else interval '1 day' end
-  )::integer
+  select
+    subledger.calendar_months(first_start at time zone interval '0', until at time zone interval '0')
+      - (
+        (first_start at time zone interval '0')
+          + make_interval(
+            months => subledger.calendar_months(first_start at time zone interval '0', until at time zone interval '0')
+          )
+          >= until at time zone interval '0'
+      )::integer
 $$;
 
-comment on function subledger.calendar_months is 'By how many months of the calendar two days are apart';
-comment on function subledger.months_reached is
-  'The last monthly anniversary of a day that is not in the future; of today''s it says is_later that its time of day has '
-  'not come';
+comment on function subledger.calendar_months is 'By how many months of the calendar two times are apart';
+comment on function subledger.months_since is
+  'The last monthly anniversary of an instant, at its time of day in UTC, that lies before another';
 
 create view analyst.retention_detail as
 select
-  date_trunc('month', periods.first_start at time zone 'UTC')::date as cohort,
+  subledger.month_of(periods.first_start) as cohort,
   periods.app,
   periods.environment,
   periods.original_transaction_id,
   periods.transaction_id,
   periods.first_month,
-  least(periods.last_month, reached.months) as last_month,
+  -- What lies in a period that has ended is in the past: said first, so that it is counted for the others alone.
+  case when periods.ends_at <= now() then periods.last_month else least(periods.last_month, reached.months) end
+    as last_month,
   reached.months as months_reached,
   periods.positions
 from analyst.periods
-cross join lateral (
-  select subledger.months_reached(
-    (periods.first_start at time zone 'UTC')::date,
-    (periods.first_start at time zone 'UTC')::time >= (now() at time zone 'UTC')::time,
-    (now() at time zone 'UTC')::date
-  )
-) as reached (months)
+cross join lateral (select subledger.months_since(periods.first_start, now())) as reached (months)
 where periods.standing <> 'family'
   and periods.starts_at < now()
-  and (periods.first_month <= reached.months) is distinct from false
+  and (periods.ends_at <= now() or periods.first_month <= reached.months) is distinct from false
   and periods.first_month is not null;
 
 comment on view analyst.retention_detail is
@@ -1852,37 +1870,10 @@ comment on column analyst.retention_detail.months_reached is 'The last anniversa
 comment on column analyst.retention_detail.positions is 'The events that state the transaction';
 
 create view analyst.retention as
-with alike as (
-  -- Periods of subscriptions that began on one day are taken together first: there are few such kinds of period.
-  select
-    app,
-    environment,
-    (first_start at time zone 'UTC')::date as first_day,
-    (first_start at time zone 'UTC')::time >= (now() at time zone 'UTC')::time as is_later,
-    first_month,
-    last_month,
-    count(*) as subscriptions
-  from analyst.periods
-  -- As in retention_detail.
-  where standing <> 'family'
-    and starts_at < now()
-    and first_month is not null
-  group by 1, 2, 3, 4, 5, 6
-), held as (
-  select
-    alike.app,
-    alike.environment,
-    date_trunc('month', alike.first_day)::date as cohort,
-    alike.first_month,
-    least(alike.last_month, reached.months) as last_month,
-    reached.months as months_reached,
-    sum(alike.subscriptions) as subscriptions
-  from alike
-  cross join lateral (
-    select subledger.months_reached(alike.first_day, alike.is_later, (now() at time zone 'UTC')::date)
-  ) as reached (months)
-  where alike.first_month <= reached.months
-  group by 1, 2, 3, 4, 5, 6
+with held as (
+  select app, environment, cohort, first_month, last_month, months_reached, count(*) as subscriptions
+  from analyst.retention_detail
+  group by app, environment, cohort, first_month, last_month, months_reached
 ), cohort as (
   select app, environment, cohort, max(months_reached) as months_max, sum(subscriptions) as subscriptions
   from held
@@ -1922,7 +1913,7 @@ create view analyst.refunds_detail as
 select distinct on (
   app, environment, original_transaction_id, coalesce(web_order_line_item_id, transaction_id)
 )
-  date_trunc('month', revocation_date at time zone 'UTC')::date as month,
+  subledger.month_of(revocation_date) as month,
   app,
   environment,
   product_id,
@@ -2028,7 +2019,7 @@ with failure as (
   group by stream_id, original_transaction_id, due_at
 )
 select
-  date_trunc('month', due.due_at at time zone 'UTC')::date as month,
+  subledger.month_of(due.due_at) as month,
   stream.app,
   stream.environment,
   due.product_id,
@@ -2119,7 +2110,7 @@ comment on column analyst.billing_retries.lost is 'Never charged';
 
 create view analyst.plan_changes_detail as
 select
-  date_trunc('month', starts_at at time zone 'UTC')::date as month,
+  subledger.month_of(starts_at) as month,
   app,
   environment,
   previous_product_id as from_product_id,
@@ -2176,7 +2167,7 @@ comment on column analyst.plan_changes.down is 'Took effect with a renewal';
 
 create view analyst.delivery_lag_detail as
 select
-  date_trunc('month', event.occurred_at at time zone 'UTC')::date as month,
+  subledger.month_of(event.occurred_at) as month,
   stream.app,
   stream.environment,
   event.source,

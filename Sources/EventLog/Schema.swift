@@ -3,7 +3,7 @@ import Postgres
 /// The database's own tables, as `schema.sql` describes them.
 package enum Schema {
     /// The version that this release reads and writes.
-    package static let version: Int32 = 6
+    package static let version: Int32 = 7
 
     package enum Outcome: Sendable {
         case applied
@@ -60,7 +60,7 @@ package enum Schema {
         let steps: [(to: Int32, script: [UInt8])] = [
             (2, PackageResources.migration_2_sql), (3, PackageResources.migration_3_sql),
             (4, PackageResources.migration_4_sql), (5, PackageResources.migration_5_sql),
-            (6, PackageResources.migration_6_sql),
+            (6, PackageResources.migration_6_sql), (7, PackageResources.migration_7_sql),
         ]
         return steps.filter { $0.to > found }.map(\.script)
     }

@@ -143,7 +143,8 @@ enum ProjectionStatements {
         copy subscription (
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
-          price_increase_status, last_transaction_id, last_cause, last_product_id, last_standing
+          price_increase_status, last_transaction_id, last_cause, last_product_id, last_standing, first_start,
+          last_lapse_intent
         )
         from stdin (format binary)
         """)
@@ -156,13 +157,14 @@ enum ProjectionStatements {
         insert into subscription (
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
-          price_increase_status, last_transaction_id, last_cause, last_product_id, last_standing
+          price_increase_status, last_transaction_id, last_cause, last_product_id, last_standing, first_start,
+          last_lapse_intent
         )
         select unnest($1::integer[]), unnest($2::text[]), unnest($3::text[]), unnest($4::boolean[]), unnest($5::text[]),
           unnest($6::boolean[]), unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::bigint[]),
           unnest($10::text[]), unnest($11::timestamptz[]), unnest($12::bigint[]), unnest($13::text[]),
           unnest($14::integer[]), unnest($15::text[]), unnest($16::text[]), unnest($17::text[]),
-          unnest($18::text[])
+          unnest($18::text[]), unnest($19::timestamptz[]), unnest($20::integer[])
         on conflict (stream_id, original_transaction_id) do update
         set product_id = excluded.product_id,
           auto_renew = excluded.auto_renew,
@@ -179,7 +181,9 @@ enum ProjectionStatements {
           last_transaction_id = excluded.last_transaction_id,
           last_cause = excluded.last_cause,
           last_product_id = excluded.last_product_id,
-          last_standing = excluded.last_standing
+          last_standing = excluded.last_standing,
+          first_start = excluded.first_start,
+          last_lapse_intent = excluded.last_lapse_intent
         """)
 
     static let deleteAllTransactions = Statement(

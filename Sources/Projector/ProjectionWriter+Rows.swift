@@ -9,7 +9,7 @@ struct SubscriptionHead {
     /// The intention as last stated.
     let renewal: RenewalInfo
     let accessEndsAt: Timestamptz?
-    let last: (period: AccessPeriod, standing: CountedPeriod.Standing)?
+    let last: Subscription.LastCounted?
     let position: Int64
     /// As text of JSON.
     let facts: [UInt8]
@@ -53,6 +53,8 @@ extension ProjectionWriter {
             rows.append(head.last?.period.cause.rawValue)
             rows.append(head.last?.period.productId)
             rows.append(head.last?.standing.rawValue)
+            rows.append(head.last?.firstStart)
+            rows.append(narrow: head.last?.lapseIntent)
         }
     }
 

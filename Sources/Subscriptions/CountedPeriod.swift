@@ -133,11 +133,26 @@ extension Subscription {
     /// Some of ``countedPeriods`` have a ``CountedPeriod/lapsedAt``: they depend on what is said about renewal.
     package var hasLapsed: Bool { !access.lazy.filter { $0.cause != .owned }.gaps.isEmpty }
 
-    /// The last of ``countedPeriods``, and by what it counts; nil when none does.
-    package var lastCounted: (period: AccessPeriod, standing: CountedPeriod.Standing)? {
-        guard let period = access.lazy.filter({ $0.cause != .owned }).max(by: CountedPeriod.isOrdered),
+    /// The last of ``countedPeriods``, by start, the paid before the grace: what it counts by that no row but this line's
+    /// tells, so that a renewal touches no row of a period that was there.
+    package struct LastCounted: Sendable {
+        package let period: AccessPeriod
+        package let standing: CountedPeriod.Standing
+        /// As ``CountedPeriod/firstStart``.
+        package let firstStart: Instant
+        /// As ``CountedPeriod/lapseIntent``, if access ends with it.
+        package let lapseIntent: Int?
+    }
+
+    /// Nil when none counts.
+    package var lastCounted: LastCounted? {
+        let counted = access.lazy.filter { $0.cause != .owned }
+        guard let period = counted.max(by: CountedPeriod.isOrdered), let firstStart = counted.first?.start,
             let row = transactions.last(where: { $0.transaction.transactionId == period.transactionId })
         else { return nil }
-        return (period, CountedPeriod.standing(period.cause, row.transaction))
+        let stretchStart = counted.gaps.last?.upperBound ?? firstStart
+        return LastCounted(
+            period: period, standing: CountedPeriod.standing(period.cause, row.transaction), firstStart: firstStart,
+            lapseIntent: expirationIntent(stated: stretchStart..<Instant.latest))
     }
 }

@@ -39,14 +39,17 @@ struct CountedPeriodTests {
             // As the migration leaves them.
             try await log.script(
                 "update subledger.access_period set lapse_intent = null;"
+                    + " update subledger.subscription set first_start = null, last_lapse_intent = null;"
                     + " update subledger.checkpoint set rules = 0")
             #expect(try await log.lines(Self.wrong) != [])
+            #expect(try await log.lines(Self.wrongLast) != [])
             let told = try await log.lines("select count(*)::text from subledger.change")
 
             try await AnalystLog.fold(log)
 
             #expect(try await log.lines(Self.wrong) == [])
-            #expect(try await log.lines("select distinct rules::text from subledger.checkpoint") == ["1"])
+            #expect(try await log.lines(Self.wrongLast) == [])
+            #expect(try await log.lines("select distinct rules::text from subledger.checkpoint") == ["2"])
             #expect(try await log.lines("select count(*)::text from subledger.change") == told)
         }
     }
@@ -62,13 +65,14 @@ struct CountedPeriodTests {
             count(previous_cut) as cuts,
             count(lapsed_at) as gaps,
             count(lapse_intent) as reasons,
-            count(first_month) as anniversaries
+            count(first_month) as anniversaries,
+            (select count(last_lapse_intent) from subledger.subscription) as lasts
           from subledger.access_period
         ) as counts
         cross join lateral (
           values
             ('trials', trials), ('graces', graces), ('followers', followers), ('products', products), ('cuts', cuts),
-            ('gaps', gaps), ('reasons', reasons), ('anniversaries', anniversaries)
+            ('gaps', gaps), ('reasons', reasons), ('anniversaries', anniversaries), ('lasts', lasts)
         ) as seen (name, count)
         """
 
@@ -187,7 +191,30 @@ struct CountedPeriodTests {
           order by starts_at desc, cause, transaction_id desc
           limit 1
         ) as last on true
-        where (last_transaction_id, last_cause, last_product_id, last_standing) is distinct from
-          (last.transaction_id, last.cause, last.product_id, last.standing)
+        left join lateral (
+          -- When the first of all began, and the first that no other ran into.
+          select min(starts_at) as first, max(starts_at) filter (where not exists (
+            select
+            from subledger.access_period as other
+            where other.stream_id = own.stream_id
+              and other.original_transaction_id = own.original_transaction_id
+              and other.cause <> 'owned'
+              and other.starts_at < own.starts_at
+              and other.ends_at >= own.starts_at
+          )) as stretch
+          from subledger.access_period as own
+          where own.stream_id = subscription.stream_id
+            and own.original_transaction_id = subscription.original_transaction_id
+            and own.cause <> 'owned'
+        ) as start on true
+        left join lateral (
+          select (value -> 'fact' ->> 'expirationIntent')::integer as intent
+          from jsonb_array_elements(subscription.facts::jsonb -> 'renewals') with ordinality
+          where (value ->> 'statedAt')::timestamptz >= start.stretch
+          order by (value ->> 'statedAt')::timestamptz desc, ordinality desc
+          limit 1
+        ) as said on true
+        where (last_transaction_id, last_cause, last_product_id, last_standing, first_start, last_lapse_intent)
+          is distinct from (last.transaction_id, last.cause, last.product_id, last.standing, start.first, said.intent)
         """
 }

@@ -54,8 +54,8 @@ struct MigrationTests {
         let versions = try await old.query(
             Statement("versions", "select count(*), max(version) from subledger.schema_version"),
             deadline: .now + .seconds(20))
-        #expect(try versions[0].value(Int64.self, at: 0) == 6)
-        #expect(try versions[0].value(Int32.self, at: 1) == 6)
+        #expect(try versions[0].value(Int64.self, at: 0) == 7)
+        #expect(try versions[0].value(Int32.self, at: 1) == 7)
         let products = try await old.query(
             Statement("products", "select app, products from subledger.product_catalog"), deadline: .now + .seconds(20))
         #expect(products.count == 1)

@@ -63,4 +63,29 @@ struct LapseIntentTests {
                 Lapse(at: day("2018-04-20"), intent: 1), Lapse(at: day("2018-07-17"), intent: nil),
             ])
     }
+
+    @Test("of the last end only what was said since that stretch of access began")
+    func lastEnd() {
+        let example = MagazineExample()
+        var told = example.told
+        told.insert(Told("2018-04-20", [example.rowA, example.rowB], [expired]), at: 3)
+        let lapsedOnce = Subscription(arriving: Array(told[..<4])).lastCounted
+        #expect(lapsedOnce?.lapseIntent == 1)
+        #expect(lapsedOnce?.firstStart == example.rowA.purchaseDate)
+
+        // Nothing was said about renewal when it was bought anew.
+        told[4].facts.renewals = []
+        told = Array(told[..<5])
+        #expect(Subscription(arriving: told).lastCounted?.period.start == day("2018-06-17"))
+        for arrival in Arrival.allCases {
+            let last = Subscription(arriving: arrival.arrange(told)).lastCounted
+            #expect(last?.lapseIntent == nil)
+            #expect(last?.firstStart == example.rowA.purchaseDate)
+        }
+
+        told.append(Told("2018-07-17", [example.rowC], [expired]))
+        for arrival in Arrival.allCases {
+            #expect(Subscription(arriving: arrival.arrange(told)).lastCounted?.lapseIntent == 1)
+        }
+    }
 }

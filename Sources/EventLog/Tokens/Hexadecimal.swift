@@ -7,8 +7,9 @@ enum Hexadecimal {
     }
 
     /// Nil unless all are such digits, and an even number of them.
-    static func bytes(_ text: some Sequence<UInt8>) -> [UInt8]? {
+    static func bytes(_ text: some Collection<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.count / 2)
         var high: UInt8?
         for byte in text {
             let value: UInt8

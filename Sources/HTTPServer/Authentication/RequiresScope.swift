@@ -29,9 +29,10 @@ struct RequiresScope<Context: RequestContext>: RouterMiddleware {
     }
 
     private static func token(_ credentials: String) -> AccessToken? {
-        let parts = credentials.utf8.split(separator: UInt8(ascii: " "), maxSplits: 1)
-        guard parts.count == 2, Substring(parts[0]).lowercased() == "bearer" else { return nil }
-        return AccessToken(Substring(parts[1]))
+        guard let space = credentials.utf8.firstIndex(of: UInt8(ascii: " ")),
+            credentials[..<space].lowercased() == "bearer"
+        else { return nil }
+        return AccessToken(String(credentials[space...].drop { $0 == " " }))
     }
 
     /// Source: RFC 6750, section 3.

@@ -1,0 +1,1 @@
+../../../deploy/migrations/0007-last-lapses.sql
