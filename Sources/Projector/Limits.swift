@@ -35,8 +35,10 @@ enum Limits {
     static let statementWaitMax = Duration.seconds(30)
     /// Most customers looked up in one query for those who ask one by one: what many ask at the same time.
     static let lookupsAtOnceMax = 100
-    /// Most such queries under way: one that waits for a page from disk must not hold up all others.
+    /// Most such queries under way, and how long after one was begun the next one may be, if it is not answered by then:
+    /// the more gather the less each costs, but one that waits for a page from disk must not hold up all others.
     static let lookupQueriesMax = 3
+    static let lookupPatience = Duration.milliseconds(10)
     /// Longest time for a read.
     static let readWaitMax = Duration.seconds(5)
     /// Pause after a failure before the next try.

@@ -124,4 +124,37 @@ struct CustomerReaderTests {
             }
         }
     }
+
+    @Test("who asks later does not wait for an answer that takes its time")
+    func patience() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell([.rows([Row("10")])])
+            let reader = CustomerReader(pool: log.reader)
+            let holder = try await TestCluster.connect(log.database)
+            try await holder.script(
+                "begin; lock table subledger.access_period in access exclusive mode", deadline: .now + .seconds(20))
+            let first = Task { try await reader.entitlements(Self.question("10", on: day(3))) }
+            _ = try await eventually("the first query waits") { try await Self.waiting(log) == 1 ? true : nil }
+            let second = Task { try await reader.entitlements(Self.question("10", on: day(4))) }
+
+            _ = try await eventually("the second is asked beside it") { try await Self.waiting(log) == 2 ? true : nil }
+            await holder.close()
+
+            #expect(try await first.value.count == 1)
+            #expect(try await second.value.count == 1)
+        }
+    }
+
+    /// Queries of readers that wait for a lock.
+    private static func waiting(_ log: CustomerLog) async throws -> Int {
+        try await log.lines(
+            """
+            select pid::text
+            from pg_stat_activity
+            where datname = current_database()
+              and wait_event_type = 'Lock'
+              and query like '%customer_identity%'
+            """
+        ).count
+    }
 }

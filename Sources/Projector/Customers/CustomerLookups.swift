@@ -2,11 +2,14 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// Answers many who ask at the same time with few queries: while some are under way, the next one gathers.
+/// Answers many who ask at the same time with few queries: while one is under way, the next one gathers.
 actor CustomerLookups {
     private let pool: PostgresPool
     private var waiting: [Waiting] = []
     private var running = 0
+    private var begun = 0
+    /// The query behind which the next one gathers; nil when that may begin.
+    private var awaited: Int?
 
     private typealias Answer = Result<[CustomerReader.Found], ReadError>
 
@@ -28,11 +31,28 @@ actor CustomerLookups {
     }
 
     private func startQuery() {
-        guard running < Limits.lookupQueriesMax, !waiting.isEmpty else { return }
+        guard awaited == nil, running < Limits.lookupQueriesMax, !waiting.isEmpty else { return }
         let batch = Array(waiting.prefix(Limits.lookupsAtOnceMax))
         waiting.removeFirst(batch.count)
         running += 1
-        Task { await self.answer(batch) }
+        begun += 1
+        let query = begun
+        awaited = query
+        let patience = Task {
+            try await Task.sleep(for: Limits.lookupPatience)
+            self.stopAwaiting(query)
+        }
+        Task {
+            await self.answer(batch)
+            patience.cancel()
+            self.running -= 1
+            self.stopAwaiting(query)
+        }
+    }
+
+    private func stopAwaiting(_ query: Int) {
+        if awaited == query { awaited = nil }
+        startQuery()
     }
 
     private func answer(_ batch: [Waiting]) async {
@@ -42,8 +62,6 @@ actor CustomerLookups {
         } catch {
             for waiting in batch { waiting.continuation.resume(returning: .failure(error)) }
         }
-        running -= 1
-        startQuery()
     }
 
     nonisolated func find(
