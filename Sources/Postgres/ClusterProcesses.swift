@@ -36,7 +36,7 @@ struct ClusterProcesses {
             .flatMap { $0 > 0 ? $0 : nil }
     }
 
-    private func isServer(_ pid: Int32) -> Bool {
+    func isServer(_ pid: Int32) -> Bool {
         guard let executable = target(of: "/proc/\(pid)/exe"), let cwd = target(of: "/proc/\(pid)/cwd") else {
             return false
         }

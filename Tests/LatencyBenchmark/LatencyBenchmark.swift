@@ -3,9 +3,12 @@
 //
 //     swift build -c release --product subledger && swift build -c release --product LatencyBenchmark
 //     .build/release/LatencyBenchmark --rate 500 --seconds 20 --format v2
+//     .build/release/LatencyBenchmark --rate 500 --seconds 60 --analyst
 //
 // Receipt is `received_at` of the event, by the server's clock; readable is when the watcher first sees a checkpoint at
-// or behind its position. It looks every millisecond, so a latency is too long by one at most.
+// or behind its position. It looks every millisecond, so a latency is too long by one at most. An answer's time counts from
+// when its notification was due. With --analyst, somebody who may read the views joins all events with all events during
+// every second stretch of five seconds, and answers are told apart by stretch.
 
 import ArgumentParser
 import AsyncHTTPClient
@@ -29,6 +32,9 @@ struct LatencyBenchmark: AsyncParsableCommand {
 
     @Option(help: "For how long.")
     var seconds = 20
+
+    @Flag(help: "Let an analyst cross join all events, half of the time.")
+    var analyst = false
 
     @Option(help: "Exit status 1 if p99 is above so many milliseconds.")
     var limit = 100
@@ -72,19 +78,25 @@ struct LatencyBenchmark: AsyncParsableCommand {
         // Made before, so that making them takes nothing from the rate.
         let bodies = try bodies(count)
         let watching = Task { try await Watcher(connection: reader).watch(until: Int64(count)) }
-        let late = await post(bodies, to: port)
+        let start = ContinuousClock.now
+        let joining =
+            analyst
+            ? Task { try await CrossJoins(socketFolder: folder + "/run").run(from: start, seconds: seconds) } : nil
+        let (late, answers) = await post(bodies, to: port, from: start)
+        try await joining?.value
         let seen = try await watching.value
         let latencies = try await seen.latencies(on: reader)
         await reader.close()
-        let sorted = latencies.sorted()
-        func percentile(_ share: Double) -> Double { sorted[min(sorted.count - 1, Int(Double(sorted.count) * share))] }
         print("\(count) notifications (\(format.rawValue)) at \(rate)/s, posted late: \(late)")
-        print(
-            String(
-                format: "receipt to readable: median %.1f ms, p99 %.1f ms, max %.1f ms",
-                percentile(0.5), percentile(0.99), sorted.last ?? 0))
+        if analyst {
+            print(
+                "due to answered, alone:      \(Spread(answers.filter { !CrossJoins.joins(at: $0.due) }.map(\.time)))")
+            print("due to answered, beside one: \(Spread(answers.filter { CrossJoins.joins(at: $0.due) }.map(\.time)))")
+        }
+        let readable = Spread(latencies)
+        print("receipt to readable: \(readable)")
         print("memory of the server: \(try ProcessMemory.residentMax(server.pid) >> 20) MB at most")
-        if percentile(0.99) > Double(limit) { throw ExitCode.failure }
+        if readable.p99 > Double(limit) { throw ExitCode.failure }
     }
 
     private func bodies(_ count: Int) throws -> [[UInt8]] {
@@ -99,17 +111,20 @@ struct LatencyBenchmark: AsyncParsableCommand {
 
     /// Posts one after the other at their times, without waiting for answers.
     ///
-    /// - Returns: How many were posted more than 20 ms behind their time: the sender did not keep the rate.
-    private func post(_ bodies: [[UInt8]], to port: Int) async -> Int {
+    /// - Returns: How many were posted more than 20 ms behind their time, since the sender did not keep the rate; and of
+    ///   each when it was due and how long its answer took from then.
+    private func post(
+        _ bodies: [[UInt8]], to port: Int, from start: ContinuousClock.Instant
+    ) async -> (late: Int, answers: [Answer]) {
         var configuration = AsyncHTTPClient.HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.httpVersion = .http1Only
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 64
         let client = AsyncHTTPClient.HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-        let start = ContinuousClock.now
         var late = 0
-        await withDiscardingTaskGroup { group in
+        let answers = await withTaskGroup(of: Answer.self) { group in
             for (number, body) in bodies.enumerated() {
-                let time = start + .seconds(1) * (Double(number) / Double(rate))
+                let due = Double(number) / Double(rate)
+                let time = start + .seconds(1) * due
                 try? await Task.sleep(until: time, clock: .continuous)
                 if ContinuousClock.now - time > .milliseconds(20) { late += 1 }
                 group.addTask {
@@ -119,11 +134,21 @@ struct LatencyBenchmark: AsyncParsableCommand {
                     let response = try? await client.execute(request, timeout: .seconds(30))
                     if response?.status != .ok { printError("not answered 200: \(response?.status.code ?? 0)") }
                     _ = try? await response?.body.collect(upTo: 1 << 16)
+                    let taken = (ContinuousClock.now - time) / .milliseconds(1)
+                    return Answer(due: due, time: taken)
                 }
             }
+            return await group.reduce(into: []) { $0.append($1) }
         }
         try? await client.shutdown()
-        return late
+        return (late, answers)
+    }
+
+    private struct Answer {
+        /// Seconds from the start.
+        let due: Double
+        /// Milliseconds.
+        let time: Double
     }
 }
 
