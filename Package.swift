@@ -83,13 +83,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
             ],
-            // Links to the files at the top of the repository and in deploy/migrations.
-            resources: [
-                .embedInCode("schema.sql"), .embedInCode("Migrations/migration_2.sql"),
-                .embedInCode("Migrations/migration_3.sql"), .embedInCode("Migrations/migration_4.sql"),
-                .embedInCode("Migrations/migration_5.sql"), .embedInCode("Migrations/migration_6.sql"),
-                .embedInCode("Migrations/migration_7.sql"),
-            ]),
+            // A link to the file at the top of the repository.
+            resources: [.embedInCode("schema.sql")]),
         .target(
             name: "Projector",
             dependencies: [
@@ -195,8 +190,7 @@ let package = Package(
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "X509", package: "swift-certificates"),
-            ],
-            exclude: ["Fixtures"]),
+            ]),
         .testTarget(name: "FaultTests", dependencies: ["Postgres", "TestSupport", "subledger"]),
     ],
     swiftLanguageModes: [.v6]

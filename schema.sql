@@ -19,7 +19,7 @@ create table subledger.schema_version (
 comment on table subledger.schema_version is
   'The versions of this file that were applied; the greatest is the one in force';
 
-insert into subledger.schema_version (version) values (1), (2), (3), (4), (5), (6), (7);
+insert into subledger.schema_version (version) values (1);
 
 -- Roles -------------------------------------------------------------------------------------------------------------
 -- Roles belong to the cluster, so another database may have made them already, or be making them just now.

@@ -3,7 +3,7 @@ import Postgres
 /// The database's own tables, as `schema.sql` describes them.
 package enum Schema {
     /// The version that this release reads and writes.
-    package static let version: Int32 = 7
+    package static let version: Int32 = 1
 
     package enum Outcome: Sendable {
         case applied
@@ -25,9 +25,8 @@ package enum Schema {
                 try await connection.commit(deadline: deadline)
                 return .upToDate
             }
-            for script in scripts(from: found) {
-                try await connection.script(String(decoding: script, as: UTF8.self), deadline: deadline)
-            }
+            try await connection.script(
+                String(decoding: PackageResources.schema_sql, as: UTF8.self), deadline: deadline)
             try await connection.commit(deadline: deadline)
             return .applied
         } catch let error as MigrationError {
@@ -52,17 +51,6 @@ package enum Schema {
         }
         guard found <= version else { throw .newer(found: found, known: version) }
         guard found == version else { throw .older(found: found, needed: version) }
-    }
-
-    /// The whole of it where there is none; else step by step what came since.
-    private static func scripts(from found: Int32) -> [[UInt8]] {
-        if found == 0 { return [PackageResources.schema_sql] }
-        let steps: [(to: Int32, script: [UInt8])] = [
-            (2, PackageResources.migration_2_sql), (3, PackageResources.migration_3_sql),
-            (4, PackageResources.migration_4_sql), (5, PackageResources.migration_5_sql),
-            (6, PackageResources.migration_6_sql), (7, PackageResources.migration_7_sql),
-        ]
-        return steps.filter { $0.to > found }.map(\.script)
     }
 
     /// 0 where there is no schema yet.

@@ -1,1 +1,0 @@
-../../../deploy/migrations/0002-signed-notifications.sql

@@ -1,1 +1,0 @@
-../../../deploy/migrations/0003-operators.sql

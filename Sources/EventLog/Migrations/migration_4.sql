@@ -1,1 +1,0 @@
-../../../deploy/migrations/0004-readers.sql

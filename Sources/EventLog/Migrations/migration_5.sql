@@ -1,1 +1,0 @@
-../../../deploy/migrations/0005-seals.sql

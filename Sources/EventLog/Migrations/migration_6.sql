@@ -1,1 +1,0 @@
-../../../deploy/migrations/0006-lapse-intents.sql

@@ -1,1 +1,0 @@
-../../../deploy/migrations/0007-last-lapses.sql
