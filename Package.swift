@@ -3,7 +3,6 @@ import PackageDescription
 
 let package = Package(
     name: "subledger",
-    platforms: [.macOS(.v15)],
     products: [
         .executable(name: "subledger", targets: ["subledger"])
     ],

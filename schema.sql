@@ -1,14 +1,25 @@
--- Subledger's database, as it stands. `subledger migrate` applies this file to a database that has none of it.
+-- Subledger's database, as it stands. `subledger migrate` applies this file to a database that has none of it, in one
+-- transaction.
 --
--- Read it top to bottom: roles, the event log, the projections that are folded from the log.
--- Every key begins with the stream, an app in an environment, so production and sandbox, and one app and another,
--- cannot mix. Everything below "Projections" can be thrown away and rebuilt from the log.
+-- Contents, in this order, and what can be recomputed:
 --
--- Applied in one transaction, under an advisory lock that keeps two appliers apart.
+--   schema_version, roles                                   what was installed             no
+--   stream, stream_head, event, event_conflict, jws_header  the log: append-only evidence  no
+--   certificate_verdict, projector_skip                     answers and decisions          no
+--   checkpoint, subscription, transaction, access_period    projections of the log         `subledger rebuild`
+--   product, product_entitlement                            the owner's configuration      no
+--   customer_edge, customer_link, customer_identity         projections of the log         `subledger rebuild`
+--   change_head, change                                     the published change feed      no
+--   token                                                   access tokens                  no
+--   analyst.*                                               views                          nothing is stored
+--
+-- A stream is an app in an environment. Every table about events, subscriptions and customers has the stream as the
+-- first column of its key, so production and sandbox, and two apps, never mix. schema_version, certificate_verdict,
+-- product, product_entitlement and token are not about one stream.
 
 create schema subledger;
 
-comment on schema subledger is 'App Store subscriptions: the log of events and what it amounts to';
+comment on schema subledger is 'App Store subscriptions: the event log and its projections';
 
 create table subledger.schema_version (
   version    integer     not null,
@@ -157,9 +168,10 @@ comment on column subledger.event.facts is
 comment on column subledger.event.defects is
   'Fields that could not be read, [{"path","problem"}]; null when all could';
 comment on column subledger.event.body is
-  'The bytes as they arrived, less the shared secret. Where the first byte is 1 they are kept in fewer bytes: see '
-  'event_body and rebuilt_body';
-comment on column subledger.event.body_sha256 is 'SHA-256 of the bytes as they arrived, less the shared secret';
+  'The evidence. V1: the body as it arrived, less the shared secret. V2: the signed text as Apple sent it, as '
+  '{"signedPayload":"..."}; JSON around it is not signed and is dropped. Where the first byte is 1, the evidence is '
+  'stored in a compact form: see event_body and rebuilt_body';
+comment on column subledger.event.body_sha256 is 'SHA-256 of what event_body returns';
 comment on column subledger.event.chain_id is
   'The certificates behind the signature, see certificate_verdict; null for what is not signed';
 comment on column subledger.event.revocation is
@@ -271,7 +283,9 @@ language sql stable strict as $$
     and position = at_position
 $$;
 
-comment on function subledger.event_body is 'The body of an event as it arrived, less the shared secret';
+comment on function subledger.event_body is
+  'The evidence of an event. V1: the body as it arrived, less the shared secret. V2: the signed text as Apple sent it, '
+  'as {"signedPayload":"..."}';
 comment on function subledger.rebuilt_body is 'What a column body of that stream stands for';
 comment on function subledger.rebuilt_parts is
   'A column body without its first byte is a sequence of parts: a kind, of kind 2 then a header''s digest (32 bytes), a '
@@ -478,10 +492,12 @@ create table subledger.subscription (
   last_transaction_id      text,
   last_cause               text,
   last_product_id          text,
-  last_standing            text,
+  last_payer_state         text,
   first_start              timestamptz,
-  last_lapse_intent        integer,
-  constraint subscription_pkey primary key (stream_id, original_transaction_id)
+  last_expiration_intent   integer,
+  constraint subscription_pkey primary key (stream_id, original_transaction_id),
+  constraint subscription_last_cause_check check (last_cause in ('paid', 'grace')),
+  constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family'))
 );
 
 comment on table subledger.subscription is
@@ -509,10 +525,10 @@ comment on column subledger.subscription.last_transaction_id is
   'With last_cause the access period that is the last by its start, the paid before the grace; null when there is none '
   'but what is owned. Here and not in its row, so that a renewal touches no row but its own';
 comment on column subledger.subscription.last_product_id is 'Of that period';
-comment on column subledger.subscription.last_standing is 'Of that period';
+comment on column subledger.subscription.last_payer_state is 'Of that period';
 comment on column subledger.subscription.first_start is 'When the first period of the line began, not minding what is owned';
-comment on column subledger.subscription.last_lapse_intent is
-  'Why access ended, if it has, as lapse_intent of access_period: the last that was said since that stretch of access '
+comment on column subledger.subscription.last_expiration_intent is
+  'Why access ended, if it has, as expiration_intent of access_period: the last that was said since that stretch of access '
   'began; null where Apple said nothing since';
 
 create table subledger.transaction (
@@ -576,7 +592,7 @@ create table subledger.access_period (
   transaction_id          text        not null,
   product_id              text,
   position                bigint      not null,
-  standing                text,
+  payer_state             text,
   price                   bigint,
   currency                text,
   price_period            text,
@@ -586,14 +602,17 @@ create table subledger.access_period (
   previous_product_id     text,
   counted_from            timestamptz,
   counted_until           timestamptz,
-  lapsed_at               timestamptz,
+  churned_at              timestamptz,
   first_month             integer,
   last_month              integer,
-  lapse_intent            integer,
+  expiration_intent       integer,
   constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
   constraint access_period_ends_at_check check (starts_at < ends_at),
   constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
-  constraint access_period_cut_check check (cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off'))
+  constraint access_period_cut_check check (cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off')),
+  constraint access_period_previous_cut_check
+    check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off')),
+  constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family'))
 );
 
 comment on table subledger.access_period is
@@ -604,7 +623,7 @@ comment on column subledger.access_period.cut is
   'Why it ends before its first date: upgraded, family_revoked, refunded_in_part, switched_off (renewal switched off '
   'in grace)';
 comment on column subledger.access_period.position is 'The first event that stated it';
-comment on column subledger.access_period.standing is
+comment on column subledger.access_period.payer_state is
   'paying, trial (free), grace (access, and no payment), family (somebody else pays); null, like all behind it, for what '
   'is owned for ever. It and those behind it are what analysts count by: kept here, so that figures over all periods read '
   'each of them once, without its transaction and its neighbours';
@@ -620,13 +639,13 @@ comment on column subledger.access_period.counted_from is
   'Where it begins to add time, if a paid one before it still ran at its start; may be behind its end';
 comment on column subledger.access_period.counted_until is
   'For grace: where the next period takes its place, if that is before its end';
-comment on column subledger.access_period.lapsed_at is
+comment on column subledger.access_period.churned_at is
   'When access ended, if the next period began later; null for the last, see subscription.last_transaction_id';
 comment on column subledger.access_period.first_month is
   'The first monthly anniversary of first_start that lies where it counts, 0 being first_start itself; null when none does';
 comment on column subledger.access_period.last_month is 'The last one';
-comment on column subledger.access_period.lapse_intent is
-  'Why access ended at lapsed_at, as expiration_intent of subscription has it: the last that was said in that stretch of '
+comment on column subledger.access_period.expiration_intent is
+  'Why access ended at churned_at, as expiration_intent of subscription has it: the last that was said in that stretch of '
   'access and the gap behind it; null where Apple did not say so before access began again';
 
 create view subledger.subscription_now as
@@ -1252,7 +1271,7 @@ select
   access_period.original_transaction_id,
   access_period.transaction_id,
   access_period.product_id,
-  access_period.standing,
+  access_period.payer_state,
   access_period.cut,
   coalesce(access_period.counted_from, access_period.starts_at) as starts_at,
   coalesce(access_period.counted_until, access_period.ends_at) as ends_at,
@@ -1263,7 +1282,7 @@ select
     when access_period.previous_end is not null then
       coalesce(access_period.previous_product_id, access_period.product_id)
   end as previous_product_id,
-  access_period.lapsed_at,
+  access_period.churned_at,
   access_period.first_month,
   access_period.last_month,
   access_period.price,
@@ -1272,12 +1291,12 @@ select
   transaction.offer_discount_type,
   transaction.offer_period,
   case when access_period.cause = 'grace' then array[access_period.position] else transaction.positions end as positions,
-  access_period.lapse_intent
+  access_period.expiration_intent
 from subledger.access_period
 join subledger.stream using (stream_id)
 -- An outer join by key, so that the planner leaves it out where nothing of it is asked for.
 left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
-where access_period.standing is not null;
+where access_period.payer_state is not null;
 
 comment on view analyst.ordered_periods is
   'Access periods of each subscription in their order, with what stood before and what came after. Where they overlap, '
@@ -1290,7 +1309,7 @@ comment on column analyst.ordered_periods.original_transaction_id is 'The subscr
 comment on column analyst.ordered_periods.transaction_id is
   'What pays for it; for grace, the period whose renewal failed';
 comment on column analyst.ordered_periods.product_id is 'The product';
-comment on column analyst.ordered_periods.standing is
+comment on column analyst.ordered_periods.payer_state is
   'paying, trial (free), grace (access, and no payment), family (somebody else pays)';
 comment on column analyst.ordered_periods.cut is
   'Why it ended early: upgraded, family_revoked, refunded_in_part, switched_off (in grace)';
@@ -1300,7 +1319,7 @@ comment on column analyst.ordered_periods.first_start is 'When the subscription'
 comment on column analyst.ordered_periods.previous_end is 'When access ended before; null for the first period';
 comment on column analyst.ordered_periods.previous_cut is 'Why the period before ended early';
 comment on column analyst.ordered_periods.previous_product_id is 'Product of the period before';
-comment on column analyst.ordered_periods.lapsed_at is
+comment on column analyst.ordered_periods.churned_at is
   'When access ended, if it began again later; null if the next period followed at once, and for the last';
 comment on column analyst.ordered_periods.first_month is
   'The first monthly anniversary of the subscription''s start within it; null when there is none';
@@ -1314,8 +1333,8 @@ comment on column analyst.ordered_periods.offer_discount_type is 'FREE_TRIAL, PA
 comment on column analyst.ordered_periods.offer_period is 'Length of the offer, ISO 8601';
 comment on column analyst.ordered_periods.positions is
   'The events that state the transaction, ascending; for grace, the first one that told of it';
-comment on column analyst.ordered_periods.lapse_intent is
-  'Why access ended at lapsed_at, where Apple said so before it began again; numbers as in movements_detail';
+comment on column analyst.ordered_periods.expiration_intent is
+  'Why access ended at churned_at, where Apple said so before it began again; numbers as in movements_detail';
 
 -- With the zone as an interval, which is a subtraction; its name is looked up for each row.
 create function subledger.day_from(instant timestamptz) returns date
@@ -1339,7 +1358,7 @@ select
   original_transaction_id,
   transaction_id,
   product_id,
-  standing,
+  payer_state,
   cut,
   starts_at,
   ends_at,
@@ -1368,7 +1387,7 @@ comment on column analyst.periods.stream_id is 'App and environment in one numbe
 comment on column analyst.periods.original_transaction_id is 'The subscription';
 comment on column analyst.periods.transaction_id is 'What pays for it; for grace, the period whose renewal failed';
 comment on column analyst.periods.product_id is 'The product';
-comment on column analyst.periods.standing is
+comment on column analyst.periods.payer_state is
   'paying, trial (free), grace (access, and no payment), family (somebody else pays)';
 comment on column analyst.periods.cut is
   'Why it ended early: upgraded, family_revoked, refunded_in_part, switched_off (in grace)';
@@ -1394,7 +1413,7 @@ select
   app,
   environment,
   stream_id,
-  standing,
+  payer_state,
   product_id,
   original_transaction_id,
   transaction_id,
@@ -1412,7 +1431,7 @@ comment on column analyst.active_subscribers_detail.app is 'Bundle id';
 comment on column analyst.active_subscribers_detail.environment is
   'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.active_subscribers_detail.stream_id is 'App and environment in one number';
-comment on column analyst.active_subscribers_detail.standing is 'paying, trial, grace or family';
+comment on column analyst.active_subscribers_detail.payer_state is 'paying, trial, grace or family';
 comment on column analyst.active_subscribers_detail.product_id is 'The product';
 comment on column analyst.active_subscribers_detail.original_transaction_id is 'The subscription';
 comment on column analyst.active_subscribers_detail.transaction_id is
@@ -1426,18 +1445,18 @@ comment on column analyst.active_subscribers_detail.positions is 'The events tha
 create view analyst.active_subscribers as
 with alike as (
   -- Periods with the same days are taken together first: there are few such kinds of period.
-  select stream_id, product_id, standing, first_day, last_day, count(*) as subscriptions
+  select stream_id, product_id, payer_state, first_day, last_day, count(*) as subscriptions
   from analyst.active_subscribers_detail
-  group by stream_id, product_id, standing, first_day, last_day
+  group by stream_id, product_id, payer_state, first_day, last_day
 ), daily as (
   select
     alike.stream_id,
     alike.product_id,
     change.day,
-    sum(change.by * alike.subscriptions) filter (where alike.standing = 'paying') as paying,
-    sum(change.by * alike.subscriptions) filter (where alike.standing = 'trial') as in_trial,
-    sum(change.by * alike.subscriptions) filter (where alike.standing = 'grace') as in_grace,
-    sum(change.by * alike.subscriptions) filter (where alike.standing = 'family') as family
+    sum(change.by * alike.subscriptions) filter (where alike.payer_state = 'paying') as paying,
+    sum(change.by * alike.subscriptions) filter (where alike.payer_state = 'trial') as in_trial,
+    sum(change.by * alike.subscriptions) filter (where alike.payer_state = 'grace') as in_grace,
+    sum(change.by * alike.subscriptions) filter (where alike.payer_state = 'family') as family
   from alike
   cross join lateral (values (alike.first_day, 1), (alike.last_day + 1, -1)) as change (day, by)
   group by alike.stream_id, alike.product_id, change.day
@@ -1490,34 +1509,34 @@ with movement as (
     case
       when previous_end is null then 'start'
       when previous_end < starts_at then 'reactivation'
-      when standing = 'grace' or previous_cut = 'upgraded' then null
+      when payer_state = 'grace' or previous_cut = 'upgraded' then null
       when starts_at >= ends_at then null
       else 'renewal'
     end as kind,
     starts_at as at,
     first_start,
-    standing,
+    payer_state,
     null::integer as expiration_intent,
     original_transaction_id,
     transaction_id
   from analyst.ordered_periods
   union all
   select
-    app, environment, stream_id, product_id, 'churn', lapsed_at, first_start, standing, lapse_intent,
+    app, environment, stream_id, product_id, 'churn', churned_at, first_start, payer_state, expiration_intent,
     original_transaction_id, transaction_id
   from analyst.ordered_periods
-  where lapsed_at <= now()
+  where churned_at <= now()
   union all
   -- The last period of a subscription, which only the subscription knows, so that it is not touched by the next one. The
   -- stream is joined in each part: of a join behind them the planner expects a few rows.
   select
     stream.app, stream.environment, subscription.stream_id, subscription.last_product_id, 'churn',
-    subscription.access_ends_at, subscription.first_start, subscription.last_standing, subscription.last_lapse_intent,
+    subscription.access_ends_at, subscription.first_start, subscription.last_payer_state, subscription.last_expiration_intent,
     subscription.original_transaction_id, subscription.last_transaction_id
   from subledger.subscription
   join subledger.stream using (stream_id)
   where subscription.access_ends_at <= now()
-    and subscription.last_standing is not null
+    and subscription.last_payer_state is not null
 )
 select
   subledger.month_of(movement.at) as month,
@@ -1528,7 +1547,7 @@ select
   movement.kind as movement,
   movement.at,
   subledger.month_of(movement.first_start) as cohort,
-  movement.standing,
+  movement.payer_state,
   movement.expiration_intent,
   movement.original_transaction_id,
   movement.transaction_id,
@@ -1536,7 +1555,7 @@ select
 from movement
 left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
 where movement.kind is not null
-  and movement.standing <> 'family';
+  and movement.payer_state <> 'family';
 
 comment on view analyst.movements_detail is
   'What changed in a subscription and when: start (its first period, a free trial too), renewal (a period without a '
@@ -1551,7 +1570,7 @@ comment on column analyst.movements_detail.product_id is 'Of the period that beg
 comment on column analyst.movements_detail.movement is 'start, renewal, reactivation or churn';
 comment on column analyst.movements_detail.at is 'When the period began, or at churn ended';
 comment on column analyst.movements_detail.cohort is 'First day of the month in which the subscription started';
-comment on column analyst.movements_detail.standing is 'Of that period: paying, trial or grace';
+comment on column analyst.movements_detail.payer_state is 'Of that period: paying, trial or grace';
 comment on column analyst.movements_detail.expiration_intent is
   'Why it ended, where Apple said so: 1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 not '
   'for sale, 5 other. Null if Apple did not, as for most refunds, or only after it had begun again';
@@ -1635,8 +1654,7 @@ from analyst.periods
 left join analyst.plans
   on plans.stream_id = periods.stream_id
   and plans.product_id = periods.product_id
--- Paying, said so that the planner expects most of them.
-where periods.standing not in ('trial', 'grace', 'family')
+where periods.payer_state = 'paying'
   and (periods.first_day <= periods.last_day) is distinct from false;
 
 comment on view analyst.mrr_detail is
@@ -1671,8 +1689,7 @@ with alike as (
   from (
     select stream_id, product_id, currency, price, price_period, first_day, last_day, count(*) as subscriptions
     from analyst.periods
-    -- As in mrr_detail.
-    where standing not in ('trial', 'grace', 'family')
+    where payer_state = 'paying'
       and (first_day <= last_day) is distinct from false
     group by stream_id, product_id, currency, price, price_period, first_day, last_day
   ) as periods
@@ -1762,7 +1779,7 @@ left join lateral (
   order by access_period.starts_at, transaction_id
   limit 1
 ) as converted on true
-where trial.standing = 'trial';
+where trial.payer_state = 'trial';
 
 comment on view analyst.trials_detail is
   'Every free trial, and whether a paid period followed, at once or later. One that was paid back in full '
@@ -1851,7 +1868,7 @@ select
   periods.positions
 from analyst.periods
 cross join lateral (select subledger.months_since(periods.first_start, now())) as reached (months)
-where periods.standing <> 'family'
+where periods.payer_state <> 'family'
   and periods.starts_at < now()
   and (periods.ends_at <= now() or periods.first_month <= reached.months) is distinct from false
   and periods.first_month is not null;
@@ -2121,7 +2138,7 @@ select
   transaction_id,
   positions
 from analyst.ordered_periods
-where standing <> 'family'
+where payer_state <> 'family'
   and starts_at < ends_at
   and starts_at <= previous_end
   and previous_product_id <> product_id;

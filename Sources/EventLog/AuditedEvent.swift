@@ -33,6 +33,6 @@ package struct AuditedEvent: Sendable {
     /// What its row says beside the body is what was sealed when it was made.
     package let isAsSealed: Bool
 
-    /// The bytes as they arrived, less the shared secret: those whose digest was noted then.
+    /// The evidence, as ``ProvenEvent/body``, of which the digest was stored.
     package func body() throws(DamagedBody) -> [UInt8] { try storedBody.bytes() }
 }

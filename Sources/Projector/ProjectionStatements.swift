@@ -143,8 +143,8 @@ enum ProjectionStatements {
         copy subscription (
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
-          price_increase_status, last_transaction_id, last_cause, last_product_id, last_standing, first_start,
-          last_lapse_intent
+          price_increase_status, last_transaction_id, last_cause, last_product_id, last_payer_state, first_start,
+          last_expiration_intent
         )
         from stdin (format binary)
         """)
@@ -157,8 +157,8 @@ enum ProjectionStatements {
         insert into subscription (
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
-          price_increase_status, last_transaction_id, last_cause, last_product_id, last_standing, first_start,
-          last_lapse_intent
+          price_increase_status, last_transaction_id, last_cause, last_product_id, last_payer_state, first_start,
+          last_expiration_intent
         )
         select unnest($1::integer[]), unnest($2::text[]), unnest($3::text[]), unnest($4::boolean[]), unnest($5::text[]),
           unnest($6::boolean[]), unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::bigint[]),
@@ -181,9 +181,9 @@ enum ProjectionStatements {
           last_transaction_id = excluded.last_transaction_id,
           last_cause = excluded.last_cause,
           last_product_id = excluded.last_product_id,
-          last_standing = excluded.last_standing,
+          last_payer_state = excluded.last_payer_state,
           first_start = excluded.first_start,
-          last_lapse_intent = excluded.last_lapse_intent
+          last_expiration_intent = excluded.last_expiration_intent
         """)
 
     static let deleteAllTransactions = Statement(
@@ -261,8 +261,8 @@ enum ProjectionStatements {
         """
         copy access_period (
           stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position,
-          standing, price, currency, price_period, first_start, previous_end, previous_cut, previous_product_id,
-          counted_from, counted_until, lapsed_at, first_month, last_month, lapse_intent
+          payer_state, price, currency, price_period, first_start, previous_end, previous_cut, previous_product_id,
+          counted_from, counted_until, churned_at, first_month, last_month, expiration_intent
         )
         from stdin (format binary)
         """)

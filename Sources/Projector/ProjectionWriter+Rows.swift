@@ -52,9 +52,9 @@ extension ProjectionWriter {
             rows.append(head.last?.period.transactionId)
             rows.append(head.last?.period.cause.rawValue)
             rows.append(head.last?.period.productId)
-            rows.append(head.last?.standing.rawValue)
+            rows.append(head.last?.payerState.rawValue)
             rows.append(head.last?.firstStart)
-            rows.append(narrow: head.last?.lapseIntent)
+            rows.append(narrow: head.last?.expirationIntent)
         }
     }
 
@@ -117,7 +117,7 @@ extension ProjectionWriter {
             rows.append(period.transactionId)
             rows.append(period.productId)
             rows.append(period.position)
-            rows.append(counted.standing?.rawValue)
+            rows.append(counted.payerState?.rawValue)
             rows.append(counted.price)
             rows.append(counted.currency)
             rows.append(counted.pricePeriod)
@@ -127,10 +127,10 @@ extension ProjectionWriter {
             rows.append(counted.previousProductId)
             rows.append(counted.countedFrom.map { Timestamptz(end: $0) })
             rows.append(counted.countedUntil)
-            rows.append(counted.lapsedAt)
+            rows.append(counted.churnedAt)
             rows.append(narrow: counted.anniversaries?.lowerBound)
             rows.append(narrow: counted.anniversaries?.upperBound)
-            rows.append(narrow: counted.lapseIntent)
+            rows.append(narrow: counted.expirationIntent)
         }
     }
 }

@@ -22,7 +22,7 @@ struct RowChanges {
             for period in new.countedPeriods { newPeriods.append((line, period)) }
             return
         }
-        var isOther = old.access != new.access || (new.hasLapsed && old.renewals != new.renewals)
+        var isOther = old.access != new.access || (new.hasChurned && old.renewals != new.renewals)
         var before: [String: Subscription.ResolvedTransaction] = [:]
         for row in old.transactions { before[row.transaction.transactionId] = row }
         for row in new.transactions {

@@ -4,7 +4,7 @@
 /// before, and hardly ever on those behind: a renewal that comes in order changes no row that is there. Where a gap follows
 /// it depends on what is said about renewal, too.
 package struct CountedPeriod: Sendable, Hashable {
-    package enum Standing: String, Sendable {
+    package enum PayerState: String, Sendable {
         case paying
         /// Free of charge.
         case trial
@@ -16,7 +16,7 @@ package struct CountedPeriod: Sendable, Hashable {
 
     package let period: AccessPeriod
     /// Nil for what is owned for ever, which nobody counts; nothing else is stated then.
-    package var standing: Standing?
+    package var payerState: PayerState?
     /// Thousandths of the currency's unit.
     package var price: Int64?
     package var currency: String?
@@ -35,10 +35,10 @@ package struct CountedPeriod: Sendable, Hashable {
     /// Where what is paid takes the place of grace, if that is before its end.
     package var countedUntil: Instant?
     /// When access ended, if there is a gap before the next one. Nil for the last: nothing has come yet.
-    package var lapsedAt: Instant?
+    package var churnedAt: Instant?
     /// Why it ended then, by the last that was stated in that stretch of access and the gap behind it. Nil where Apple did
     /// not say so before access began again.
-    package var lapseIntent: Int?
+    package var expirationIntent: Int?
     /// The monthly anniversaries of ``firstStart`` within it, where it counts; nil when there is none.
     package var anniversaries: ClosedRange<Int>?
 
@@ -57,10 +57,11 @@ package struct CountedPeriod: Sendable, Hashable {
         price = transaction.price
         currency = transaction.currency
         if transaction.offerDiscountType == "PAY_UP_FRONT" { pricePeriod = transaction.offerPeriod }
-        standing = Self.standing(period.cause, transaction)
+        payerState = Self.payerState(period.cause, transaction)
     }
 
-    fileprivate static func standing(_ cause: AccessPeriod.Cause, _ transaction: borrowing Transaction) -> Standing {
+    fileprivate static func payerState(_ cause: AccessPeriod.Cause, _ transaction: borrowing Transaction) -> PayerState
+    {
         let isTrial = transaction.offerDiscountType.map { $0 == "FREE_TRIAL" } ?? transaction.isTrialPeriod ?? false
         return transaction.isFamilyShared ? .family : cause == .grace ? .grace : isTrial ? .trial : .paying
     }
@@ -110,8 +111,8 @@ extension Subscription {
             if index + 1 < ordered.count {
                 let following = ordered[index + 1].start
                 if following > end, let start = stretchStart {
-                    next.lapsedAt = end
-                    next.lapseIntent = expirationIntent(stated: start..<following)
+                    next.churnedAt = end
+                    next.expirationIntent = expirationIntent(stated: start..<following)
                     stretchStart = following
                 }
                 if period.cause == .grace, following < period.end { next.countedUntil = following }
@@ -130,18 +131,18 @@ extension Subscription {
         return last.flatMap { $0.statedAt >= range.lowerBound ? $0.renewal.expirationIntent : nil }
     }
 
-    /// Some of ``countedPeriods`` have a ``CountedPeriod/lapsedAt``: they depend on what is said about renewal.
-    package var hasLapsed: Bool { !access.lazy.filter { $0.cause != .owned }.gaps.isEmpty }
+    /// Some of ``countedPeriods`` have a ``CountedPeriod/churnedAt``: they depend on what is said about renewal.
+    package var hasChurned: Bool { !access.lazy.filter { $0.cause != .owned }.gaps.isEmpty }
 
     /// The last of ``countedPeriods``, by start, the paid before the grace: what it counts by that no row but this line's
     /// tells, so that a renewal touches no row of a period that was there.
     package struct LastCounted: Sendable {
         package let period: AccessPeriod
-        package let standing: CountedPeriod.Standing
+        package let payerState: CountedPeriod.PayerState
         /// As ``CountedPeriod/firstStart``.
         package let firstStart: Instant
-        /// As ``CountedPeriod/lapseIntent``, if access ends with it.
-        package let lapseIntent: Int?
+        /// As ``CountedPeriod/expirationIntent``, if access ends with it.
+        package let expirationIntent: Int?
     }
 
     /// Nil when none counts.
@@ -152,7 +153,7 @@ extension Subscription {
         else { return nil }
         let stretchStart = counted.gaps.last?.upperBound ?? firstStart
         return LastCounted(
-            period: period, standing: CountedPeriod.standing(period.cause, row.transaction), firstStart: firstStart,
-            lapseIntent: expirationIntent(stated: stretchStart..<Instant.latest))
+            period: period, payerState: CountedPeriod.payerState(period.cause, row.transaction), firstStart: firstStart,
+            expirationIntent: expirationIntent(stated: stretchStart..<Instant.latest))
     }
 }

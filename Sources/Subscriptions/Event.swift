@@ -131,7 +131,7 @@ package struct Defect: Sendable, Hashable {
 package protocol ProvenEvent: Sendable {
     var stream: StreamKey { get }
     var event: Event { get }
-    /// The body as it arrived, less its secrets.
+    /// The evidence: V1, the body as it arrived, less its secret; V2, the signed text as Apple sent it.
     var body: [UInt8] { get }
     /// SHA-256 of the body.
     var bodyDigest: [UInt8] { get }

@@ -38,8 +38,8 @@ struct CountedPeriodTests {
             try await AnalystLog.fold(log)
             // As the migration leaves them.
             try await log.script(
-                "update subledger.access_period set lapse_intent = null;"
-                    + " update subledger.subscription set first_start = null, last_lapse_intent = null;"
+                "update subledger.access_period set expiration_intent = null;"
+                    + " update subledger.subscription set first_start = null, last_expiration_intent = null;"
                     + " update subledger.checkpoint set rules = 0")
             #expect(try await log.lines(Self.wrong) != [])
             #expect(try await log.lines(Self.wrongLast) != [])
@@ -58,15 +58,15 @@ struct CountedPeriodTests {
         select format('%s %s', name, count > 0)
         from (
           select
-            count(*) filter (where standing = 'trial') as trials,
-            count(*) filter (where standing = 'grace') as graces,
+            count(*) filter (where payer_state = 'trial') as trials,
+            count(*) filter (where payer_state = 'grace') as graces,
             count(previous_end) as followers,
             count(previous_product_id) as products,
             count(previous_cut) as cuts,
-            count(lapsed_at) as gaps,
-            count(lapse_intent) as reasons,
+            count(churned_at) as gaps,
+            count(expiration_intent) as reasons,
             count(first_month) as anniversaries,
-            (select count(last_lapse_intent) from subledger.subscription) as lasts
+            (select count(last_expiration_intent) from subledger.subscription) as lasts
           from subledger.access_period
         ) as counts
         cross join lateral (
@@ -148,7 +148,7 @@ struct CountedPeriodTests {
               when coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false)
                 then 'trial'
               else 'paying'
-            end as right_standing,
+            end as right_payer_state,
             (
               select array_agg(month order by month)
               from generate_series(0, 400) as month
@@ -163,7 +163,7 @@ struct CountedPeriodTests {
         )
         select format('%s %s %s', original_transaction_id, transaction_id, cause)
         from stated
-        where standing is distinct from right_standing
+        where payer_state is distinct from right_payer_state
           or price is distinct from right_price
           or currency is distinct from right_currency
           or price_period is distinct from right_period
@@ -173,8 +173,8 @@ struct CountedPeriodTests {
           or previous_product_id is distinct from nullif(product_before, product_id)
           or counted_from is distinct from case when paid_before > starts_at then paid_before end
           or counted_until is distinct from case when cause = 'grace' and next < ends_at then next end
-          or lapsed_at is distinct from case when next > greatest(before, ends_at) then greatest(before, ends_at) end
-          or lapse_intent is distinct from right_intent
+          or churned_at is distinct from case when next > greatest(before, ends_at) then greatest(before, ends_at) end
+          or expiration_intent is distinct from right_intent
           or first_month is distinct from months[1]
           or last_month is distinct from months[array_upper(months, 1)]
         """
@@ -183,7 +183,7 @@ struct CountedPeriodTests {
         select format('%s %s', original_transaction_id, last_transaction_id)
         from subledger.subscription
         left join lateral (
-          select transaction_id, cause, product_id, standing
+          select transaction_id, cause, product_id, payer_state
           from subledger.access_period
           where access_period.stream_id = subscription.stream_id
             and access_period.original_transaction_id = subscription.original_transaction_id
@@ -214,7 +214,7 @@ struct CountedPeriodTests {
           order by (value ->> 'statedAt')::timestamptz desc, ordinality desc
           limit 1
         ) as said on true
-        where (last_transaction_id, last_cause, last_product_id, last_standing, first_start, last_lapse_intent)
-          is distinct from (last.transaction_id, last.cause, last.product_id, last.standing, start.first, said.intent)
+        where (last_transaction_id, last_cause, last_product_id, last_payer_state, first_start, last_expiration_intent)
+          is distinct from (last.transaction_id, last.cause, last.product_id, last.payer_state, start.first, said.intent)
         """
 }

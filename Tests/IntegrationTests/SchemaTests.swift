@@ -71,12 +71,25 @@ struct SchemaTests {
         """
     }
 
-    private static func period(start: String = "2020-01-01", cause: String = "paid", cut: String = "null") -> String {
+    private static func period(
+        start: String = "2020-01-01", cause: String = "paid", cut: String = "null", previousCut: String = "null",
+        payerState: String = "null"
+    ) -> String {
         """
         insert into subledger.access_period (
-          stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, position
+          stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, position, previous_cut,
+          payer_state
         )
-        values (1, 'o', '\(start)', '2021-01-01', '\(cause)', \(cut), 't', 1)
+        values (1, 'o', '\(start)', '2021-01-01', '\(cause)', \(cut), 't', 1, \(previousCut), \(payerState))
+        """
+    }
+
+    private static func subscription(lastCause: String = "null", lastPayerState: String = "null") -> String {
+        """
+        insert into subledger.subscription (
+          stream_id, original_transaction_id, position, facts, last_cause, last_payer_state
+        )
+        values (1, 'o', 1, '{}', \(lastCause), \(lastPayerState))
         """
     }
 
@@ -150,6 +163,16 @@ struct SchemaTests {
         Broken(constraint: "access_period_ends_at_check", sqlstate: "23514", statement: period(start: "2021-01-01")),
         Broken(constraint: "access_period_cause_check", sqlstate: "23514", statement: period(cause: "luck")),
         Broken(constraint: "access_period_cut_check", sqlstate: "23514", statement: period(cut: "'x'")),
+        Broken(
+            constraint: "access_period_previous_cut_check", sqlstate: "23514", statement: period(previousCut: "'x'")),
+        Broken(
+            constraint: "access_period_payer_state_check", sqlstate: "23514", statement: period(payerState: "'x'")),
+        Broken(
+            constraint: "subscription_last_cause_check", sqlstate: "23514",
+            statement: subscription(lastCause: "'owned'")),
+        Broken(
+            constraint: "subscription_last_payer_state_check", sqlstate: "23514",
+            statement: subscription(lastPayerState: "'x'")),
         Broken(constraint: "product_pkey", sqlstate: "23505", statement: "\(product()); \(product())"),
         Broken(constraint: "product_app_check", sqlstate: "23514", statement: product(app: "")),
         Broken(constraint: "product_product_id_check", sqlstate: "23514", statement: product(id: "")),

@@ -11,13 +11,13 @@ struct ChangeTests {
     /// How the line differs by what was told last, seen at an instant.
     private func changes(at instant: String, _ told: [Told]) -> [Change] {
         let (old, new) = (Subscription(arriving: told.dropLast()), Subscription(arriving: told))
-        return Standing(new).changes(
-            from: Standing(old), at: day(instant), because: .event(position: Int64(told.count)),
+        return SubscriptionSnapshot(new).changes(
+            from: SubscriptionSnapshot(old), at: day(instant), because: .event(position: Int64(told.count)),
             evidenceAfter: Int64(told.count - 1))
     }
 
     private func clock(_ told: [Told], after start: String, through end: String) -> [Change] {
-        Standing.clockChanges(
+        SubscriptionSnapshot.clockChanges(
             of: testLine, Subscription(arriving: told).access, after: day(start), through: day(end))
     }
 

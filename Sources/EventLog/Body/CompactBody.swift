@@ -54,7 +54,7 @@ package struct CompactBody: Sendable {
         headers = []
     }
 
-    /// The body as it arrived.
+    /// The evidence, as ``ProvenEvent/body``.
     ///
     /// - Parameter header: The header of a digest, nil if there is none.
     package static func rebuild(

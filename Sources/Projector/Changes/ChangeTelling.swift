@@ -46,7 +46,7 @@ struct ChangeTelling {
             if let period = try AccessPeriod.read(row, at: 1) { lines[line, default: []].append(period) }
         }
         for (line, access) in lines {
-            changes += Standing.clockChanges(of: line, access.inOrder, after: toldUntil, through: instant)
+            changes += SubscriptionSnapshot.clockChanges(of: line, access.inOrder, after: toldUntil, through: instant)
         }
         changes.sort {
             ($0.at, ExactText($0.originalTransactionId)) < ($1.at, ExactText($1.originalTransactionId))
@@ -90,8 +90,8 @@ struct ChangeTelling {
 
 /// What a batch makes of a line.
 struct LineDifference: Sendable {
-    let old: Standing
-    let new: Standing
+    let old: SubscriptionSnapshot
+    let new: SubscriptionSnapshot
     /// The position behind which the batch begins.
     let start: Int64
     /// The last event about the line.
@@ -100,15 +100,15 @@ struct LineDifference: Sendable {
     /// Nil if readers have nothing to be told of.
     init?(from old: Subscription?, to new: Subscription, after start: Int64, position: Int64) {
         guard let old else { return nil }
-        self.old = Standing(old)
-        self.new = Standing(new)
+        self.old = SubscriptionSnapshot(old)
+        self.new = SubscriptionSnapshot(new)
         self.start = start
         self.position = position
         if self.old == self.new { return nil }
     }
 
     /// - Parameter old: As the rows had it.
-    init(from old: Standing, to new: Standing, after start: Int64) {
+    init(from old: SubscriptionSnapshot, to new: SubscriptionSnapshot, after start: Int64) {
         self.old = old
         self.new = new
         self.start = start

@@ -39,10 +39,10 @@ struct RebuildChanges {
             deadline: .now + Limits.tableWaitMax)
         {
             let line: String = try row.value(at: 0)
-            let old = Standing(
+            let old = SubscriptionSnapshot(
                 originalTransactionId: line, access: (before[line] ?? []).inOrder,
                 autoRenewStatus: try row.optional(at: 1), plannedProductId: try row.optional(at: 2))
-            let new = Standing(
+            let new = SubscriptionSnapshot(
                 originalTransactionId: line, access: (now[line] ?? []).inOrder,
                 autoRenewStatus: try row.optional(at: 3), plannedProductId: try row.optional(at: 4))
             telling.add([LineDifference(from: old, to: new, after: livePosition)]) { _ in .rebuild }

@@ -3,7 +3,7 @@ import Testing
 
 /// What Apple said about an end of access is kept with the period that ended, once access has begun again.
 @Suite("Why access ended, where it began again")
-struct LapseIntentTests {
+struct ChurnReasonTests {
     private struct Lapse: Equatable {
         let at: Instant
         let intent: Int?
@@ -11,7 +11,7 @@ struct LapseIntentTests {
 
     private static func lapses(_ told: [Told]) -> [Lapse] {
         Subscription(arriving: told).countedPeriods.compactMap { period in
-            period.lapsedAt.map { Lapse(at: $0, intent: period.lapseIntent) }
+            period.churnedAt.map { Lapse(at: $0, intent: period.expirationIntent) }
         }
     }
 
@@ -48,7 +48,7 @@ struct LapseIntentTests {
         #expect(Self.lapses(example.told + [late]) == [Lapse(at: day("2018-04-20"), intent: nil)])
     }
 
-    @Test("what was said of one lapse is not said of the next")
+    @Test("the reason of one churn does not become the reason of the next")
     func twoLapses() {
         let example = MagazineExample()
         let rowD = row("1000000000000004", "2018-09-01", "2018-10-01")
@@ -70,7 +70,7 @@ struct LapseIntentTests {
         var told = example.told
         told.insert(Told("2018-04-20", [example.rowA, example.rowB], [expired]), at: 3)
         let lapsedOnce = Subscription(arriving: Array(told[..<4])).lastCounted
-        #expect(lapsedOnce?.lapseIntent == 1)
+        #expect(lapsedOnce?.expirationIntent == 1)
         #expect(lapsedOnce?.firstStart == example.rowA.purchaseDate)
 
         // Nothing was said about renewal when it was bought anew.
@@ -79,13 +79,13 @@ struct LapseIntentTests {
         #expect(Subscription(arriving: told).lastCounted?.period.start == day("2018-06-17"))
         for arrival in Arrival.allCases {
             let last = Subscription(arriving: arrival.arrange(told)).lastCounted
-            #expect(last?.lapseIntent == nil)
+            #expect(last?.expirationIntent == nil)
             #expect(last?.firstStart == example.rowA.purchaseDate)
         }
 
         told.append(Told("2018-07-17", [example.rowC], [expired]))
         for arrival in Arrival.allCases {
-            #expect(Subscription(arriving: arrival.arrange(told)).lastCounted?.lapseIntent == 1)
+            #expect(Subscription(arriving: arrival.arrange(told)).lastCounted?.expirationIntent == 1)
         }
     }
 }

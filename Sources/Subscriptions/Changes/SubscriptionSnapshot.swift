@@ -1,5 +1,5 @@
 /// What a line gives and is about to do, as far as changes of it are told.
-package struct Standing: Sendable, Hashable {
+package struct SubscriptionSnapshot: Sendable, Hashable {
     package let originalTransactionId: String
     /// In the order of their start.
     package var access: [AccessPeriod]
@@ -33,7 +33,7 @@ package struct Standing: Sendable, Hashable {
     /// - Parameter evidenceAfter: Events behind this position made it: where one of them stated the access that is
     ///   told of, it is the cause.
     package func changes(
-        from old: Standing, at instant: Instant, because cause: Change.Cause, evidenceAfter: Int64 = .max
+        from old: SubscriptionSnapshot, at instant: Instant, because cause: Change.Cause, evidenceAfter: Int64 = .max
     ) -> [Change] {
         let now = access.use(at: instant)
         let before = old.access == access ? now : old.access.use(at: instant)
