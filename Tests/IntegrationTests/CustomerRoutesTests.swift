@@ -117,7 +117,7 @@ struct CustomerRoutesTests {
                 #"{"app":"a","customerIds":["# + repeatElement(#""x""#, count: 1001).joined(separator: ",") + "]}"
             let refused = try await server.backend.post(Array(tooMany.utf8), to: "/customers/entitlements")
             #expect(refused.status == 400)
-            #expect(refused.json["detail"] as? String == "customerIds must be at most 1000")
+            #expect(refused.json["detail"] as? String == "customerIds must have at most 1000 elements")
             let odd = #"{"app":"a","environment":{},"customerIds":[]}"#
             let unread = try await server.backend.post(Array(odd.utf8), to: "/customers/entitlements")
             #expect(unread.status == 400)
