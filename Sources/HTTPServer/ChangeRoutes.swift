@@ -4,31 +4,31 @@ import Hummingbird
 import Projector
 import Subscriptions
 
-/// `GET /changes`: what changed in what somebody may use or intends, in the order in which it was told. A page at once or
-/// when there is one, or a stream of server-sent events.
+/// `GET /changes` returns changes of access and renewal preferences in order of publication: as a page, immediately or
+/// after waiting for a change, or as a stream of server-sent events.
 struct ChangeRoutes: Sendable {
     let changes: ChangeReader
     let signal: ChangeSignal
     let now: @Sendable () -> Instant
 
-    /// Which changes are asked for.
+    /// The parameters of a request for changes.
     struct Question {
         let stream: StreamKey
-        /// All up to this number was read; nil to begin with what comes next.
+        /// The last number that the client has read; nil to start with the next change.
         let after: Int64?
         let limit: Int
         let wait: Duration
 
         init(_ request: Request) throws(Query.Malformed) {
             let query = Query(request)
-            // How a client goes on with server-sent events, whatever its URL says.
+            // Clients resume server-sent events with this header, which takes precedence over the URL.
             let resumed = request.headers[.lastEventID]
             let after = try query.text("after")
             if let text = resumed ?? after.flatMap({ $0 == "now" ? nil : $0 }) {
                 let field = resumed == nil ? "after" : "Last-Event-ID"
                 guard let cursor = StreamCursor(text), cursor.list == .changes else {
                     throw Query.Malformed(
-                        problem: "\(field) must be now, or a cursor that an earlier page gave", field: field)
+                        problem: "\(field) must be now or a cursor from an earlier page", field: field)
                 }
                 stream = cursor.stream
                 self.after = cursor.position
@@ -36,7 +36,8 @@ struct ChangeRoutes: Sendable {
                 let environment =
                     try query.text("environment") == nil ? stream.environment : try query.environment()
                 guard stream == StreamKey(app: app, environment: environment) else {
-                    throw Query.Malformed(problem: "\(field) must be of the same app and environment", field: field)
+                    throw Query.Malformed(
+                        problem: "\(field) must belong to the requested app and environment", field: field)
                 }
             } else {
                 guard let app = try query.text("app") else {
@@ -83,12 +84,12 @@ struct ChangeRoutes: Sendable {
 
     private func head(of stream: StreamKey) async throws -> ChangeReader.Head {
         guard let head = try await changes.head(of: stream) else {
-            throw Problem(.notFound, "nothing was received for this app in \(stream.environment.rawValue)")
+            throw Problem(.notFound, "no events for this app in \(stream.environment.rawValue)")
         }
         return head
     }
 
-    /// The changes behind a number, when there are some; none when the time is up.
+    /// Returns the changes after a number as soon as there are any, or an empty page at the deadline.
     private func next(
         _ stream: StreamKey, _ head: ChangeReader.Head, after number: Int64, limit: Int,
         until deadline: ContinuousClock.Instant
@@ -99,7 +100,7 @@ struct ChangeRoutes: Sendable {
             guard let page = try await changes.changes(of: stream, head, after: number, limit: limit, now: now()) else {
                 throw Problem(
                     .gone,
-                    "the changes behind this cursor are not there: read entitlements anew, then go on with after=now",
+                    "changes after this cursor are not available: reload entitlements, then continue with after=now",
                     field: "after")
             }
             guard page.told.isEmpty, page.through == number, deadline > .now, await !signal.hasEnded else {
@@ -119,7 +120,7 @@ struct ChangeRoutes: Sendable {
 
     private func stream(_ question: Question) async throws -> Response {
         let head = try await head(of: question.stream)
-        // Read before the answer begins: behind that, there is no way to tell of a problem but to hang up.
+        // Read before the response starts: afterwards the only way to report an error is to close the connection.
         let first = try await next(
             question.stream, head, after: question.after ?? head.number, limit: question.limit, until: .now)
         let ends = ContinuousClock.now + Limits.streamMax
@@ -139,7 +140,7 @@ struct ChangeRoutes: Sendable {
             })
     }
 
-    /// A page as server-sent events; a comment if it is empty.
+    /// Encodes a page as server-sent events; an empty page as a comment.
     private func events(_ stream: StreamKey, _ page: ChangeReader.Page) -> ByteBuffer {
         guard !page.told.isEmpty else { return ByteBuffer(string: ":\n\n") }
         var buffer = ByteBuffer()
@@ -158,16 +159,16 @@ extension HTTPField.Name {
     fileprivate static var lastEventID: Self { Self("Last-Event-ID")! }
 }
 
-/// The reader of a stream has not taken what it was sent.
+/// The client did not read the stream in time.
 private struct SlowReader: Error {}
 
-/// Unchecked: nobody else has the writer until ``write(_:within:)`` returns, and that waits for the one task that has it.
+/// Unchecked: only the one task inside ``write(_:within:)`` uses the writer, and the call waits for that task.
 private struct SoleWriter: @unchecked Sendable {
     private var writer: any ResponseBodyWriter
 
     init(_ writer: any ResponseBodyWriter) { self.writer = writer }
 
-    /// Writes, unless the other end does not take it in time.
+    /// Writes the buffer; throws if the client does not read it in time.
     func write(_ buffer: ByteBuffer, within limit: Duration) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {

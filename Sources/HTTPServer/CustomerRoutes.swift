@@ -4,8 +4,8 @@ import Logging
 import Projector
 import Subscriptions
 
-/// `/customers/{customerId}`: who a customer is; below it `/entitlements`, `/content` and `/links`. For many at once,
-/// `POST /customers/entitlements`.
+/// `/customers/{customerId}` and below it `/entitlements`, `/content` and `/links`. `POST /customers/entitlements`
+/// returns the entitlements of many customers.
 struct CustomerRoutes: Sendable {
     let customers: CustomerReader
     let links: CustomerLinkRoute?
@@ -85,18 +85,18 @@ struct CustomerRoutes: Sendable {
             let environment = try json["environment"].map { try Query.environment($0.string) } ?? .production
             let at = try json.instant("at", in: "") ?? now()
             guard let list = json["customerIds"], list.isArray else {
-                throw Query.Malformed(problem: "customerIds must be an array of texts", field: "customerIds")
+                throw Query.Malformed(problem: "customerIds must be an array of strings", field: "customerIds")
             }
             let elements = list.elements(atMost: Limits.customersMax + 1)
             guard elements.count <= Limits.customersMax else {
                 throw Query.Malformed(
-                    problem: "customerIds must be at most \(Limits.customersMax)", field: "customerIds")
+                    problem: "customerIds must have at most \(Limits.customersMax) elements", field: "customerIds")
             }
             var questions: [CustomerReader.Question] = []
             for (index, element) in elements.enumerated() {
                 guard let id = element.string else {
                     throw Query.Malformed(
-                        problem: "customerIds[\(index)] must be a text", field: "customerIds[\(index)]")
+                        problem: "customerIds[\(index)] must be a string", field: "customerIds[\(index)]")
                 }
                 try LinkStatement.check(id, "customerIds[\(index)]")
                 questions.append(
@@ -135,12 +135,12 @@ struct CustomerRoutes: Sendable {
             }
             let elements = list.elements(atMost: Limits.issuesMax + 1)
             guard elements.count <= Limits.issuesMax else {
-                throw Query.Malformed(problem: "issues must be at most \(Limits.issuesMax)", field: "issues")
+                throw Query.Malformed(problem: "issues must have at most \(Limits.issuesMax) elements", field: "issues")
             }
             var issues: [(id: String, published: Instant)] = []
             for (index, element) in elements.enumerated() {
                 guard let id = element["id"]?.string else {
-                    throw Query.Malformed(problem: "issues[\(index)].id must be a text", field: "issues[\(index)].id")
+                    throw Query.Malformed(problem: "issues[\(index)].id must be a string", field: "issues[\(index)].id")
                 }
                 guard let published = try element.instant("publishedAt", in: "issues[\(index)].") else {
                     throw Query.Malformed(
@@ -185,7 +185,7 @@ struct CustomerRoutes: Sendable {
         guard let links else {
             throw Problem(
                 .notImplemented,
-                "links are refused here: the database's user is no member of subledger_receiver, or it is a standby")
+                "customer links disabled: database user lacks role subledger_receiver, or database is read-only")
         }
         guard links.apps.contains(app) else { throw Problem(.notFound, "this app is not configured", field: "app") }
         let id = try Self.customerId(context)
@@ -193,7 +193,7 @@ struct CustomerRoutes: Sendable {
             let statement = try LinkStatement(customerId: id, json: json)
             let stated = try await links.state(statement, in: stream, receivedAt: now())
             logger.info(
-                stated.isNew ? "links stored" : "links known already",
+                stated.isNew ? "links stored" : "duplicate links",
                 metadata: [
                     "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment.rawValue)",
                     "event.position": "\(stated.position)",
@@ -219,13 +219,13 @@ struct CustomerRoutes: Sendable {
 
     private static func ambiguous(_ apps: [String]) -> Problem {
         Problem(
-            .conflict, "several apps have this id, name one with ?app=: \(apps.joined(separator: ", "))",
+            .conflict, "several apps have this id: choose one with ?app= (\(apps.joined(separator: ", ")))",
             field: "app")
     }
 }
 
 extension [CustomerKey] {
-    /// The ids by which a customer is known, as members of an object.
+    /// Writes the ids of a customer as members of an object.
     func write(to writer: inout JSONWriter) {
         func write(_ name: StaticString, _ kind: CustomerKey.Kind) {
             writer.key(name)
@@ -251,7 +251,7 @@ extension BodyReader {
 }
 
 extension JSONValue {
-    /// Nil when absent.
+    /// Returns nil if absent.
     fileprivate func instant(_ key: StaticString, in path: String) throws(Query.Malformed) -> Instant? {
         guard let value = self[key] else { return nil }
         guard let instant = value.string.flatMap({ Instant(iso8601: $0) }) else {

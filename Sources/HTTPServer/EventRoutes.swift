@@ -2,7 +2,7 @@ import EventLog
 import Hummingbird
 import Subscriptions
 
-/// `GET /events`: the log of a stream, page by page, all of it or what a filter lets through.
+/// `GET /events` returns the log of a stream in pages, optionally filtered.
 struct EventRoutes: Sendable {
     let log: LogReader
 
@@ -22,7 +22,7 @@ struct EventRoutes: Sendable {
             type: try query.text("type"), kind: try query.text("kind"), source: try query.text("source"),
             receivedFrom: try query.instant("receivedFrom"), receivedUntil: try query.instant("receivedUntil"))
         guard let page = try await log.events(of: stream, after: after, limit: Int(limit), filter: filter) else {
-            throw Problem(.notFound, "nothing was received for this app in \(stream.environment.rawValue)")
+            throw Problem(.notFound, "no events for this app in \(stream.environment.rawValue)")
         }
         return Answer.json(.ok) { writer in
             writer.member("app", stream.app)
@@ -36,19 +36,19 @@ struct EventRoutes: Sendable {
         }
     }
 
-    /// The position behind which the page begins.
+    /// The position after which the page starts.
     private func start(_ query: Query, _ stream: StreamKey) throws(Query.Malformed) -> Int64 {
         guard let text = try query.text("cursor") else {
             return try query.number("after", in: 0...Int64.max, default: 0)
         }
         guard try query.text("after") == nil else {
-            throw Query.Malformed(problem: "after must not be given beside cursor", field: "after")
+            throw Query.Malformed(problem: "after must not be combined with cursor", field: "after")
         }
         guard let cursor = StreamCursor(text), cursor.list == .events else {
-            throw Query.Malformed(problem: "cursor must be one that an earlier page gave", field: "cursor")
+            throw Query.Malformed(problem: "cursor must come from an earlier page", field: "cursor")
         }
         guard cursor.stream == stream else {
-            throw Query.Malformed(problem: "cursor must be of the same app and environment", field: "cursor")
+            throw Query.Malformed(problem: "cursor must belong to the requested app and environment", field: "cursor")
         }
         return cursor.position
     }

@@ -3,8 +3,8 @@ import Hummingbird
 import Projector
 import Subscriptions
 
-/// `GET /products?app=`: what the owner has said of an app's products. `PUT /products/{productId}?app=`: says it of one
-/// of them, as a whole.
+/// `GET /products?app=` returns the product settings of an app; `PUT /products/{productId}?app=` sets all properties of
+/// one product.
 struct ProductRoutes: Sendable {
     let products: ProductStore
     private let bodies = BodyReader()
@@ -52,15 +52,15 @@ struct ProductRoutes: Sendable {
         return app
     }
 
-    /// Reads `{"kind","duration","entitlements":[…]}`, all of which may be left out.
+    /// Reads `{"kind","duration","entitlements":[…]}`; all members are optional.
     private static func product(_ app: String, _ productId: String, _ body: [UInt8]) throws -> ConfiguredProduct {
         guard let root = try? JSONDocument(body).root, root.isObject else {
             throw Query.Malformed(problem: "the body must be a JSON object")
         }
         let known: Set = ["kind", "duration", "entitlements"]
-        // A misspelt name would otherwise be something that is silently not said.
+        // Ignoring a misspelt name would silently clear the property.
         if let unknown = root.members.first(where: { !known.contains($0.key.string ?? "") }) {
-            throw Query.Malformed(problem: "there is no \"\(unknown.key.string ?? "")\" in a product")
+            throw Query.Malformed(problem: "unknown member \"\(unknown.key.string ?? "")\"")
         }
         return try ConfiguredProduct(
             app: app, productId: productId, kind: try text(root["kind"], "kind"),
@@ -69,7 +69,7 @@ struct ProductRoutes: Sendable {
 
     private static func text(_ value: JSONValue?, _ name: String) throws(Query.Malformed) -> String? {
         guard let value, !value.isNull else { return nil }
-        guard let text = value.string else { throw Query.Malformed(problem: "\(name) must be a text", field: name) }
+        guard let text = value.string else { throw Query.Malformed(problem: "\(name) must be a string", field: name) }
         return text
     }
 
@@ -77,7 +77,7 @@ struct ProductRoutes: Sendable {
         guard let value, !value.isNull else { return [] }
         let texts = value.elements.compactMap(\.string)
         guard value.isArray, texts.count == value.elements.count else {
-            throw Query.Malformed(problem: "entitlements must be an array of texts", field: "entitlements")
+            throw Query.Malformed(problem: "entitlements must be an array of strings", field: "entitlements")
         }
         return texts
     }

@@ -1,13 +1,13 @@
 import Hummingbird
 import Subscriptions
 
-/// Reads the query of a request; what is malformed is named in the error.
+/// Parses the query of a request; errors name the invalid parameter.
 struct Query {
     private let parameters: Parameters
 
     struct Malformed: Error {
         let problem: String
-        /// The parameter, or member of the body, that is wrong; nil when it is the body as a whole.
+        /// The invalid parameter or member of the body; nil if the body as a whole is invalid.
         var field: String?
     }
 
@@ -15,24 +15,24 @@ struct Query {
         parameters = request.uri.queryParameters
     }
 
-    /// Nil when absent. Empty is malformed: whoever asks for `at=` would be told of now.
+    /// Returns nil if absent. An empty value is an error, since `at=` must not mean now.
     func text(_ name: String) throws(Malformed) -> String? {
         guard let value = parameters[name[...]] else { return nil }
         guard !value.isEmpty else { throw Malformed(problem: "\(name) must not be empty", field: name) }
-        // PostgreSQL has none in its texts, so nothing can be found by one.
+        // PostgreSQL strings cannot contain NUL, so no row could match.
         guard !value.utf8.contains(0) else {
-            throw Malformed(problem: "\(name) must not hold a NUL character", field: name)
+            throw Malformed(problem: "\(name) must not contain a NUL character", field: name)
         }
         return String(value)
     }
 
-    /// Production unless the reader asks for another.
+    /// The environment of the query; production by default.
     func environment() throws(Malformed) -> Subscriptions.Environment {
         guard let text = try text("environment") else { return .production }
         return try Self.environment(text)
     }
 
-    /// - Parameter text: Nil for what is no text.
+    /// - Parameter text: Nil if the value is not a string.
     static func environment(_ text: String?) throws(Malformed) -> Subscriptions.Environment {
         guard let environment = text.flatMap(Subscriptions.Environment.init(rawValue:)) else {
             let all = Subscriptions.Environment.allCases.map(\.rawValue).joined(separator: ", ")
@@ -50,7 +50,7 @@ struct Query {
         return number
     }
 
-    /// Given several times, or separated by commas.
+    /// Parses instants that are repeated or separated by commas.
     func instants(_ name: String) throws(Malformed) -> [Instant] {
         var instants: [Instant] = []
         for text in parameters.getAll(name).flatMap({ $0.split(separator: ",") }) {

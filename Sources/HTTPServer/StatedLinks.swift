@@ -1,13 +1,13 @@
 import EventLog
 import Subscriptions
 
-/// Links as a backend stated them to the private listener, which is their proof. Only the route makes one.
+/// Customer links that an authenticated backend sent to the private listener. Only the link route creates them.
 struct StatedLinks: ProvenEvent {
     let stream: StreamKey
     let event: Event
     let body: [UInt8]
     let bodyDigest: [UInt8]
-    /// Nobody signs them: whoever reaches the private listener may state them.
+    /// Nil: links are authenticated by the private listener and not signed.
     var chain: SigningChain? { nil }
 
     fileprivate init(_ statement: LinkStatement, stream: StreamKey, receivedAt: Instant) {
@@ -18,11 +18,11 @@ struct StatedLinks: ProvenEvent {
     }
 }
 
-/// Appends what a backend states, unless it holds already.
+/// Appends customer links to the log unless they equal the current ones.
 package struct CustomerLinkRoute: Sendable {
     private let log: LogReader
     private let appender: Appender
-    /// Bundle ids of the apps that links may be stated for.
+    /// Bundle ids of the apps for which links are accepted.
     let apps: Set<String>
 
     package init(log: LogReader, appender: Appender, apps: Set<String>) {
@@ -31,7 +31,7 @@ package struct CustomerLinkRoute: Sendable {
         self.apps = apps
     }
 
-    /// - Returns: The position of the statement in force, and whether it is new.
+    /// - Returns: The position of the current links and whether they are new.
     /// - Throws: ``ReadError``, ``AppendError``.
     func state(
         _ statement: LinkStatement, in stream: StreamKey, receivedAt: Instant

@@ -3,8 +3,8 @@ import Hummingbird
 import Projector
 import Subscriptions
 
-/// `GET /subscriptions/{originalTransactionId}`: where a line stands, and why; below it `/content`: which issues of a
-/// magazine it may read.
+/// `GET /subscriptions/{originalTransactionId}` returns the status of a subscription, and `/content` below it which
+/// magazine issues it makes readable.
 struct SubscriptionRoutes: Sendable {
     let subscriptions: SubscriptionReader
     let now: @Sendable () -> Instant
@@ -26,7 +26,7 @@ struct SubscriptionRoutes: Sendable {
         }
     }
 
-    /// Finds the one line that the request means, and answers what is written about it.
+    /// Finds the subscription that the request refers to and writes the response.
     private func answer(
         _ request: Request, _ context: BasicRequestContext,
         _ write: (Subscription, Query, Instant, inout JSONWriter) throws -> Void
@@ -42,7 +42,7 @@ struct SubscriptionRoutes: Sendable {
         }
         guard found.count == 1 else {
             let apps = found.map(\.app).joined(separator: ", ")
-            throw Problem(.conflict, "several apps have this id, name one with ?app=: \(apps)", field: "app")
+            throw Problem(.conflict, "several apps have this id: choose one with ?app= (\(apps))", field: "app")
         }
         return try Answer.json(.ok) { writer in
             writer.member("app", only.app)

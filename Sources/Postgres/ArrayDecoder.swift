@@ -10,18 +10,19 @@ struct ArrayDecoder {
         self.bytes = bytes
     }
 
-    /// The elements in order; SQL nulls are `nil`. An array of no dimensions is empty.
+    /// Returns the elements in order; SQL nulls are `nil`. An array without dimensions is empty.
     mutating func elements<T: PostgresDecodable>(of type: T.Type) throws(PostgresDecodingError) -> [T?] {
         let dimensions = try word()
         _ = try word()
         let elementOID = UInt32(bitPattern: try word())
         if dimensions == 0 { return [] }
-        guard dimensions == 1 else { throw PostgresDecodingError("an array has \(dimensions) dimensions") }
+        guard dimensions == 1 else { throw PostgresDecodingError("array has \(dimensions) dimensions: expected one") }
         let count = Int(try word())
         _ = try word()
-        // Every element takes at least its length word, so a wrong count cannot make us reserve memory for it.
+        // Every element takes at least its four-byte length word, so a wrong count cannot make us reserve memory for
+        // it.
         guard count >= 0, count <= (bytes.count - offset) / 4 else {
-            throw PostgresDecodingError("an array is shorter than it says")
+            throw PostgresDecodingError("array is shorter than its element count")
         }
         var values: [T?] = []
         values.reserveCapacity(count)
@@ -33,7 +34,7 @@ struct ArrayDecoder {
             }
             values.append(try T.decode(postgres: try take(length), oid: elementOID))
         }
-        guard offset == bytes.count else { throw PostgresDecodingError("an array is longer than it says") }
+        guard offset == bytes.count else { throw PostgresDecodingError("array is longer than its element count") }
         return values
     }
 
@@ -43,7 +44,7 @@ struct ArrayDecoder {
 
     private mutating func take(_ count: Int) throws(PostgresDecodingError) -> UnsafeRawBufferPointer {
         guard count >= 0, count <= bytes.count - offset else {
-            throw PostgresDecodingError("an array ends too early")
+            throw PostgresDecodingError("array ends too early")
         }
         defer { offset += count }
         return UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + count])

@@ -1,29 +1,29 @@
-/// Rows as parameters of a statement: an array for each column, which `unnest` makes rows of again.
+/// Rows as statement parameters: one array per column, which `unnest` turns back into rows.
 ///
-/// To the server dearer than ``CopyRows``, but a statement can do more with them than to add them.
+/// Costs the server more than ``CopyRows``, but the statement can do more with the rows than insert them.
 ///
-/// A column of lists travels as `text[]`, each list as PostgreSQL writes it: an array of arrays would have to be
+/// A column of arrays is sent as `text[]`, each array in PostgreSQL's text form: an array of arrays would have to be
 /// rectangular.
 package struct ArrayRows: TableRows, Sendable {
     package private(set) var count = 0
     private var columns: [Column]
-    /// The column of the next value.
+    /// The index of the column that the next value belongs to.
     private var place: Int
 
-    /// An array in the making.
+    /// An array that is being built.
     private struct Column: Sendable {
-        /// Behind a header that is written in the end.
+        /// The elements, after space for a header that is written last.
         var bytes: [UInt8]
         var element = PostgresType.text
         var hasNull = false
     }
 
-    /// Dimensions, whether there are nulls, the element's type, how many there are, the index of the first.
+    /// Number of dimensions, null flag, element type, element count, lower bound.
     ///
     /// Source: PostgreSQL, `array_recv` in `src/backend/utils/adt/arrayfuncs.c`.
     private static let headerBytes = 20
 
-    /// - Parameter valueBytes: About as long as a value is.
+    /// - Parameter valueBytes: Expected length of a value, for reserving memory.
     package init(columns: Int, rows: Int, valueBytes: Int) {
         let empty = [UInt8](repeating: 0, count: Self.headerBytes)
         self.columns = (0..<columns).map { _ in
@@ -34,11 +34,11 @@ package struct ArrayRows: TableRows, Sendable {
         place = columns
     }
 
-    /// A parameter for each column.
+    /// Returns one parameter per column.
     ///
-    /// - Precondition: There are rows, and the last one is whole.
+    /// - Precondition: There is at least one row, and the last row is complete.
     package consuming func parameters() -> [Parameter] {
-        precondition(count > 0 && place == columns.count, "no rows, or one of too few columns")
+        precondition(count > 0 && place == columns.count, "no rows, or the last row has too few columns")
         return columns.map { column in
             var bytes = column.bytes
             let header = [1, column.hasNull ? 1 : 0, column.element.oid, UInt32(count), 1]
@@ -48,7 +48,7 @@ package struct ArrayRows: TableRows, Sendable {
     }
 
     package mutating func beginRow() {
-        precondition(place == columns.count, "a row of too few columns")
+        precondition(place == columns.count, "the last row has too few columns")
         place = 0
         count += 1
     }

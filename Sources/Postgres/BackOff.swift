@@ -1,8 +1,8 @@
-/// How long to leave a server alone after it could not be reached.
+/// Computes the wait between attempts to connect to an unreachable server.
 struct BackOff {
-    /// Short enough that a restart of the server is hardly noticed.
+    /// Short enough that a server restart is hardly noticed.
     static let first = Duration.milliseconds(50)
-    /// Long enough that a thousand clients do not keep a server from starting, short enough for a person who waits.
+    /// Long enough that a thousand clients do not keep a server from starting, short enough for an operator who waits.
     static let longest = Duration.seconds(5)
 
     private(set) var failures = 0
@@ -10,7 +10,7 @@ struct BackOff {
 
     /// Doubles the wait with each failure.
     ///
-    /// - Parameter jitter: From 0 to 1; takes up to half off the wait, so that clients do not come back together.
+    /// - Parameter jitter: From 0 to 1; shortens the wait by up to half, so that clients do not reconnect together.
     mutating func fail(now: ContinuousClock.Instant, jitter: Double) {
         let doublings = min(failures, 7)
         failures += 1

@@ -1,27 +1,27 @@
 import CLibpq
 
-/// Where the database is and as whom to work there.
+/// The address of a database and the user, role and settings of a session.
 ///
-/// Its description names no host and no password.
+/// Its description contains neither host nor password.
 package struct ConnectionConfiguration: Sendable {
-    /// libpq's keywords and values; nothing if the text could not be parsed, which connecting reports.
+    /// libpq's keywords and values; `nil` if the connection string could not be parsed, which connecting reports.
     private var settings: [String: String]?
 
-    /// The role to work as from the first statement on, so that a pool has only the rights that it needs. The user must
-    /// be a member of it.
+    /// The role that the session assumes before its first statement, so that a pool has only the privileges it needs.
+    /// The user must be a member of it.
     package var role: String?
 
-    /// What the server shows for us in `pg_stat_activity`.
+    /// The name of our sessions in `pg_stat_activity`.
     package var applicationName = "subledger"
 
-    /// Further settings of the session, by their names.
+    /// Further session settings by name.
     package var sessionSettings: [String: String] = [:]
 
-    /// A net on the server for statements whose client is gone; deadlines are the client's own.
+    /// The server's safety net for statements whose client is gone; deadlines are enforced by the client.
     package var statementTimeout: Duration?
 
-    /// - Parameter url: `postgres://…`, `postgresql://…`, or `key=value` pairs, as libpq takes them. What it leaves out
-    ///   comes from libpq's environment (`PGPASSFILE` and the like).
+    /// - Parameter url: `postgres://…`, `postgresql://…`, or `key=value` pairs, in libpq's syntax. Omitted keywords come
+    ///   from libpq's environment (`PGPASSFILE` and the like).
     package init(url: String) {
         settings = Self.parse(url)
         if let name = settings?["application_name"] {
@@ -29,15 +29,15 @@ package struct ConnectionConfiguration: Sendable {
         }
     }
 
-    /// A server on this machine.
+    /// Connects to a server on this machine.
     ///
-    /// - Parameter socketFolder: The folder that holds the socket; an absolute path.
+    /// - Parameter socketFolder: The absolute path of the folder that holds the socket.
     package init(socketFolder: String, user: String, database: String) {
-        // The port is part of the socket's name, and must not come from our environment.
+        // The port is part of the socket's name and must not come from our environment.
         settings = ["host": socketFolder, "port": "5432", "user": user, "dbname": database]
     }
 
-    /// False when the text given for it is no connection string; connecting then fails as unavailable.
+    /// False if the connection string could not be parsed; connecting then fails as unavailable.
     package var isValid: Bool {
         settings != nil
     }
@@ -49,14 +49,14 @@ package struct ConnectionConfiguration: Sendable {
         return copy
     }
 
-    /// The same database, worked on as another role.
+    /// The same database, with another role.
     package func with(role: String?) -> ConnectionConfiguration {
         var copy = self
         copy.role = role
         return copy
     }
 
-    /// Everything libpq is told, or nothing if the connection string was not understood.
+    /// All connection parameters for libpq, or `nil` if the connection string could not be parsed.
     func parameters() -> [(key: String, value: String)]? {
         guard var settings else { return nil }
         settings["application_name"] = applicationName
@@ -65,12 +65,12 @@ package struct ConnectionConfiguration: Sendable {
         return settings.map { ($0.key, $0.value) }
     }
 
-    /// Session settings, which as startup options stand above those of the user and the database.
+    /// Session settings as startup options, which take precedence over those of the user and the database.
     private func options(after given: String?) -> String {
         var options = given.map { [$0] } ?? []
-        // The warning that a commit is not replicated must reach us, whatever the database's own setting is.
+        // The warning that a commit was not replicated must reach us, whatever the database's setting is.
         options.append("-c client_min_messages=warning")
-        // A backend whose client gave up at its deadline ends soon, instead of holding its place in a queue of locks.
+        // A backend whose client gave up at its deadline ends soon instead of keeping its place in a lock queue.
         options.append("-c client_connection_check_interval=1000")
         if let role {
             options.append("-c role=\(Self.escaped(role))")
@@ -85,7 +85,7 @@ package struct ConnectionConfiguration: Sendable {
         return options.joined(separator: " ")
     }
 
-    /// The server splits options at spaces; a backslash keeps the next character as it is.
+    /// Escapes spaces and backslashes: the server splits options at spaces.
     private static func escaped(_ value: String) -> String {
         var escaped = ""
         for character in value {
@@ -97,7 +97,7 @@ package struct ConnectionConfiguration: Sendable {
         return escaped
     }
 
-    /// Has libpq take the text apart, so that a URL and pairs mean here what they mean to `psql`.
+    /// Parses the string with libpq, so that URLs and pairs mean the same as in `psql`.
     private static func parse(_ text: String) -> [String: String]? {
         guard let options = PQconninfoParse(text, nil) else { return nil }
         defer { PQconninfoFree(options) }
@@ -122,7 +122,7 @@ extension ConnectionConfiguration: CustomStringConvertible, CustomDebugStringCon
         description
     }
 
-    /// Keeps `dump` and string interpolation of whatever holds a configuration from showing the password.
+    /// Keeps `dump` and string interpolation of any value that holds a configuration from showing the password.
     package var customMirror: Mirror {
         Mirror(self, children: [])
     }

@@ -2,10 +2,10 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// A thread that runs one connection's jobs, and those of whoever has it lent, one after the other.
+/// A thread that runs the jobs of one connection, and of the task that borrowed it, one after the other.
 ///
-/// libpq is waited for with `poll(2)`, which blocks. On a thread of its own that harms nobody; on one of Swift's few
-/// cooperative threads a handful of slow statements would stop the whole process.
+/// Waiting for libpq means `poll(2)`, which blocks. A dedicated thread may block; on one of Swift's few cooperative
+/// threads, a handful of slow statements would stall the whole process.
 final class ConnectionThread: SerialExecutor, TaskExecutor {
     private struct State {
         var jobs: [UnownedJob] = []
@@ -29,7 +29,8 @@ final class ConnectionThread: SerialExecutor, TaskExecutor {
         work.signal()
     }
 
-    /// Ends the thread once it has run what is queued. Called when the actor is gone and no job can come any more.
+    /// Ends the thread once it has run all queued jobs. Called from the actor's `deinit`, after which no job can
+    /// arrive.
     func stop() {
         state.withLock { $0.stopped = true }
         work.signal()

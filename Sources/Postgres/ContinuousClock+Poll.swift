@@ -1,5 +1,5 @@
 extension ContinuousClock.Instant {
-    /// The time until then for `poll(2)`: whole milliseconds, rounded up so that it never wakes early in a loop.
+    /// The time until this instant for `poll(2)`: whole milliseconds, rounded up so that a loop never wakes early.
     var pollMilliseconds: Int32 {
         let left = ContinuousClock.now.duration(to: self)
         guard left > .zero else { return 0 }

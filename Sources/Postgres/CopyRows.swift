@@ -1,7 +1,7 @@
-/// Rows in the binary format of `copy … from stdin`: to the server the cheapest way of taking in many.
+/// Rows in the binary format of `copy … from stdin`, the server's cheapest way to insert many rows.
 ///
-/// Values are appended column by column, in the order and in the exact types of the statement's columns; the server
-/// converts nothing.
+/// Values are appended column by column, in the order and exact types of the statement's columns; the server converts
+/// nothing.
 ///
 /// Source: PostgreSQL, "COPY", section "Binary Format".
 package struct CopyRows: TableRows, Sendable {
@@ -12,13 +12,13 @@ package struct CopyRows: TableRows, Sendable {
 
     private static let signature = Array("PGCOPY\n".utf8) + [0xFF, 0x0D, 0x0A, 0x00]
 
-    /// - Parameter rowBytes: About as long as a row is.
+    /// - Parameter rowBytes: Expected length of a row, for reserving memory.
     package init(columns: Int, rows: Int, rowBytes: Int) {
         self.columns = columns
         bytes = []
         bytes.reserveCapacity(32 + rows * rowBytes)
         bytes += Self.signature
-        // No flags, and no extension of the header.
+        // No flags, no header extension.
         append(word: 0)
         append(word: 0)
     }
@@ -31,15 +31,15 @@ package struct CopyRows: TableRows, Sendable {
         append(half: UInt16(columns))
     }
 
-    /// Behind the last row.
+    /// The file trailer, sent after the last row.
     static let end: [UInt8] = [0xFF, 0xFF]
 
-    /// - Precondition: The last row is whole.
+    /// - Precondition: The last row is complete.
     func checkLastRow() {
-        precondition(values == count * columns, "a row of too few or too many columns")
+        precondition(values == count * columns, "the last row has too few or too many columns")
     }
 
-    /// SQL null of any type.
+    /// Appends SQL null, of any type.
     package mutating func appendNull() {
         values += 1
         append(word: .max)

@@ -1,4 +1,4 @@
-/// A JSON text for or from a `jsonb` column, as UTF-8. The server checks it and drops key order and duplicates.
+/// JSON text of a `jsonb` column, as UTF-8. The server validates it and drops key order and duplicate keys.
 package struct JSONB: Sendable, Hashable {
     package var utf8: [UInt8]
 
@@ -6,7 +6,7 @@ package struct JSONB: Sendable, Hashable {
         self.utf8 = utf8
     }
 
-    /// The only version of the binary format that the server knows; it stands before the text.
+    /// The only version of the binary format; the byte precedes the text.
     private static let formatVersion: UInt8 = 1
 }
 
@@ -22,12 +22,14 @@ extension JSONB: PostgresEncodable, PostgresDecodable {
         postgres bytes: UnsafeRawBufferPointer, oid: UInt32
     ) throws(PostgresDecodingError) -> JSONB {
         guard oid == PostgresType.jsonb.oid else { throw .unexpectedType(oid, for: "jsonb") }
-        guard bytes.first == formatVersion else { throw PostgresDecodingError("jsonb of an unknown version") }
+        guard bytes.first == formatVersion else {
+            throw PostgresDecodingError("unknown jsonb version: expected \(formatVersion)")
+        }
         return JSONB(utf8: [UInt8](bytes.dropFirst()))
     }
 }
 
-/// A JSON text for or from a `text` column, as UTF-8: kept byte for byte, and not checked.
+/// JSON text of a `text` column, as UTF-8: kept byte for byte and not validated.
 package struct JSONText: Sendable, Hashable {
     package var utf8: [UInt8]
 

@@ -1,13 +1,13 @@
 import CLibpq
 
-/// What the server remarked beside its answers. Nothing is printed; a commit asks whether it was warned.
+/// Records the server's notices of one connection. Nothing is printed; a commit checks whether it caused a warning.
 final class NoticeLog {
     private(set) var warningCount = 0
     private(set) var lastWarningSQLSTATE: String?
-    /// The server said good-bye while nothing was asked of it.
+    /// True once the server ended the session while no statement was running.
     private(set) var sessionEnded = false
 
-    /// Makes the connection report to this log, which must outlive it.
+    /// Sends the connection's notices to this log, which must outlive the connection.
     func attach(to connection: OpaquePointer) {
         PQsetNoticeReceiver(
             connection,

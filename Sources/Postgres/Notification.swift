@@ -2,6 +2,6 @@
 package struct Notification: Sendable, Hashable {
     package let channel: String
     package let payload: String
-    /// The sender's process on the server, to tell one's own messages from others'.
+    /// The process id of the sender's backend, to distinguish own messages from others.
     package let senderPID: Int32
 }

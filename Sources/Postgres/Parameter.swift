@@ -1,7 +1,7 @@
-/// One `$n` of a statement: a type and a value in binary format, or SQL null.
+/// The value of one `$n` of a statement: a type, and bytes in binary format or SQL null.
 package struct Parameter: Sendable {
     let oid: UInt32
-    /// The encoded value; nothing is SQL null.
+    /// The encoded value; `nil` is SQL null.
     let bytes: [UInt8]?
 
     /// Encodes a value; `nil` is SQL null.
@@ -21,7 +21,7 @@ package struct Parameter: Sendable {
         self.bytes = bytes
     }
 
-    /// A one-dimensional array, for statements that take a batch with `unnest`; `nil` elements are SQL null.
+    /// Encodes a one-dimensional array, for statements that read a batch with `unnest`; `nil` elements are SQL null.
     package static func array<T: PostgresEncodable>(_ values: [T?]) -> Parameter {
         let hasNull = values.contains { $0 == nil }
         var buffer = header(of: T.self, count: values.count, hasNull: hasNull)
@@ -35,7 +35,7 @@ package struct Parameter: Sendable {
         return Parameter(oid: T.postgresType.arrayOID, bytes: buffer)
     }
 
-    /// A one-dimensional array without nulls.
+    /// Encodes a one-dimensional array without nulls.
     package static func array<T: PostgresEncodable>(_ values: [T]) -> Parameter {
         var buffer = header(of: T.self, count: values.count, hasNull: false)
         for value in values {
@@ -44,8 +44,8 @@ package struct Parameter: Sendable {
         return Parameter(oid: T.postgresType.arrayOID, bytes: buffer)
     }
 
-    /// Dimensions, whether there are nulls, the element's type; then, unless the array is empty, its length and the
-    /// index of the first element.
+    /// Number of dimensions, null flag and element type; then, unless the array is empty, element count and lower
+    /// bound.
     ///
     /// Source: PostgreSQL, `array_recv` in `src/backend/utils/adt/arrayfuncs.c`.
     private static func header<T: PostgresEncodable>(of type: T.Type, count: Int, hasNull: Bool) -> [UInt8] {
@@ -61,7 +61,7 @@ package struct Parameter: Sendable {
         return buffer
     }
 
-    /// Appends the value after its length, which is known only once the value is encoded.
+    /// Appends the length and then the value; the length is filled in after the value is encoded.
     private static func append<T: PostgresEncodable>(_ value: T, to buffer: inout [UInt8]) {
         let start = buffer.count
         Int32(0).appendBigEndian(to: &buffer)

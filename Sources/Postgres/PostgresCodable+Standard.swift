@@ -53,7 +53,7 @@ extension Int64: PostgresEncodable, PostgresDecodable {
         appendBigEndian(to: &buffer)
     }
 
-    /// Reads `int8`, and the narrower `int4` and `int2`, since nothing is lost by widening.
+    /// Reads `int8` and the narrower `int4` and `int2`, which widen without loss.
     package static func decode(
         postgres bytes: UnsafeRawBufferPointer, oid: UInt32
     ) throws(PostgresDecodingError) -> Int64 {
@@ -74,12 +74,12 @@ extension Int64: PostgresEncodable, PostgresDecodable {
 extension String: PostgresEncodable, PostgresDecodable {
     package static var postgresType: PostgresType { .text }
 
-    /// The server refuses a text with a zero byte in it (SQLSTATE 22021).
+    /// The server rejects a string that contains a zero byte (SQLSTATE 22021).
     package func encode(into buffer: inout [UInt8]) {
         buffer.append(contentsOf: utf8)
     }
 
-    /// Reads `text`, `varchar` and `name`; invalid UTF-8 is an error and is never repaired.
+    /// Reads `text`, `varchar` and `name`; invalid UTF-8 is an error and never repaired.
     package static func decode(
         postgres bytes: UnsafeRawBufferPointer, oid: UInt32
     ) throws(PostgresDecodingError) -> String {
@@ -87,7 +87,7 @@ extension String: PostgresEncodable, PostgresDecodable {
             throw .unexpectedType(oid, for: "text")
         }
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw PostgresDecodingError("a text is not valid UTF-8")
+            throw PostgresDecodingError("text is not valid UTF-8")
         }
         return text
     }

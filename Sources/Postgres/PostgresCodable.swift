@@ -1,23 +1,23 @@
-/// A value that can be sent to the server as a parameter.
+/// A type whose values can be sent to the server as parameters.
 package protocol PostgresEncodable: Sendable {
     static var postgresType: PostgresType { get }
 
-    /// Appends the value in the server's binary format (big endian), without the length word before it.
+    /// Appends the value in the server's binary format (big endian), without its length word.
     func encode(into buffer: inout [UInt8])
 }
 
-/// A value that can be read from a column of a result.
+/// A type whose values can be read from a result column.
 package protocol PostgresDecodable: Sendable {
     /// Reads the server's binary format.
     ///
     /// - Parameters:
     ///   - bytes: The column's bytes, valid only during the call.
-    ///   - oid: The column's type, as the server named it.
-    /// - Throws: ``PostgresDecodingError`` when the type is another one or the bytes are no value of it.
+    ///   - oid: The column's type as reported by the server.
+    /// - Throws: ``PostgresDecodingError`` when the type differs or the bytes are not a valid value of it.
     static func decode(postgres bytes: UnsafeRawBufferPointer, oid: UInt32) throws(PostgresDecodingError) -> Self
 }
 
-/// Why a column could not be read. Holds type numbers and lengths, never a value.
+/// The reason why a column could not be decoded. Contains type numbers and lengths, never a value.
 package struct PostgresDecodingError: Error, Sendable, Hashable, CustomStringConvertible {
     package let description: String
 
@@ -39,7 +39,7 @@ extension FixedWidthInteger {
         withUnsafeBytes(of: bigEndian) { buffer.append(contentsOf: $0) }
     }
 
-    /// Reads a whole buffer, whose length the caller has compared with the integer's size.
+    /// Reads an integer from a buffer whose length the caller has checked.
     init(bigEndianBytes bytes: UnsafeRawBufferPointer) {
         self.init(bigEndian: bytes.loadUnaligned(as: Self.self))
     }

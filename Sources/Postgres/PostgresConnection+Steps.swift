@@ -1,5 +1,5 @@
 extension PostgresConnection {
-    /// As ``query(_:_:deadline:)``, for a statement that already has its parameters, or rows to copy.
+    /// Runs a step: a statement with its parameters, or with rows to copy. Like ``query(_:_:deadline:)``.
     package func query(_ step: Step, deadline: ContinuousClock.Instant) throws(PostgresError) -> RowSet {
         guard let rows = step.rows else {
             return try query(step.statement, step.parameters, deadline: deadline)

@@ -5,20 +5,20 @@ extension PostgresConnection {
         static let rollback = Statement("postgres_rollback", "rollback")
     }
 
-    /// Runs the steps in a transaction, with its begin and commit, in one round trip.
+    /// Runs the steps as one transaction, including begin and commit, in one round trip.
     ///
-    /// Durable when this returns, on every synchronous replica too. A step cannot use what an earlier one returned.
+    /// Durable when this returns, on every synchronous replica too. A step cannot use the result of an earlier one.
     ///
     /// - Returns: The rows of each step.
-    /// - Throws: ``PostgresError/Kind/server(sqlstate:)`` when a step or the commit was refused, and nothing has happened;
-    ///   ``PostgresError/Kind/outcomeUnknown`` when the commit was sent and not confirmed: the connection was lost, the
-    ///   deadline passed, or the server warned that it committed without its replicas;
+    /// - Throws: ``PostgresError/Kind/server(sqlstate:)`` when the server rejected a step or the commit; the
+    ///   transaction is rolled back. ``PostgresError/Kind/outcomeUnknown`` when the commit was sent but not confirmed:
+    ///   the connection was lost, the deadline passed, or the server warned that it committed without its replicas.
     ///   ``PostgresError/Kind/unavailable`` or ``PostgresError/Kind/deadlineExceeded`` when nothing was sent.
     /// - Precondition: No transaction is open.
     package func transaction(
         _ steps: [Step], deadline: ContinuousClock.Instant
     ) throws(PostgresError) -> [RowSet] {
-        precondition(condition != .inTransaction, "a transaction inside of a transaction")
+        precondition(condition != .inTransaction, "a transaction is already open")
         let all = [Step(Statements.begin)] + steps + [Step(Statements.commit)]
         let batch = try perform(deadline: deadline, verdict: .outcomeUnknown) { session throws(PostgresError) in
             try session.run(all, deadline: deadline)
@@ -37,18 +37,18 @@ extension PostgresConnection {
         return results
     }
 
-    /// Opens a transaction whose steps depend on each other's results.
+    /// Begins a transaction whose steps depend on each other's results.
     ///
     /// - Precondition: No transaction is open.
     package func begin(deadline: ContinuousClock.Instant) throws(PostgresError) {
-        precondition(condition != .inTransaction, "a transaction inside of a transaction")
+        precondition(condition != .inTransaction, "a transaction is already open")
         _ = try query(Statements.begin, deadline: deadline)
     }
 
     /// Commits the open transaction. Durable when this returns, on every synchronous replica too.
     ///
-    /// - Throws: As ``transaction(_:deadline:)``. A deadline that has passed before the commit was sent leaves the
-    ///   transaction open.
+    /// - Throws: The errors of ``transaction(_:deadline:)``. If the deadline has passed before the commit is sent, the
+    ///   transaction stays open.
     package func commit(deadline: ContinuousClock.Instant) throws(PostgresError) {
         let batch = try perform(deadline: deadline, verdict: .outcomeUnknown) { session throws(PostgresError) in
             try session.run([Step(Statements.commit)], deadline: deadline)
@@ -56,43 +56,43 @@ extension PostgresConnection {
         try checkCommit(batch, deadline: deadline)
     }
 
-    /// Undoes the open transaction. Without one it does nothing.
+    /// Rolls back the open transaction; does nothing without one.
     ///
     /// - Throws: ``PostgresError/Kind/unavailable`` or ``PostgresError/Kind/deadlineExceeded``; the connection is then
-    ///   closed, and the server undoes the transaction by itself.
+    ///   closed, and the server rolls back by itself.
     package func rollback(deadline: ContinuousClock.Instant) throws(PostgresError) {
         guard condition == .inTransaction else { return }
         _ = try query(Statements.rollback, deadline: deadline)
     }
 
-    /// Makes the connection fit for the next user, within the deadline.
+    /// Prepares the connection for its next borrower, within the deadline.
     func cleanUp(deadline: ContinuousClock.Instant) {
         endFailedTransaction(deadline: deadline)
     }
 
-    /// Throws unless the last step of the batch is a commit that the server confirmed without a word of doubt.
+    /// Throws unless the last step of the batch is a commit that the server confirmed without a warning.
     private func checkCommit(_ batch: Session.Batch, deadline: ContinuousClock.Instant) throws(PostgresError) {
         let rows: RowSet
         do {
             rows = try Self.rows(of: batch.outcomes[batch.outcomes.count - 1])
         } catch {
             endFailedTransaction(deadline: deadline)
-            // An ERROR at commit comes before the commit record, so the transaction is gone. After a warning we cannot
-            // tell any more.
+            // An ERROR at commit precedes the commit record, so the transaction is rolled back. After a warning the
+            // outcome is unknown.
             throw batch.lastStepWarned ? error.with(kind: .outcomeUnknown) : error
         }
         guard !batch.lastStepWarned else {
             throw PostgresError(
-                .outcomeUnknown, sqlstate: batch.warningSQLSTATE, message: "the server warned while it committed"
+                .outcomeUnknown, sqlstate: batch.warningSQLSTATE, message: "server warned during commit"
             )
         }
-        // To the commit of a failed transaction the server answers ROLLBACK, and calls that success.
+        // The server answers the commit of a failed transaction with ROLLBACK, and reports success.
         guard rows.commandTag == "COMMIT" else {
-            throw PostgresError(.server(sqlstate: "25P02"), message: "the transaction had failed before its commit")
+            throw PostgresError(.server(sqlstate: "25P02"), message: "transaction failed before its commit")
         }
     }
 
-    /// Rolls back what is open. If that fails the connection is closed, which rolls back just as well.
+    /// Rolls back the open transaction. If that fails, closes the connection, which has the same effect.
     private func endFailedTransaction(deadline: ContinuousClock.Instant) {
         do {
             try rollback(deadline: deadline)

@@ -1,27 +1,27 @@
 import Synchronization
 
-/// A connection to the server, which does one thing at a time on a thread of its own.
+/// A connection to the server that runs one call at a time on a thread of its own.
 ///
-/// Calls queue up behind each other; a deadline bounds each one from the moment it runs. A connection that loses the
-/// server, or whose deadline passes before the answer is there, is closed at once and stays so. Nothing is ever
-/// cancelled on the server, since a cancelled commit can be both reported and lost; what a client gave up on ends by
-/// itself.
+/// Calls are queued; a deadline bounds each from the moment it starts to run. A connection that loses the server, or
+/// whose deadline passes before the response arrives, is closed at once and stays closed. Nothing is ever cancelled on
+/// the server, since a cancelled commit can be reported as committed and lost later; the server ends an abandoned
+/// statement when it detects that the client is gone.
 package actor PostgresConnection {
     enum Condition: UInt8, AtomicRepresentable {
         case usable
         /// A transaction is open.
         case inTransaction
-        /// It works, but it carries state that the next user must not meet.
+        /// It works but carries session state, and must not be lent again.
         case unfit
         case closed
     }
 
-    /// What became of a connection since it was lent.
+    /// The use of a connection since the pool last lent it.
     private enum Lending: UInt8, AtomicRepresentable {
         case unused
         /// Something may have been sent.
         case used
-        /// It was gone before anything was sent.
+        /// It was lost before anything was sent.
         case brokeUnused
     }
 
@@ -65,38 +65,38 @@ package actor PostgresConnection {
         publishCondition()
     }
 
-    /// The process that serves this connection, as in `pg_stat_activity`.
+    /// The process id of the server's backend, as in `pg_stat_activity`.
     nonisolated package var backendPID: Int32 {
         pid.load(ordering: .relaxed)
     }
 
-    /// False after a lost connection or an abandoned deadline, and while a transaction is open.
+    /// False once the connection is closed, while a transaction is open, and if the session must not be reused.
     package var isUsable: Bool {
         condition == .usable
     }
 
-    /// What the pool needs to know, without waiting for the connection's thread.
+    /// The connection's state, readable by the pool without waiting for the connection's thread.
     nonisolated var condition: Condition {
         published.load(ordering: .acquiring)
     }
 
-    /// The pool lends it from now on.
+    /// Marks the connection as lent and not yet used.
     nonisolated func beginLending() {
         lending.store(.unused, ordering: .releasing)
     }
 
-    /// True if it turned out to be lost before anything was sent over it since it was lent.
+    /// True if the connection was found lost before anything was sent over it since it was lent.
     nonisolated var brokeUnused: Bool {
         lending.load(ordering: .acquiring) == .brokeUnused
     }
 
     /// Runs one statement.
     ///
-    /// A statement that writes outside of a transaction commits by itself, and an error then does not tell whether it
-    /// has: use ``transaction(_:deadline:)`` for what must be known.
+    /// Outside of a transaction, a statement that writes commits by itself, and an error leaves open whether it did.
+    /// Use ``transaction(_:deadline:)`` where the outcome matters.
     ///
-    /// - Throws: ``PostgresError/Kind/server(sqlstate:)`` when the server refuses it, and
-    ///   ``PostgresError/Kind/unavailable`` or ``PostgresError/Kind/deadlineExceeded`` when the answer did not come.
+    /// - Throws: ``PostgresError/Kind/server(sqlstate:)`` when the server rejects the statement, and
+    ///   ``PostgresError/Kind/unavailable`` or ``PostgresError/Kind/deadlineExceeded`` when no response arrived.
     package func query(
         _ statement: Statement, _ parameters: [Parameter] = [], deadline: ContinuousClock.Instant
     ) throws(PostgresError) -> RowSet {
@@ -106,9 +106,10 @@ package actor PostgresConnection {
         return try Self.rows(of: batch.outcomes[0])
     }
 
-    /// Runs a text of several statements, such as a schema file, as one transaction unless it says otherwise.
+    /// Runs several statements, such as a schema file, as one transaction unless the script controls transactions
+    /// itself.
     ///
-    /// - Throws: As ``query(_:_:deadline:)``; the statements before a refused one are undone with it.
+    /// - Throws: The errors of ``query(_:_:deadline:)``; the statements before a rejected one are rolled back with it.
     package func script(_ sql: String, deadline: ContinuousClock.Instant) throws(PostgresError) {
         let failure = try perform(deadline: deadline) { session throws(PostgresError) in
             try session.script(sql, deadline: deadline)
@@ -116,16 +117,16 @@ package actor PostgresConnection {
         if let failure { throw failure }
     }
 
-    /// Starts to receive what is sent to the channel. A listening connection is not returned to a pool.
+    /// Subscribes to the channel. A listening connection is not returned to a pool.
     package func listen(to channel: StaticString, deadline: ContinuousClock.Instant) throws(PostgresError) {
         isListening = true
         try script("listen \(quotedIdentifier(channel.description))", deadline: deadline)
     }
 
-    /// Waits for notifications, until there is at least one, or ``interrupt()`` is called, or the deadline passes.
+    /// Waits until a notification arrives, ``interrupt()`` is called, or the deadline passes.
     ///
-    /// - Returns: What has arrived; nothing at the deadline, which leaves the connection as it is.
-    /// - Throws: ``PostgresError/Kind/unavailable`` when the connection is lost. Messages may then be missed.
+    /// - Returns: The notifications that arrived; empty at the deadline, which leaves the connection usable.
+    /// - Throws: ``PostgresError/Kind/unavailable`` when the connection is lost. Notifications may then be missed.
     package func notifications(
         until deadline: ContinuousClock.Instant
     ) throws(PostgresError) -> [Notification] {
@@ -134,37 +135,38 @@ package actor PostgresConnection {
         }
     }
 
-    /// Wakes a waiting ``notifications(until:)``, or else the next one. Safe from any thread, at any time.
+    /// Wakes the waiting call of ``notifications(until:)``, or the next one. Safe from any thread, at any time.
     nonisolated package func interrupt() {
         wakeUp.signal()
     }
 
-    /// Closes the connection; an open transaction is rolled back by the server. Safe to repeat.
+    /// Closes the connection; the server rolls back an open transaction. Safe to repeat.
     ///
-    /// It waits for the call that is running, so ``interrupt()`` a waiting ``notifications(until:)`` first.
+    /// Waits for the running call, so ``interrupt()`` a waiting ``notifications(until:)`` first.
     package func close() {
         session = nil
         publishCondition()
     }
 
-    /// True if the server has said nothing and not gone away since the last answer.
+    /// True if the server has neither sent anything nor disconnected since the last response.
     func isQuiet() -> Bool {
         guard let session, let readable = try? session.isReadable() else { return false }
         return !readable
     }
 
-    /// Runs something on the session; if that throws, the session is beyond repair and closed.
+    /// Runs the body on the session. If the body throws, the session is unusable and is closed.
     ///
     /// - Parameters:
-    ///   - deadline: Compared before anything is sent, which harms nothing; `nil` if a passed one is no failure.
-    ///   - verdict: The kind of error to report once something may have been sent, if not its own.
+    ///   - deadline: Checked before anything is sent, when failing is still harmless; `nil` if a passed deadline is not
+    ///     a failure.
+    ///   - verdict: The error kind to report once something may have been sent; `nil` keeps the kind of the error.
     func perform<T>(
         deadline: ContinuousClock.Instant?,
         verdict: PostgresError.Kind? = nil,
         _ body: (Session) throws(PostgresError) -> T
     ) throws(PostgresError) -> T {
         guard let session else {
-            throw PostgresError(.unavailable, message: "the connection is closed")
+            throw PostgresError(.unavailable, message: "connection is closed")
         }
         if let deadline, deadline.hasPassed { throw .deadlineExceeded }
         defer { publishCondition() }
@@ -188,7 +190,7 @@ package actor PostgresConnection {
         switch outcome {
         case .rows(let rows): return rows
         case .failed(let error): throw error
-        case .skipped: throw PostgresError(.unavailable, message: "the server skipped a statement")
+        case .skipped: throw PostgresError(.unavailable, message: "server skipped a statement")
         }
     }
 
@@ -207,7 +209,7 @@ package actor PostgresConnection {
     }
 }
 
-/// A name as it stands in SQL, whatever characters it has.
+/// Quotes a name as an SQL identifier, whatever characters it contains.
 func quotedIdentifier(_ name: String) -> String {
     "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
 }

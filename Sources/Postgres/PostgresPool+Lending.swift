@@ -1,7 +1,7 @@
 import Logging
 
 extension PostgresPool {
-    /// Gets a connection that works as far as can be told without asking the server.
+    /// Returns a connection that works as far as can be determined without a round trip.
     func borrow(deadline: ContinuousClock.Instant) async throws(PostgresError) -> PostgresConnection {
         while true {
             switch try await grant(deadline: deadline) {
@@ -19,7 +19,7 @@ extension PostgresPool {
         }
     }
 
-    /// Takes a connection back, or closes it and passes its place on.
+    /// Returns a connection to the pool, or closes it and frees its place.
     func giveBack(_ connection: PostgresConnection) async {
         if connection.condition == .inTransaction {
             await connection.cleanUp(deadline: now() + Self.cleanUpTime)
@@ -40,7 +40,7 @@ extension PostgresPool {
     private func grant(deadline: ContinuousClock.Instant) async throws(PostgresError) -> Grant {
         if isClosed { throw PostgresError(.closed) }
         guard deadline > now() else { throw .deadlineExceeded }
-        // Who comes now stands behind those who wait, even if something is free for one of them at this moment.
+        // A new caller queues after the waiting ones, even if a connection is free for one of them at this moment.
         serveWaiters()
         if waiters.isEmpty {
             if let grant = nextGrant() { return grant }
@@ -51,18 +51,18 @@ extension PostgresPool {
         return try await wait(deadline: deadline).get()
     }
 
-    /// A free connection, or a place to open one in unless it is too early to try.
+    /// An idle connection, or a place to open one unless a back-off is running.
     private func nextGrant() -> Grant? {
         if let entry = idle.popLast() { return .connection(entry) }
         guard openCount < limit, !backOff.isWaiting(now: now()) else { return nil }
-        // After a failure one attempt at a time finds out whether the server is back.
+        // After a failure, only one attempt at a time checks whether the server is back.
         guard backOff.failures == 0 || connecting == 0 else { return nil }
         openCount += 1
         connecting += 1
         return .place
     }
 
-    /// Gives what is free to those who wait, first come, first served.
+    /// Grants free connections and places to waiting callers, first come, first served.
     private func serveWaiters() {
         guard !isClosed else { return }
         while !waiters.isEmpty, let grant = nextGrant() {
@@ -86,13 +86,13 @@ extension PostgresPool {
         } catch {
             connecting -= 1
             openCount -= 1
-            // Only the first failure is a line of its own: the rest says nothing new until the server is back.
+            // Only the first failure is a warning: repeated ones add nothing until the server is back.
             logger.log(
                 level: backOff.failures == 0 ? .warning : .debug,
                 "database connection failed",
                 metadata: [
                     "db.error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "none")",
-                    // libpq's own words on why it cannot connect; it leaves out the password.
+                    // libpq's error message, which does not contain the password.
                     "db.problem": "\(error.debugDescription.split(whereSeparator: \.isNewline).joined(separator: " "))",
                 ]
             )
@@ -103,7 +103,7 @@ extension PostgresPool {
         }
     }
 
-    /// Callers may wait for borrowed connections during a back-off; its end is a chance for them too.
+    /// Serves waiting callers when the back-off ends: they may have queued for borrowed connections during it.
     private func retryForWaiters() {
         guard !waiters.isEmpty, let retryAt = backOff.retryAt else { return }
         Task { [weak self] in

@@ -2,15 +2,15 @@ import Logging
 
 /// A bounded set of connections that callers borrow.
 ///
-/// Callers wait in the order in which they came, each until its deadline. While the server cannot be reached, callers
-/// are refused at once instead of piling up, and one of them at a time tries to connect.
+/// Callers wait in order of arrival, each until its deadline. While the server is unreachable, calls fail at once
+/// instead of piling up, and one attempt at a time tries to connect.
 package actor PostgresPool {
-    /// Connections by what they do, for metrics.
+    /// Connections by state, for metrics.
     package struct Counts: Sendable, Hashable {
-        /// Borrowed, idle and being opened.
+        /// Connections that are borrowed, idle or being opened.
         package var open: Int
         package var idle: Int
-        /// Callers without a connection.
+        /// Callers that wait for a connection.
         package var waiting: Int
     }
 
@@ -21,7 +21,7 @@ package actor PostgresPool {
 
     enum Grant {
         case connection(Idle)
-        /// A place to open a connection in, already counted as open.
+        /// Permission to open a connection, which already counts as open.
         case place
     }
 
@@ -30,9 +30,9 @@ package actor PostgresPool {
         let continuation: CheckedContinuation<Result<Grant, PostgresError>, Never>
     }
 
-    /// An idle connection this old may have been cut by a firewall or a restart, so it is looked at before use.
+    /// A firewall or a restart may have cut a connection that was idle for this long, so it is checked before use.
     static let trustedIdleTime = Duration.seconds(30)
-    /// Bounds the rollback of a transaction that a borrower left open.
+    /// Bounds the rollback of a transaction that the borrower left open.
     static let cleanUpTime = Duration.seconds(1)
 
     let configuration: ConnectionConfiguration
@@ -47,16 +47,16 @@ package actor PostgresPool {
     var connecting = 0
     var backOff = BackOff()
     var isClosed = false
-    /// Connections idle since before this are looked at before use: another one has been lost since.
+    /// Connections idle since before this instant are checked before use, because another one has been lost since.
     var trustedSince: ContinuousClock.Instant?
     private var lastWaiterID: UInt64 = 0
 
-    /// Opens nothing yet.
+    /// Creates a pool without opening a connection.
     ///
     /// - Parameters:
-    ///   - limit: How many connections there may be at a time; at least one.
-    ///   - jitter: Numbers from 0 to 1, for the back-off.
-    ///   - now: The clock, against which deadlines are given too.
+    ///   - limit: Maximum number of open connections; at least one.
+    ///   - jitter: Returns numbers from 0 to 1, for the back-off.
+    ///   - now: The clock that deadlines refer to.
     package init(
         _ configuration: ConnectionConfiguration,
         limit: Int,
@@ -64,7 +64,7 @@ package actor PostgresPool {
         jitter: @Sendable @escaping () -> Double = { Double.random(in: 0..<1) },
         now: @Sendable @escaping () -> ContinuousClock.Instant = { .now }
     ) {
-        precondition(limit > 0, "a pool of no connections")
+        precondition(limit > 0, "a pool needs at least one connection")
         self.configuration = configuration
         self.limit = limit
         self.logger = logger
@@ -76,15 +76,15 @@ package actor PostgresPool {
         Counts(open: openCount, idle: idle.count, waiting: waiters.count)
     }
 
-    /// Lends a connection to the body and takes it back, whether the body returns or throws.
+    /// Lends a connection to the body and takes it back when the body returns or throws.
     ///
     /// A transaction that the body leaves open is rolled back. The body must not keep the connection. A connection that
-    /// broke while it was idle shows that only when it is used: if nothing had been sent over it, the body is run once
-    /// more, with another one.
+    /// broke while idle is detected only on use: if nothing had been sent over it, the body runs once more with another
+    /// connection.
     ///
-    /// - Throws: What the body throws; ``PostgresError/Kind/deadlineExceeded`` when no connection was free in time, or
-    ///   the task was cancelled while it waited; ``PostgresError/Kind/unavailable`` when the server cannot be reached,
-    ///   at once while that is known; ``PostgresError/Kind/closed`` after ``close()``.
+    /// - Throws: The error of the body; ``PostgresError/Kind/deadlineExceeded`` when no connection became free in time
+    ///   or the task was cancelled while it waited; ``PostgresError/Kind/unavailable`` when the server is unreachable,
+    ///   at once if that is already known; ``PostgresError/Kind/closed`` after ``close()``.
     package func withConnection<T: Sendable>(
         deadline: ContinuousClock.Instant,
         _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> T
@@ -96,7 +96,7 @@ package actor PostgresPool {
 
     private struct Lending<T: Sendable>: Sendable {
         let result: Result<T, PostgresError>
-        /// The connection turned out to be broken before anything was sent over it.
+        /// The connection was found broken before anything was sent over it.
         let wasBroken: Bool
     }
 
@@ -116,8 +116,8 @@ package actor PostgresPool {
         }
     }
 
-    /// On the connection's own thread, what the body does between two statements does not wait for others' work. Outside
-    /// of the pool, which would go on there itself, and its callers with it.
+    /// Runs the body on the connection's thread, so that its work between two statements does not wait for other tasks.
+    /// Not isolated to the pool: the pool itself and its callers would otherwise continue on that thread.
     private nonisolated static func run<T: Sendable>(
         _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> T, on connection: PostgresConnection
     ) async throws(PostgresError) -> T {
@@ -126,7 +126,7 @@ package actor PostgresPool {
         }
     }
 
-    /// Runs one statement on some connection, as ``PostgresConnection/query(_:_:deadline:)`` does.
+    /// Runs one statement on any connection; see ``PostgresConnection/query(_:_:deadline:)``.
     package func query(
         _ statement: Statement, _ parameters: [Parameter] = [], deadline: ContinuousClock.Instant
     ) async throws(PostgresError) -> RowSet {
@@ -135,7 +135,8 @@ package actor PostgresPool {
         }
     }
 
-    /// Refuses all who wait and all who come, and closes what is idle. Borrowed connections close when they come back.
+    /// Fails all waiting and future calls and closes idle connections. Borrowed connections close when they are
+    /// returned.
     package func close() async {
         isClosed = true
         let connections = idle
@@ -147,12 +148,12 @@ package actor PostgresPool {
         }
     }
 
-    /// Waits in line for a connection or a place for one.
+    /// Queues for a connection or a place for one.
     func wait(deadline: ContinuousClock.Instant) async -> Result<Grant, PostgresError> {
         lastWaiterID += 1
         let id = lastWaiterID
         let timer = Task { [weak self] in
-            // A cancelled sleep means that the wait is over, one way or the other.
+            // A cancelled sleep means that the wait has ended.
             guard (try? await Task.sleep(until: deadline, clock: .continuous)) != nil else { return }
             await self?.refuse(waiter: id)
         }

@@ -1,4 +1,4 @@
-/// A type of the server by the fixed numbers of its catalogue, alone and as the element of an array.
+/// A server type by its fixed OIDs in the catalogue: its own and that of its array type.
 ///
 /// Source: PostgreSQL, `src/include/catalog/pg_type.dat`.
 package struct PostgresType: Sendable, Hashable {
@@ -15,7 +15,7 @@ package struct PostgresType: Sendable, Hashable {
     package static let uuid = PostgresType(oid: 2950, arrayOID: 2951)
     package static let jsonb = PostgresType(oid: 3802, arrayOID: 3807)
 
-    /// Types that are read as text and never written: `name` of the catalogues, and `varchar`.
+    /// OIDs of types that are read as text and never written: `name` (used by the catalogues) and `varchar`.
     static let nameOID: UInt32 = 19
     static let varcharOID: UInt32 = 1043
 }

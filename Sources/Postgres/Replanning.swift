@@ -1,16 +1,16 @@
-/// When a session plans its statements anew.
+/// Schedules when a session discards the plans of its prepared statements.
 ///
-/// PostgreSQL keeps the plan of a prepared statement until the table is analyzed, which is a minute after rows came at
-/// the earliest. One made for an empty table is made for any order of looking at it, and is a disaster by the time it
-/// holds some thousand rows. So plans are thrown away whenever a session has run twice as much as the last time, which
-/// is seldom enough to cost nothing, and soon enough that a table has not grown much more than that meanwhile.
+/// PostgreSQL keeps the plan of a prepared statement until the table is analyzed, at the earliest a minute after rows
+/// were inserted. A plan made for an empty table may use any access path and is a disaster once the table holds a few
+/// thousand rows. So plans are discarded after 2, 4, 8, … runs, up to every 2048: rarely enough to cost nothing, and
+/// often enough that a table has not grown much more than twofold in between.
 struct Replanning {
     private static let pauseMax = 2048
     private var runs = 0
-    /// Runs from one time to the next.
+    /// Runs between two discards.
     private var pause = 2
 
-    /// Counts a run, and tells whether plans are to be made anew before it. Stays due until they were.
+    /// Counts a run and returns true if plans must be discarded before it. Stays true until ``isDone()``.
     mutating func isDue() -> Bool {
         runs += 1
         return runs >= pause

@@ -1,14 +1,14 @@
 import CLibpq
 
-/// One row of a result. Keeps the whole result alive.
+/// One row of a result. Retains the whole result.
 package struct Row: Sendable {
     let rows: RowSet
     let index: Int
 
     /// Reads a column that cannot be null.
     ///
-    /// - Parameter column: Counted from zero.
-    /// - Throws: ``PostgresError/Kind/decoding`` when it is null, of another type, or not there.
+    /// - Parameter column: Zero-based index.
+    /// - Throws: ``PostgresError/Kind/decoding`` when the column is null, of another type, or missing.
     package func value<T: PostgresDecodable>(
         _ type: T.Type = T.self, at column: Int
     ) throws(PostgresError) -> T {
@@ -20,8 +20,8 @@ package struct Row: Sendable {
 
     /// Reads a column; SQL null is `nil`.
     ///
-    /// - Parameter column: Counted from zero.
-    /// - Throws: ``PostgresError/Kind/decoding`` when it is of another type, or not there.
+    /// - Parameter column: Zero-based index.
+    /// - Throws: ``PostgresError/Kind/decoding`` when the column is of another type or missing.
     package func optional<T: PostgresDecodable>(
         _ type: T.Type = T.self, at column: Int
     ) throws(PostgresError) -> T? {
@@ -34,10 +34,10 @@ package struct Row: Sendable {
         }
     }
 
-    /// Reads a column that holds a one-dimensional array and cannot be null itself; its elements can.
+    /// Reads a non-null column that holds a one-dimensional array; its elements may be null.
     ///
-    /// - Parameter column: Counted from zero.
-    /// - Throws: ``PostgresError/Kind/decoding`` when it is null, no array of that element, or not there.
+    /// - Parameter column: Zero-based index.
+    /// - Throws: ``PostgresError/Kind/decoding`` when the column is null, not an array of that type, or missing.
     package func array<T: PostgresDecodable>(of type: T.Type, at column: Int) throws(PostgresError) -> [T?] {
         defer { withExtendedLifetime(rows) {} }
         guard let bytes = try bytes(at: column) else {
@@ -51,11 +51,11 @@ package struct Row: Sendable {
         }
     }
 
-    /// The column's bytes in libpq's memory, valid as long as the result; nothing for SQL null.
-    /// Callers keep the result alive until they have read the bytes, since a pointer does not.
+    /// The column's bytes in libpq's memory, or `nil` for SQL null. They are valid as long as the result; callers keep
+    /// the result alive while they read, since a pointer does not retain it.
     private func bytes(at column: Int) throws(PostgresError) -> UnsafeRawBufferPointer? {
         guard column >= 0, column < rows.columnCount else {
-            throw .decoding(PostgresDecodingError("no such column among \(rows.columnCount)"), column: column)
+            throw .decoding(PostgresDecodingError("no such column: the result has \(rows.columnCount)"), column: column)
         }
         let row = Int32(index)
         let field = Int32(column)

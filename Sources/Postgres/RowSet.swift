@@ -1,19 +1,19 @@
 import CLibpq
 
-/// The rows that a statement gave, in the server's order, held in libpq's own memory until the last reader is gone.
+/// The rows of a result, in the server's order, held in libpq's memory until the last reference is released.
 ///
-/// Unchecked because `OpaquePointer` says nothing of threads: libpq never changes a `PGresult` after handing it over,
-/// documents reading it from several threads as safe, and only `deinit` frees it.
+/// Unchecked because `OpaquePointer` is not `Sendable`: libpq never changes a `PGresult` after returning it, documents
+/// concurrent reads as safe, and only `deinit` frees it.
 package final class RowSet: @unchecked Sendable {
     let result: OpaquePointer
 
-    /// How many rows were returned; zero for a statement that returns none.
+    /// The number of rows; zero for a statement that returns none.
     package let count: Int
 
-    /// How many columns each row has.
+    /// The number of columns of each row.
     let columnCount: Int
 
-    /// Takes over the result and clears it at the end.
+    /// Takes ownership of the result and clears it on deinit.
     init(_ result: OpaquePointer) {
         self.result = result
         count = Int(PQntuples(result))
@@ -24,12 +24,12 @@ package final class RowSet: @unchecked Sendable {
         PQclear(result)
     }
 
-    /// How many rows the statement inserted, updated, deleted or selected, as its command tag says.
+    /// The number of rows that the statement inserted, updated, deleted or selected, from its command tag.
     package var affectedRows: Int {
         Int(String(cString: PQcmdTuples(result))) ?? 0
     }
 
-    /// What the server says that it did, such as `COMMIT`, which answers a `commit` of a failed transaction with
+    /// The command that the server reports as done, such as `COMMIT`; the `commit` of a failed transaction yields
     /// `ROLLBACK`.
     var commandTag: String {
         String(cString: PQcmdStatus(result))
@@ -40,9 +40,9 @@ extension RowSet: RandomAccessCollection {
     package var startIndex: Int { 0 }
     package var endIndex: Int { count }
 
-    /// - Precondition: The row is in the set.
+    /// - Precondition: The index is in range.
     package subscript(row: Int) -> Row {
-        precondition(row >= 0 && row < count, "a row outside of the result")
+        precondition(row >= 0 && row < count, "row index out of range")
         return Row(rows: self, index: row)
     }
 }

@@ -4,14 +4,14 @@ import Foundation
 extension Session {
     /// Connects and authenticates.
     ///
-    /// Names are resolved by the C library, which knows no deadline; everything after that does.
+    /// The C library resolves host names without a deadline; every later step obeys it.
     ///
     /// - Throws: ``PostgresError/Kind/unavailable`` with libpq's reason, or ``PostgresError/Kind/deadlineExceeded``.
     static func open(
         _ configuration: ConnectionConfiguration, deadline: ContinuousClock.Instant
     ) throws(PostgresError) -> Session {
         guard let parameters = configuration.parameters() else {
-            throw PostgresError(.unavailable, message: "the connection string is not understood")
+            throw PostgresError(.unavailable, message: "invalid connection string: expected a URL or key=value pairs")
         }
         guard !deadline.hasPassed else { throw .deadlineExceeded }
         guard let connection = start(parameters) else {
@@ -35,14 +35,14 @@ extension Session {
     }
 
     private func finishConnecting(deadline: ContinuousClock.Instant) throws(PostgresError) {
-        // libpq wants the socket to be watched for writing before the first step.
+        // libpq requires waiting until the socket is writable before the first step.
         var step = PGRES_POLLING_WRITING
         guard PQstatus(connection) != CONNECTION_BAD else { throw lost() }
         while step != PGRES_POLLING_OK {
             guard step != PGRES_POLLING_FAILED else { throw lost() }
             if deadline.hasPassed { throw .deadlineExceeded }
             let events = step == PGRES_POLLING_READING ? POLLIN : POLLOUT
-            // Asked for each time, since libpq opens another socket for another address.
+            // Read each time, since libpq opens a new socket for the next address.
             var entry = pollfd(fd: PQsocket(connection), events: Int16(events), revents: 0)
             let ready = poll(&entry, 1, deadline.pollMilliseconds)
             if ready < 0, errno != EINTR { throw lost() }

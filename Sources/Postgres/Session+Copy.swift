@@ -1,11 +1,11 @@
 import CLibpq
 
 extension Session {
-    /// Longest piece of data that is handed over at once: libpq keeps what the server has not taken yet.
+    /// Maximum bytes passed to libpq at once; libpq buffers whatever the server has not accepted yet.
     private static let copyBytesMax = 1 << 16
 
-    /// Runs a statement `copy … from stdin (format binary)` with the rows. It is not prepared: the server keeps no plan
-    /// of it.
+    /// Runs a `copy … from stdin (format binary)` with the rows. It is not prepared, because the server keeps no plan
+    /// for it.
     func copy(
         _ rows: CopyRows, by statement: Statement, deadline: ContinuousClock.Instant
     ) throws(PostgresError) -> Outcome {
@@ -18,7 +18,7 @@ extension Session {
                 PQclear(result)
                 try send(rows)
             } else {
-                // Nothing follows but the end.
+                // This is the only result; the end of results follows.
                 outcome = try self.outcome(of: result, status: status, statement: statement)
             }
         }
@@ -26,7 +26,7 @@ extension Session {
         return outcome
     }
 
-    /// Hands all of it over to libpq; it is sent while the answer is waited for.
+    /// Passes all rows to libpq, which sends the rest while the response is awaited.
     private func send(_ rows: CopyRows) throws(PostgresError) {
         rows.checkLastRow()
         for bytes in [rows.bytes, CopyRows.end] {

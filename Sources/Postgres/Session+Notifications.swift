@@ -2,7 +2,7 @@ import CLibpq
 import Foundation
 
 extension Session {
-    /// Waits for notifications until there is one, the deadline passes or the descriptor becomes readable.
+    /// Waits until a notification arrives, the deadline passes, or the wake-up descriptor becomes readable.
     func notifications(
         until deadline: ContinuousClock.Instant, wakeUp: WakeUp
     ) throws(PostgresError) -> [Notification] {

@@ -3,20 +3,20 @@ import Foundation
 
 /// One libpq connection in non-blocking mode, used by one thread at a time.
 ///
-/// Whatever a method throws, the session is beyond repair: its owner lets go of it, which closes the socket. An error of
-/// the server that leaves the session intact is returned as an ``Outcome``.
+/// After any thrown error the session is unusable: its owner releases it, which closes the socket. A server error that
+/// leaves the session intact is returned as an ``Outcome``.
 final class Session {
     enum Outcome {
         case rows(RowSet)
         case failed(PostgresError)
-        /// A step before it failed, so the server did not run it.
+        /// The server did not run it because an earlier step failed.
         case skipped
     }
 
     struct Batch {
-        /// One for each step.
+        /// One outcome per step.
         var outcomes: [Outcome]
-        /// The server warned while it ran the last step.
+        /// True if the server sent a warning while it ran the last step.
         var lastStepWarned = false
         var warningSQLSTATE: String?
     }
@@ -24,15 +24,15 @@ final class Session {
     let connection: OpaquePointer
     private let notices = NoticeLog()
 
-    /// The types of the parameters with which each statement was prepared.
+    /// The parameter types with which each statement was prepared.
     private var prepared: [Statement: [UInt32]] = [:]
 
     private var replanning = Replanning()
 
-    /// True once a prepared statement no longer fits the schema: a new session prepares it anew.
+    /// True once a prepared statement no longer fits the schema; a new session prepares it again.
     private(set) var isStale = false
 
-    /// Takes over a connection that `PQconnectStartParams` made.
+    /// Takes ownership of a connection created by `PQconnectStartParams`.
     init(_ connection: OpaquePointer) {
         self.connection = connection
         notices.attach(to: connection)
@@ -51,14 +51,15 @@ final class Session {
         PQtransactionStatus(connection) != PQTRANS_IDLE
     }
 
-    /// Runs the steps in order in one round trip, preparing first what is not prepared.
+    /// Runs the steps in order in one round trip, preparing statements on first use.
     ///
-    /// After a step that fails the server skips the rest.
+    /// The server skips all steps after one that fails.
     func run(_ steps: [Step], deadline: ContinuousClock.Instant) throws(PostgresError) -> Batch {
         if PQpipelineStatus(connection) == PQ_PIPELINE_OFF {
             try require(PQenterPipelineMode(connection))
         }
-        // Not in a transaction: there it would count as a query, before which much of a transaction must be set.
+        // Not inside a transaction: it would count as a query, and commands such as `set transaction` must come before
+        // any.
         if replanning.isDue(), !isInTransaction { try discardPlans(deadline: deadline) }
         var expected: [Expectation] = []
         for (index, step) in steps.enumerated() {
@@ -68,7 +69,7 @@ final class Session {
         return try receive(expected, of: steps, deadline: deadline)
     }
 
-    /// In a round trip of its own, so that it is not part of a transaction that is to begin.
+    /// Discards plans in a separate round trip, so that it is not part of the transaction that the steps may begin.
     private func discardPlans(deadline: ContinuousClock.Instant) throws(PostgresError) {
         try require(PQsendQueryParams(connection, "discard plans", 0, nil, nil, nil, nil, 0))
         try require(PQpipelineSync(connection))
@@ -76,7 +77,7 @@ final class Session {
         replanning.isDone()
     }
 
-    /// Runs a text of several statements by the simple protocol and drops their rows.
+    /// Runs several statements with the simple query protocol and drops their rows.
     ///
     /// - Returns: The server's error, if any.
     func script(_ sql: String, deadline: ContinuousClock.Instant) throws(PostgresError) -> PostgresError? {
@@ -89,7 +90,7 @@ final class Session {
             case PGRES_FATAL_ERROR, PGRES_BAD_RESPONSE:
                 failure = try error(in: result, statement: nil)
             case PGRES_COPY_IN, PGRES_COPY_OUT, PGRES_COPY_BOTH:
-                throw PostgresError(.unavailable, message: "a script must not copy")
+                throw PostgresError(.unavailable, message: "script must not copy")
             default:
                 break
             }
@@ -97,8 +98,8 @@ final class Session {
         return failure
     }
 
-    /// Reads what arrived while nothing was asked, so that a connection that died meanwhile is found before a statement
-    /// is sent over it, when it is still certain that nothing happened.
+    /// Reads input that arrived between calls, so that a dead connection is detected before a statement is sent, while
+    /// it is still certain that nothing happened.
     func refresh() throws(PostgresError) {
         while try isReadable() {
             try require(PQconsumeInput(connection))
@@ -109,7 +110,7 @@ final class Session {
         }
     }
 
-    /// True when bytes, or the end of the connection, wait to be read.
+    /// True when input or the end of the connection can be read.
     func isReadable() throws(PostgresError) -> Bool {
         var entry = pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0)
         let ready = poll(&entry, 1, 0)
@@ -117,10 +118,10 @@ final class Session {
         return ready > 0
     }
 
-    /// What libpq says of a connection that is gone.
+    /// The error of a lost connection, with libpq's message.
     func lost() -> PostgresError {
         let message = String(cString: PQerrorMessage(connection))
-        return PostgresError(.unavailable, message: message.isEmpty ? "the connection is lost" : message)
+        return PostgresError(.unavailable, message: message.isEmpty ? "connection lost" : message)
     }
 
     func require(_ success: Int32) throws(PostgresError) {
@@ -131,7 +132,7 @@ final class Session {
 // MARK: - Sending
 
 extension Session {
-    /// What the server answers to, in order.
+    /// A command that the server responds to.
     private enum Expectation {
         case replanning
         case preparation(step: Int)
@@ -139,11 +140,11 @@ extension Session {
     }
 
     private func send(_ step: Step, index: Int, expected: inout [Expectation]) throws(PostgresError) {
-        precondition(step.rows == nil, "rows to copy travel alone")
+        precondition(step.rows == nil, "rows to copy cannot be part of a batch")
         let statement = step.statement
         let types = step.parameters.map(\.oid)
         if let known = prepared[statement] {
-            precondition(known == types, "a statement is used with parameters of two kinds")
+            precondition(known == types, "a statement is used with different parameter types")
         } else {
             try require(
                 PQsendPrepare(connection, statement.name.cString, statement.sql.cString, Int32(types.count), types)
@@ -157,8 +158,8 @@ extension Session {
 
     private func sendExecution(of step: Step) -> Int32 {
         let count = step.parameters.count
-        // One buffer for all values, with a byte at the end, so that even an empty value has an address: no address
-        // would mean null.
+        // One buffer for all values, with an extra byte at the end so that an empty value has an address too: a null
+        // pointer would mean SQL null.
         var buffer: [UInt8] = []
         buffer.reserveCapacity(step.parameters.reduce(1) { $0 + ($1.bytes?.count ?? 0) })
         var offsets: [Int?] = []
@@ -191,7 +192,7 @@ extension Session {
         var outcomes = [Outcome?](repeating: nil, count: steps.count)
         var warningsBefore = notices.warningCount
         var position = 0
-        // Each answer is followed by an end mark (no result); the whole batch by the synchronisation point.
+        // Each response is followed by an end mark (no result), the whole batch by the synchronisation point.
         while true {
             guard let result = try nextResult(deadline: deadline) else {
                 position += 1
@@ -221,8 +222,8 @@ extension Session {
             case .execution(let index):
                 let outcome = try outcome(of: result, status: status, statement: steps[index].statement)
                 outcomes[index] = outcomes[index] ?? outcome
-                // libpq has read nothing of the next step yet but, at most, its preparation's end: a warning from
-                // here on belongs to the next step.
+                // Of the next step, libpq has read at most the end of its preparation: any later warning belongs to
+                // that step.
                 if index == steps.count - 2 { warningsBefore = notices.warningCount }
             }
         }
@@ -233,7 +234,7 @@ extension Session {
         )
     }
 
-    /// Takes over the result.
+    /// Converts the result, taking ownership of it.
     func outcome(
         of result: OpaquePointer, status: ExecStatusType, statement: Statement
     ) throws(PostgresError) -> Outcome {
@@ -248,11 +249,11 @@ extension Session {
             return .failed(try error(in: result, statement: statement))
         default:
             PQclear(result)
-            throw PostgresError(.unavailable, message: "a statement must not copy")
+            throw PostgresError(.unavailable, message: "statement must not copy")
         }
     }
 
-    /// The server's error; one that ends the session is thrown.
+    /// Returns the server's error, or throws it if it ends the session.
     private func error(in result: OpaquePointer, statement: Statement?) throws(PostgresError) -> PostgresError {
         let report = ServerReport(result)
         let error = report.error(statement: statement)
@@ -265,10 +266,10 @@ extension Session {
         return error
     }
 
-    /// "Cached plan must not change result type", and a prepared statement that somebody deallocated.
+    /// "Cached plan must not change result type", and a prepared statement that was deallocated.
     private static let staleStates: Set<String> = ["0A000", "26000"]
 
-    /// The next result, or nothing at the end of a statement's results. Sends what is unsent while it waits.
+    /// Returns the next result, or `nil` at the end of a statement's results. Sends pending output while it waits.
     func nextResult(deadline: ContinuousClock.Instant) throws(PostgresError) -> OpaquePointer? {
         while true {
             let unsent = PQflush(connection)
@@ -280,7 +281,7 @@ extension Session {
 
     private func waitForSocket(writing: Bool, deadline: ContinuousClock.Instant) throws(PostgresError) {
         if deadline.hasPassed { throw .deadlineExceeded }
-        // Reading is wanted even while writing: a server that waits for us to read would stop reading itself.
+        // Read even while writing: a server that waits for us to read would stop reading itself.
         let events = writing ? POLLIN | POLLOUT : POLLIN
         var entry = pollfd(fd: PQsocket(connection), events: Int16(events), revents: 0)
         let ready = poll(&entry, 1, deadline.pollMilliseconds)

@@ -1,7 +1,7 @@
-/// SQL known at compile time, prepared once on a connection under its name.
+/// SQL known at compile time, prepared once per connection under its name.
 ///
-/// Both parts are `StaticString`s, so SQL can never be built from data. Two statements of one name must have the same
-/// SQL: the server refuses the second one on a connection that has prepared the first (SQLSTATE 42P05).
+/// Both parts are `StaticString`s, so SQL can never be built from data. Statements of the same name must have the same
+/// SQL: the server rejects the second one on a connection that has prepared the first (SQLSTATE 42P05).
 package struct Statement: Sendable, Hashable {
     let name: StaticString
     let sql: StaticString
@@ -21,7 +21,7 @@ package struct Statement: Sendable, Hashable {
 }
 
 extension StaticString {
-    /// True when both hold the same bytes. One literal is often one address, which answers most questions at once.
+    /// True when both hold the same bytes. Equal addresses, the usual case, need no comparison.
     fileprivate func equals(_ other: StaticString) -> Bool {
         withUTF8Buffer { left in
             other.withUTF8Buffer { right in
@@ -30,7 +30,7 @@ extension StaticString {
         }
     }
 
-    /// The literal as C sees it. Valid for the life of the program, and ended by a zero byte.
+    /// The literal as a C string, valid for the life of the program.
     var cString: UnsafePointer<CChar> {
         UnsafeRawPointer(utf8Start).assumingMemoryBound(to: CChar.self)
     }

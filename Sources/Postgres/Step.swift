@@ -1,8 +1,8 @@
-/// A statement with its parameters, as one part of a transaction that travels in a single round trip.
+/// A statement with its parameters: one part of a transaction that is sent in a single round trip.
 package struct Step: Sendable {
     let statement: Statement
     let parameters: [Parameter]
-    /// What a `copy … from stdin (format binary)` takes in; such a step travels alone.
+    /// The input of a `copy … from stdin (format binary)`; such a step cannot be part of a batch.
     let rows: CopyRows?
 
     package init(_ statement: Statement, _ parameters: [Parameter] = []) {

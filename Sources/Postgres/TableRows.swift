@@ -1,9 +1,9 @@
-/// Rows on their way to a table, written value by value: each row in turn, and in it each column in the order of the
-/// statement that takes them, in its exact type.
+/// A writer of table rows. Values are appended row by row, in the column order and exact types of the receiving
+/// statement.
 package protocol TableRows {
     /// Begins the next row.
     ///
-    /// - Precondition: The one before it is whole.
+    /// - Precondition: The previous row is complete.
     mutating func beginRow()
 
     /// `text`.
@@ -20,6 +20,6 @@ package protocol TableRows {
     mutating func append(_ number: Int64?)
     /// `timestamptz`.
     mutating func append(_ time: Timestamptz?)
-    /// `bigint[]`, of one dimension and without nulls.
+    /// `bigint[]`, one-dimensional and without nulls.
     mutating func append(_ numbers: [Int64])
 }

@@ -1,4 +1,4 @@
-/// An instant as the server keeps it, in whole microseconds.
+/// An instant in whole microseconds, the precision of the server.
 ///
 /// `Int64.max` and `Int64.min` stand for the server's `infinity` and `-infinity`.
 package struct Timestamptz: Sendable, Hashable, Comparable {
@@ -12,10 +12,10 @@ package struct Timestamptz: Sendable, Hashable, Comparable {
         left.microsecondsSinceUnixEpoch < right.microsecondsSinceUnixEpoch
     }
 
-    /// The server counts from 2000-01-01, which is this long after 1970-01-01.
+    /// The server's epoch, 2000-01-01, relative to 1970-01-01.
     private static let epochOffsetMicroseconds: Int64 = 946_684_800_000_000
 
-    /// As the server counts.
+    /// Microseconds since the server's epoch.
     var microsecondsOfServer: Int64 {
         guard microsecondsSinceUnixEpoch != .max else { return .max }
         let (difference, overflow) = microsecondsSinceUnixEpoch.subtractingReportingOverflow(
@@ -40,9 +40,9 @@ extension Timestamptz: PostgresEncodable, PostgresDecodable {
         if microseconds == .max || microseconds == .min {
             return Timestamptz(microsecondsSinceUnixEpoch: microseconds)
         }
-        // The server's last years lie beyond what 64 bits can count from 1970.
+        // The server's range ends later than 64 bits of microseconds since 1970.
         let (sum, overflow) = microseconds.addingReportingOverflow(epochOffsetMicroseconds)
-        guard !overflow else { throw PostgresDecodingError("a timestamptz is too far in the future") }
+        guard !overflow else { throw PostgresDecodingError("timestamptz is too far in the future") }
         return Timestamptz(microsecondsSinceUnixEpoch: sum)
     }
 }

@@ -1,8 +1,8 @@
-/// A UUID as its sixteen bytes, in the order in which they are written.
+/// A UUID as sixteen bytes, in written order.
 package struct UUIDBytes: Sendable, Hashable {
     package let bytes: [UInt8]
 
-    /// Nothing unless there are exactly sixteen bytes.
+    /// Fails unless there are exactly sixteen bytes.
     package init?(bytes: [UInt8]) {
         guard bytes.count == 16 else { return nil }
         self.bytes = bytes

@@ -1,9 +1,9 @@
 import CLibpq
 import Foundation
 
-/// A descriptor that `poll(2)` can wait for beside the connection's socket, and that any thread can make readable.
+/// A descriptor that any thread can make readable, for `poll(2)` to wait on beside the connection's socket.
 final class WakeUp: Sendable {
-    /// Readable from a signal until it is drained; -1 if the process is out of descriptors, which `poll` ignores.
+    /// Readable from ``signal()`` until ``drain()``; -1, which `poll` ignores, if the process is out of descriptors.
     let descriptor: Int32
 
     init() {
@@ -14,12 +14,12 @@ final class WakeUp: Sendable {
         if descriptor >= 0 { close(descriptor) }
     }
 
-    /// Safe on any thread, any number of times.
+    /// Makes the descriptor readable. Safe to call on any thread, any number of times.
     func signal() {
         _ = eventfd_write(descriptor, 1)
     }
 
-    /// Takes back all signals so far.
+    /// Clears all signals so far.
     func drain() {
         var count: eventfd_t = 0
         _ = eventfd_read(descriptor, &count)

@@ -1,14 +1,14 @@
-/// Base64 as RFC 4648 defines it, and nothing besides: no white space, no characters of the other alphabet, padding
-/// exactly where it belongs, unused bits zero. One sequence of bytes has one text.
+/// Strict Base64 of RFC 4648: no white space, no characters of the other alphabet, padding exactly where required,
+/// unused bits zero. Every byte sequence has exactly one encoding.
 package enum Base64 {
     package enum Alphabet: Sendable {
-        /// With padding: certificates.
+        /// With padding; used by certificates.
         case standard
-        /// Without padding: the segments of a JWS.
+        /// Without padding; used by the segments of a JWS.
         case url
     }
 
-    /// - Returns: Nil if the text is not of this alphabet and form.
+    /// - Returns: Nil if the text is not valid in this alphabet.
     package static func decode(_ text: ArraySlice<UInt8>, _ alphabet: Alphabet) -> [UInt8]? {
         var digits = text
         if alphabet == .standard {
@@ -36,7 +36,7 @@ package enum Base64 {
         _ digits: UnsafeBufferPointer<UInt8>, _ values: UnsafeBufferPointer<UInt32>,
         into output: UnsafeMutableBufferPointer<UInt8>
     ) -> Bool {
-        // Bits that no digit has collect here; looking once at the end keeps the loop short.
+        // Accumulates the error bits of all digits; a single check at the end keeps the loop short.
         var seen: UInt32 = 0
         var read = 0
         var written = 0
@@ -66,7 +66,7 @@ package enum Base64 {
         return seen <= 0xFF_FFFF
     }
 
-    /// Appends the one text of the bytes.
+    /// Appends the encoding of the bytes.
     package static func append(_ bytes: ArraySlice<UInt8>, _ alphabet: Alphabet, to text: inout [UInt8]) {
         let rest = bytes.count % 3
         let isPadded = alphabet == .standard
@@ -82,7 +82,7 @@ package enum Base64 {
         }
     }
 
-    /// - Parameter pairs: The two digits of each twelve bits, the first in the lower half.
+    /// - Parameter pairs: The two digits for each 12-bit value, the first one in the lower byte.
     private static func encode(
         _ bytes: UnsafeBufferPointer<UInt8>, _ pairs: UnsafeBufferPointer<UInt16>, isPadded: Bool,
         into output: UnsafeMutableBufferPointer<UInt8>
@@ -123,8 +123,8 @@ package enum Base64 {
         (0..<4096).map { (UInt16(digits[$0 >> 6]) | UInt16(digits[$0 & 63]) << 8).littleEndian }
     }
 
-    /// What each byte stands for as the first of four digits, then as the second, third and fourth; a bit above the
-    /// 24 where it is no digit.
+    /// The value of each byte as the first, second, third and fourth digit of a group; bit 24 is set where the byte is
+    /// not a digit.
     private static func values(_ digits: [UInt8]) -> [UInt32] {
         var values = [UInt32](repeating: 1 << 24, count: 1024)
         for place in 0..<4 {

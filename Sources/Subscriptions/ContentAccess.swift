@@ -1,9 +1,9 @@
-/// Whether an issue of a magazine may be read, and by which period.
+/// Whether a magazine issue is readable, and which period unlocks it.
 package struct ContentAccess: Sendable, Hashable {
     package enum Rule: String, Sendable {
-        /// Published while the period ran.
+        /// The issue was published during the period.
         case inside
-        /// The newest issue there was when the period began.
+        /// The issue was the newest one when the period began.
         case unlockedAtStart = "unlocked_at_start"
     }
 
@@ -13,19 +13,19 @@ package struct ContentAccess: Sendable, Hashable {
     }
 
     package let published: Instant
-    /// Nil when it may not be read.
+    /// Nil if the issue is not readable.
     package let reachedBy: Reach?
 }
 
 extension Subscription {
-    /// Judges issues by the times of their publication, at an instant.
+    /// Evaluates issues by publication time, as of an instant.
     ///
-    /// An issue is readable if it was published within a period, grace included, or was the newest one published
-    /// when a period began; once reached it stays readable, unless the period that reached it is taken back.
+    /// An issue is readable if it was published within a period, grace included, or was the newest one when a period
+    /// began. It stays readable unless the period that unlocked it is revoked.
     ///
-    /// - Parameter issues: All issues that matter: which of them was the newest at an instant is judged among them
-    ///   alone.
-    /// - Returns: One answer for each issue, in the order of publication.
+    /// - Parameter issues: Publication times of all relevant issues: the newest one at an instant is determined among
+    ///   these.
+    /// - Returns: One result per distinct publication time, in order of publication.
     package func contentAccess(issues: [Instant], at instant: Instant) -> [ContentAccess] {
         let issues = Set(issues).sorted()
         let begun = access.filter { $0.start <= instant }

@@ -1,52 +1,53 @@
-/// A period of access with what analysts count by: what stands before it in its line, and who pays what for it.
+/// A period of access with the values that reports need: its payer, price and predecessors in the subscription.
 ///
-/// Kept in each row, so that a figure over all periods reads each of them once and by itself. It depends on the periods
-/// before, and hardly ever on those behind: a renewal that comes in order changes no row that is there. Where a gap follows
-/// it depends on what is said about renewal, too.
+/// Stored in each row, so that a report over all periods reads each row once and no neighbours. The values depend on
+/// earlier periods and hardly ever on later ones: a renewal that arrives in order changes no existing row. Before a gap
+/// they also depend on renewal info.
 package struct CountedPeriod: Sendable, Hashable {
     package enum PayerState: String, Sendable {
         case paying
-        /// Free of charge.
+        /// Free trial.
         case trial
-        /// Access, and no payment.
+        /// Access without payment after a failed renewal.
         case grace
-        /// Somebody else pays.
+        /// Shared by a family member, who pays.
         case family
     }
 
     package let period: AccessPeriod
-    /// Nil for what is owned for ever, which nobody counts; nothing else is stated then.
+    /// Nil for a one-time purchase, which reports do not count; all other values are then nil too.
     package var payerState: PayerState?
-    /// Thousandths of the currency's unit.
+    /// In thousandths of the currency unit.
     package var price: Int64?
     package var currency: String?
-    /// What the price is for, where an offer was paid up front; nil for the product's own period.
+    /// The time that the price pays for, for an offer that is paid up front; nil for the product's own period.
     package var pricePeriod: String?
-    /// Of the line.
+    /// Start of the subscription's first period.
     package var firstStart: Instant?
-    /// The latest end of the periods before; nil for the first.
+    /// The latest end of all earlier periods; nil for the first period.
     package var previousEnd: Instant?
-    /// Why the one before ended early.
+    /// Why the previous period ended early.
     package var previousCut: AccessPeriod.Cut?
-    /// Of the one before, where it is another.
+    /// The product of the previous period, if it differs.
     package var previousProductId: String?
-    /// Where it begins to add time, if another paid one still runs at its start. May lie behind its end.
+    /// The end of earlier paid periods, if that is after the start of this one. Only time from then on is new. May be
+    /// after the end of this period.
     package var countedFrom: Instant?
-    /// Where what is paid takes the place of grace, if that is before its end.
+    /// For grace: the start of the next period, if that is before the end of this one.
     package var countedUntil: Instant?
-    /// When access ended, if there is a gap before the next one. Nil for the last: nothing has come yet.
+    /// When access ended, if there is a gap before the next period. Nil for the last period.
     package var churnedAt: Instant?
-    /// Why it ended then, by the last that was stated in that stretch of access and the gap behind it. Nil where Apple did
-    /// not say so before access began again.
+    /// The last `expirationIntent` reported between the start of the unbroken access and the end of the gap after it.
+    /// Nil if Apple sent none before access began again.
     package var expirationIntent: Int?
-    /// The monthly anniversaries of ``firstStart`` within it, where it counts; nil when there is none.
+    /// The monthly anniversaries of ``firstStart`` within the counted time; nil if there are none.
     package var anniversaries: ClosedRange<Int>?
 
     fileprivate init(_ period: AccessPeriod) {
         self.period = period
     }
 
-    /// By start, the paid before the grace. Of one failed period there is one grace.
+    /// Orders by start, paid before grace. A failed renewal has at most one grace period.
     fileprivate static func isOrdered(_ left: AccessPeriod, _ right: AccessPeriod) -> Bool {
         if left.start != right.start { return left.start < right.start }
         if left.cause != right.cause { return left.cause == .paid }
@@ -74,7 +75,7 @@ package struct CountedPeriod: Sendable, Hashable {
 }
 
 extension Instant {
-    /// The number of the first monthly anniversary of this one that is not before another instant.
+    /// The number of the first monthly anniversary of this instant that is not before the other one.
     fileprivate func months(until other: Instant) -> Int {
         let (date, last) = (calendarDate, other.calendarDate)
         let months = (last.year - date.year) * 12 + last.month - date.month
@@ -83,7 +84,7 @@ extension Instant {
 }
 
 extension Subscription {
-    /// All of ``access``: what is owned first, then the others in their order.
+    /// All periods of ``access``: one-time purchases first, then the others in order.
     package var countedPeriods: [CountedPeriod] {
         var counted = access.filter { $0.cause == .owned }.map { CountedPeriod($0) }
         let ordered = access.filter { $0.cause != .owned }.sorted(by: CountedPeriod.isOrdered)
@@ -91,7 +92,7 @@ extension Subscription {
         var previousEnd: Instant?
         var previousPaidEnd: Instant?
         var stretchStart = ordered.first?.start
-        // Transactions and periods are in nearly the same order.
+        // Transactions and periods have nearly the same order, so search from the previous position.
         var place = 0
         for (index, period) in ordered.enumerated() {
             var next = CountedPeriod(period)
@@ -125,27 +126,27 @@ extension Subscription {
         return counted
     }
 
-    /// Of the last statement about renewal in the range: Apple withdraws it by leaving it out.
+    /// The intent of the last renewal info in the range; Apple withdraws an intent by omitting it.
     private func expirationIntent(stated range: Range<Instant>) -> Int? {
         let last = renewals.last { $0.statedAt < range.upperBound }
         return last.flatMap { $0.statedAt >= range.lowerBound ? $0.renewal.expirationIntent : nil }
     }
 
-    /// Some of ``countedPeriods`` have a ``CountedPeriod/churnedAt``: they depend on what is said about renewal.
+    /// True if any of ``countedPeriods`` has a ``CountedPeriod/churnedAt`` and thus depends on renewal info.
     package var hasChurned: Bool { !access.lazy.filter { $0.cause != .owned }.gaps.isEmpty }
 
-    /// The last of ``countedPeriods``, by start, the paid before the grace: what it counts by that no row but this line's
-    /// tells, so that a renewal touches no row of a period that was there.
+    /// The values of the last of ``countedPeriods`` (by start, paid before grace) that are stored with the
+    /// subscription, so that a renewal changes no row of an earlier period.
     package struct LastCounted: Sendable {
         package let period: AccessPeriod
         package let payerState: CountedPeriod.PayerState
-        /// As ``CountedPeriod/firstStart``.
+        /// See ``CountedPeriod/firstStart``.
         package let firstStart: Instant
-        /// As ``CountedPeriod/expirationIntent``, if access ends with it.
+        /// See ``CountedPeriod/expirationIntent``; set if access ends with this period.
         package let expirationIntent: Int?
     }
 
-    /// Nil when none counts.
+    /// Nil if no period is counted.
     package var lastCounted: LastCounted? {
         let counted = access.lazy.filter { $0.cause != .owned }
         guard let period = counted.max(by: CountedPeriod.isOrdered), let firstStart = counted.first?.start,

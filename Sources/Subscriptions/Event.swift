@@ -1,26 +1,26 @@
-/// One notification, normalised: the same words and units whichever format it came in.
+/// A normalised notification, with the same names and units for every source format.
 package struct Event: Sendable, Hashable {
     package var source: Source
     package var environment: Environment
-    /// The bundle id that the body names; nil when it names none.
+    /// The bundle id in the body; nil if it has none.
     package var app: String?
-    /// As Apple spells it, also when this version does not know it; nil when the body's value was unreadable.
+    /// Apple's spelling, even if this version does not know the type; nil if the body's value was unreadable.
     package var type: String?
     package var subtype: String?
     package var kind: Kind
     package var dedupeKey: DedupeKey
     /// Apple's own id of the notification; V1 has none.
     package var notificationUUID: String?
-    /// When the event happened by the body's own dates; nil when it has none.
+    /// When the event happened according to the body's dates; nil if it has none.
     package var occurredAt: Instant?
     package var transactions: [Transaction]
     package var renewals: [RenewalInfo]
-    /// What else a signed notification says: an object of its fields that have no place above. Nil for V1.
+    /// All other fields of a signed notification, as an object. Nil for V1.
     package var details: CanonicalJSON?
-    /// What a backend states about one of its customers. Nil for Apple's notifications.
+    /// The customer links that a backend sent. Nil for Apple's notifications.
     package var link: LinkStatement?
     package var defects: [Defect]
-    /// Paths of fields that this version has no word for. Their values are kept.
+    /// Paths of fields that this version does not know. Their values are kept.
     package var unknownFields: [String]
 
     package init(
@@ -45,15 +45,15 @@ package struct Event: Sendable, Hashable {
     }
 }
 
-/// The wire format that an event came in.
+/// The wire format of an event.
 package enum Source: String, Sendable, Hashable, CaseIterable {
     case appleV1 = "apple-v1"
     case appleV2 = "apple-v2"
-    /// The owner's own backend, over the private listener.
+    /// The operator's backend, over the private listener.
     case backend
 }
 
-/// What happened, in one word for all sources. For people and reports: access is decided by facts alone.
+/// The kind of event, common to all sources. For people and reports: access is derived from facts alone.
 package enum Kind: String, Sendable, Hashable, CaseIterable {
     case purchase
     case renewal
@@ -80,13 +80,13 @@ package enum Kind: String, Sendable, Hashable, CaseIterable {
     case externalPurchase = "external_purchase"
     case consentRescinded = "consent_rescinded"
     case test
-    /// A backend states which purchases belong to a customer.
+    /// A backend linked purchases to a customer.
     case link
-    /// A type that this version has no word for. Its facts count all the same.
+    /// A type that this version does not know. Its facts are processed like any others.
     case other
 }
 
-/// Identifies a notification within its stream: equal keys are one notification sent again.
+/// Identifies a notification within its stream: equal keys mean that one notification was sent again.
 package struct DedupeKey: Sendable, Hashable {
     /// A SHA-256 of 32 bytes, or a UUID of 16.
     package let bytes: [UInt8]
@@ -95,7 +95,7 @@ package struct DedupeKey: Sendable, Hashable {
         self.bytes = bytes
     }
 
-    /// Lower-case hexadecimal digits, two a byte.
+    /// Lower-case hexadecimal digits, two per byte.
     package var hexadecimal: String {
         String(unsafeUninitializedCapacity: bytes.count * 2) { buffer in
             for (index, byte) in bytes.enumerated() {
@@ -111,11 +111,11 @@ package struct DedupeKey: Sendable, Hashable {
     }
 }
 
-/// A field that could not be read as what it should be. The rest of its notification counts.
+/// A field that could not be decoded. The rest of its notification is used.
 package struct Defect: Sendable, Hashable {
-    /// Where, as in `unified_receipt.latest_receipt_info[2].expires_date_ms`.
+    /// The path of the field, such as `unified_receipt.latest_receipt_info[2].expires_date_ms`.
     package let path: String
-    /// What is wrong with it, never quoting the value.
+    /// The problem, without the value.
     package let problem: String
 
     package init(path: String, problem: String) {
@@ -124,31 +124,32 @@ package struct Defect: Sendable, Hashable {
     }
 }
 
-/// What the log accepts: an event of a known stream, with the bytes that prove it.
+/// An event of a known stream with the bytes that prove it: the only input that the log accepts.
 ///
-/// Only types whose values come out of a check of their origin conform, so that unproven bytes have no way into
-/// the log.
+/// Only types whose values result from verifying their origin conform, so unverified bytes cannot reach the log.
 package protocol ProvenEvent: Sendable {
     var stream: StreamKey { get }
     var event: Event { get }
-    /// The evidence: V1, the body as it arrived, less its secret; V2, the signed text as Apple sent it.
+    /// The bytes stored as evidence. V1: the body as it arrived, with its secret emptied. V2: `{"signedPayload":"…"}`
+    /// with the signed text as it arrived; anything around it was not signed and is dropped. Backend: the canonical
+    /// JSON.
     var body: [UInt8] { get }
     /// SHA-256 of the body.
     var bodyDigest: [UInt8] { get }
-    /// Nil for what is not signed.
+    /// Nil for unsigned events.
     var chain: SigningChain? { get }
 }
 
-/// The certificates behind a signed event, as they were known when it was taken.
+/// The certificate chain of a signed event, with its revocation status at the time of receipt.
 package struct SigningChain: Sendable, Hashable {
-    /// Whether the issuer had taken them back. What it had is not taken at all.
+    /// The revocation status of the chain. Notifications of revoked chains are never accepted.
     package enum Revocation: String, Sendable {
-        /// Nobody asks.
+        /// Checks are disabled.
         case off
-        /// Asked, and not answered yet.
+        /// A check was started and has not finished.
         case pending
         case good
-        /// Asked, and no answer to be had.
+        /// A check returned no usable response.
         case unknown
     }
 

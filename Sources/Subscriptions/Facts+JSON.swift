@@ -1,4 +1,4 @@
-// The JSON form of facts: what the log stores beside a body, what `inspect` prints and what readers are served.
+// The JSON form of facts: stored in the log beside a body, printed by `inspect` and served to readers.
 
 extension Transaction {
     package func write(to writer: inout JSONWriter) {
@@ -152,8 +152,8 @@ extension RenewalInfo {
     }
 }
 
-/// The facts of one event, as the log keeps them: `{"transactions":[…],"renewals":[…]}`, and `"link":{…}` if a backend
-/// stated one.
+/// The facts of one event as stored in the log: `{"transactions":[…],"renewals":[…]}`, with `"link":{…}` if a backend
+/// sent one.
 package struct Facts: Sendable, Hashable {
     package var transactions: [Transaction]
     package var renewals: [RenewalInfo]
@@ -184,8 +184,8 @@ package struct Facts: Sendable, Hashable {
         }
     }
 
-    /// The line that stands for all others of the event: those of one notification are of one Apple Account. Nil if
-    /// there is but one.
+    /// The smallest subscription id, if the event contains several: all subscriptions in one notification belong to one
+    /// Apple Account. Nil if there is only one.
     package var companion: String? {
         let ids = Set(
             transactions.map { ExactText($0.originalTransactionId) }
@@ -193,9 +193,9 @@ package struct Facts: Sendable, Hashable {
         return ids.count > 1 ? ids.min()?.text : nil
     }
 
-    /// The facts of each line that these are about, by `originalTransactionId`.
+    /// The facts of each subscription, by `originalTransactionId`.
     package var byLine: [String: Facts] {
-        // Nearly always they are about one.
+        // Nearly always there is only one.
         if let line = transactions.first?.originalTransactionId ?? renewals.first?.originalTransactionId,
             transactions.allSatisfy({ $0.originalTransactionId == line }),
             renewals.allSatisfy({ $0.originalTransactionId == line })
@@ -218,13 +218,13 @@ package struct Facts: Sendable, Hashable {
 extension Event {
     package var facts: Facts { Facts(transactions: transactions, renewals: renewals, link: link) }
 
-    /// What the log stores as facts: those that are folded, and under `notification` what else was said.
+    /// Writes the members that the log stores as facts: the projected facts, and under `notification` all other fields.
     package func writeFacts(to writer: inout JSONWriter) {
         facts.writeMembers(to: &writer)
         writer.member("notification", details)
     }
 
-    /// The members that `inspect` prints.
+    /// Writes the members that `inspect` prints.
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("source", source.rawValue)
         writer.member("environment", environment.rawValue)
@@ -250,7 +250,7 @@ extension Defect {
     }
 }
 
-/// Stored facts that this version cannot read: written by a newer version, or damaged.
+/// Stored facts that this version cannot read because they are damaged or a newer version wrote them.
 package struct FactsError: Error, Hashable, CustomStringConvertible {
     package let member: String
 

@@ -1,14 +1,14 @@
 /// A point in time in whole milliseconds since 1970-01-01T00:00:00Z, the resolution of every date Apple sends.
 ///
-/// Only instants from 1970 to the end of year 9999 exist, so that each one can be written as ISO 8601 and stored
-/// as `timestamptz` without a special case.
+/// The range is 1970 to the end of year 9999, so that every instant can be written as ISO 8601 and stored as
+/// `timestamptz` without a special case.
 package struct Instant: Hashable, Comparable, Sendable {
     package let milliseconds: Int64
 
     package static let earliest = Instant(unchecked: 0)
     package static let latest = Instant(unchecked: 253_402_300_799_999)
 
-    /// Nil outside 1970...9999: an absurd date is a defect of the field that held it.
+    /// Nil outside 1970...9999: an absurd date is a defect of its field.
     package init?(milliseconds: Int64) {
         guard (Self.earliest.milliseconds...Self.latest.milliseconds).contains(milliseconds) else { return nil }
         self.milliseconds = milliseconds
@@ -22,7 +22,7 @@ package struct Instant: Hashable, Comparable, Sendable {
         left.milliseconds < right.milliseconds
     }
 
-    /// The instant so much later, held inside 1970...9999.
+    /// Returns the instant shifted by the amount, clamped to 1970...9999.
     package func advanced(byMilliseconds amount: Int64) -> Instant {
         let (sum, overflow) = milliseconds.addingReportingOverflow(amount)
         guard !overflow else { return amount < 0 ? .earliest : .latest }
@@ -31,12 +31,12 @@ package struct Instant: Hashable, Comparable, Sendable {
 }
 
 extension Instant {
-    /// As ``advanced(byMilliseconds:)``.
+    /// Returns the instant shifted by the duration. See ``advanced(byMilliseconds:)``.
     package func advanced(by duration: Duration) -> Instant {
         advanced(byMilliseconds: Int64(duration / .milliseconds(1)))
     }
 
-    /// From this one to another; negative for an earlier one.
+    /// Returns the time from this instant to the other, negative if that is earlier.
     package func duration(to other: Instant) -> Duration {
         .milliseconds(other.milliseconds - milliseconds)
     }
@@ -45,7 +45,7 @@ extension Instant {
 // MARK: - Calendar
 
 extension Instant {
-    /// Nil when a field is out of its range or the date does not exist. Second 60 is not accepted.
+    /// Nil if a field is out of range or the date does not exist. Second 60 is not accepted.
     package init?(year: Int, month: Int, day: Int, hour: Int, minute: Int, second: Int, millisecond: Int = 0) {
         guard (1970...9999).contains(year), (1...12).contains(month),
             (1...Self.days(in: month, of: year)).contains(day), (0...23).contains(hour), (0...59).contains(minute),
@@ -64,8 +64,8 @@ extension Instant {
         }
     }
 
-    /// Days in the proleptic Gregorian calendar, counted in years that begin on 1 March so that the leap day is
-    /// the last one.
+    /// Days since 1970-01-01 in the proleptic Gregorian calendar. Years are counted from 1 March, so that the leap day
+    /// is the last day of the year.
     private static func daysSinceEpoch(_ year: Int, _ month: Int, _ day: Int) -> Int {
         let marchYear = month > 2 ? year : year - 1
         let marchMonth = (month + 9) % 12
@@ -124,7 +124,7 @@ extension Instant: CustomStringConvertible {
         buffer[23] = UInt8(ascii: "Z")
     }
 
-    /// Reads the 24 ASCII bytes of `description`, and nothing else.
+    /// Accepts only the 24 ASCII bytes of `description`.
     init?(canonical bytes: UnsafeBufferPointer<UInt8>) {
         guard bytes.count == 24, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),
             bytes[10] == UInt8(ascii: "T"), bytes[13] == UInt8(ascii: ":"), bytes[16] == UInt8(ascii: ":"),
@@ -148,8 +148,8 @@ extension Instant: CustomStringConvertible {
             year: year, month: month, day: day, hour: hour, minute: minute, second: second, millisecond: millisecond)
     }
 
-    /// Reads `2019-11-08T08:11:46Z`, with one to nine digits of fraction (cut to milliseconds) and an offset such
-    /// as `+09:00` in place of `Z`. A bare date `2019-11-08` is its midnight in UTC.
+    /// Parses `2019-11-08T08:11:46Z`, optionally with one to nine fraction digits (truncated to milliseconds) and with
+    /// an offset such as `+09:00` instead of `Z`. A date `2019-11-08` means midnight UTC.
     package init?(iso8601 text: some StringProtocol) {
         var reader = DigitReader(bytes: Array(text.utf8))
         guard let year = reader.digits(4), reader.take("-"), let month = reader.digits(2), reader.take("-"),
@@ -176,7 +176,7 @@ extension Instant: CustomStringConvertible {
     }
 }
 
-/// Walks over the fixed-width digit groups of a date text.
+/// Reads the fixed-width digit groups of a date string.
 package struct DigitReader {
     private let bytes: [UInt8]
     private var offset = 0

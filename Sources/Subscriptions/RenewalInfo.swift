@@ -1,4 +1,4 @@
-/// What is to happen at the next renewal of a line, as stated at one time. Never decides access by itself.
+/// The renewal preferences and status of a subscription at one time. Never grants access by itself.
 package struct RenewalInfo: Sendable, Hashable {
     package var originalTransactionId: String
     /// The current product.
@@ -6,35 +6,35 @@ package struct RenewalInfo: Sendable, Hashable {
     /// The product of the next renewal.
     package var autoRenewProductId: String?
     package var autoRenewStatus: Bool?
-    /// When `autoRenewStatus` was last switched. V1 only.
+    /// When `autoRenewStatus` last changed. V1 only.
     package var autoRenewStatusChangeDate: Instant?
-    /// 1 customer switched off, 2 billing error, 3 price increase not agreed, 4 product not for sale, 5 other.
+    /// 1: the customer cancelled, 2: billing error, 3: price increase not accepted, 4: product unavailable, 5: other.
     package var expirationIntent: Int?
     package var isInBillingRetryPeriod: Bool?
     package var gracePeriodExpiresDate: Instant?
-    /// 0 asked and not answered, 1 agreed.
+    /// 0: the customer has not responded, 1: the customer agreed.
     package var priceIncreaseStatus: Int?
     package var promotionalOfferId: String?
     package var offerCodeRefName: String?
-    /// Of the next renewal, as are the other offer fields and the price.
+    /// Applies to the next renewal, like the other offer fields and the price.
     package var offerType: Int?
     package var offerIdentifier: String?
     package var offerDiscountType: String?
     package var offerPeriod: String?
-    /// Start of the latest streak. Gaps of up to 60 days do not end one.
+    /// Start of the most recent streak, which ignores gaps of up to 60 days.
     package var recentSubscriptionStartDate: Instant?
-    /// When the next renewal will be tried.
+    /// When the App Store will attempt the next renewal.
     package var renewalDate: Instant?
-    /// Thousandths of the currency's unit.
+    /// In thousandths of the currency unit.
     package var renewalPrice: Int64?
     package var currency: String?
     package var eligibleWinBackOfferIds: [String]
     package var appAccountToken: String?
     package var appTransactionId: String?
     package var renewalBillingPlanType: String?
-    /// All other fields, the App Store's newest among them.
+    /// All other fields, including those that the App Store adds in the future.
     package var additional: CanonicalJSON?
-    /// When Apple signed this statement; nil for unsigned ones. The time of a statement, and no part of it.
+    /// When Apple signed this renewal info; nil for unsigned ones. Not part of the fact's identity.
     package var signedDate: Instant?
 
     package init(originalTransactionId: String) {

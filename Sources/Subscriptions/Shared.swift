@@ -1,4 +1,4 @@
-/// A value that many hold at the same time. Copying it costs one reference, where copying a fact of forty texts costs
+/// An immutable value behind a reference. A copy costs one retain, whereas copying a fact with forty strings costs
 /// forty.
 package struct Shared<Value: Sendable>: Sendable {
     private final class Box: Sendable {

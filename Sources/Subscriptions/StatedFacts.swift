@@ -1,6 +1,6 @@
-/// What one event states about one line: each fact in its canonical form, apart from the time when it was signed.
+/// The facts of one event about one subscription, each in canonical form with its signing time kept separately.
 ///
-/// Making it is most of the work of a fold, and needs nothing of what is known of the line.
+/// Creating it is most of the work of a fold and needs no state of the subscription.
 package struct StatedFacts: Sendable {
     struct Stated<Fact: Sendable>: Sendable {
         let fact: SubscriptionFacts.Canonical<Fact>
@@ -10,7 +10,7 @@ package struct StatedFacts: Sendable {
     private(set) var transactions: [Stated<Transaction>] = []
     private(set) var renewals: [Stated<RenewalInfo>] = []
 
-    /// What the facts say about a line. Those of other lines are passed over.
+    /// Selects the facts of one subscription and ignores all others.
     package init(_ facts: Facts, about line: String) {
         for transaction in facts.transactions where transaction.originalTransactionId == line { add(transaction) }
         for renewal in facts.renewals where renewal.originalTransactionId == line { add(renewal) }
@@ -38,7 +38,7 @@ package struct StatedFacts: Sendable {
     }
 }
 
-/// The facts of an event as the log keeps them, sorted by lines.
+/// The stored facts of an event, grouped by subscription.
 package struct EventFacts: Sendable {
     package private(set) var byLine: [String: StatedFacts] = [:]
     /// See ``Facts/companion``.

@@ -1,17 +1,17 @@
-/// The App Store environment that a fact belongs to. Part of every identity: equal ids in two environments are two
-/// things.
+/// The App Store environment of a fact. Part of every identity: equal ids in two environments are different things.
 package enum Environment: String, Sendable, Hashable, CaseIterable {
     case production
     case sandbox
     /// StoreKit testing in Xcode. Not signed by Apple.
     case xcode
-    /// Tests with StoreKitTest and its like. Not signed by Apple.
+    /// Local tests, for example with StoreKitTest. Not signed by Apple.
     case localTesting = "local_testing"
-    /// The body named no environment that Apple uses. Kept apart from both others, so nothing is lost or mixed.
+    /// The body's environment is missing or unknown. Such events have streams of their own, so that nothing is lost or
+    /// mixed.
     case unknown
 }
 
-/// An app in an environment: the unit in which events have gapless positions.
+/// An app in an environment. Events have gapless positions within a stream.
 package struct StreamKey: Sendable, Hashable {
     /// The app's bundle id.
     package let app: String

@@ -1,12 +1,13 @@
-/// A purchase or renewal as the App Store states it: one charge, one period of access.
+/// A purchase or renewal as reported by the App Store: one charge, one period of access.
 ///
 /// Field names are those of Apple's signed transactions; V1's names are translated into them (`cancellation_date`
 /// is `revocationDate`).
 package struct Transaction: Sendable, Hashable {
     package var transactionId: String
-    /// The subscription line that the transaction belongs to; survives renewals, cancelling and resubscribing.
+    /// The subscription that the transaction belongs to; stable across renewals, cancellation and resubscription.
     package var originalTransactionId: String
-    /// The same for one period on every device; a restored row has a new `transactionId` and this id unchanged.
+    /// The same for a period on every device: a restored row has a new `transactionId` and the same
+    /// `webOrderLineItemId`.
     package var webOrderLineItemId: String?
     package var productId: String?
     package var subscriptionGroupIdentifier: String?
@@ -15,13 +16,13 @@ package struct Transaction: Sendable, Hashable {
     package var originalPurchaseDate: Instant?
     /// Auto-renewable subscriptions only.
     package var expiresDate: Instant?
-    /// Refunded, revoked or replaced by an upgrade at this time.
+    /// When the transaction was refunded, revoked or replaced by an upgrade.
     package var revocationDate: Instant?
-    /// 1 an issue in the app, 0 any other reason.
+    /// 1: an issue in the app; 0: any other reason.
     package var revocationReason: Int?
     package var isUpgraded: Bool
-    /// Whether leaving out revocation and upgrade says that there is none. True of signed transactions and of unified
-    /// receipts; rows of the older receipts carry them only in the notification about the cancellation itself.
+    /// True if an absent revocation or upgrade means that there is none. True for signed transactions and unified
+    /// receipts; rows of older receipts carry them only in the notification of the cancellation itself.
     package var statesRevocation: Bool
     package var isTrialPeriod: Bool?
     package var isInIntroOfferPeriod: Bool?
@@ -34,9 +35,9 @@ package struct Transaction: Sendable, Hashable {
     package var type: String?
     /// `REFUND_FULL`, `REFUND_PRORATED` or `FAMILY_REVOKE`.
     package var revocationType: String?
-    /// Thousandths of a percent: 50000 is one half.
+    /// In thousandths of a percent: 50000 is one half.
     package var revocationPercentage: Int?
-    /// 1 introductory, 2 promotional, 3 offer code, 4 win-back.
+    /// 1: introductory, 2: promotional, 3: offer code, 4: win-back.
     package var offerType: Int?
     package var offerIdentifier: String?
     /// `FREE_TRIAL`, `PAY_AS_YOU_GO`, `PAY_UP_FRONT` or `ONE_TIME`.
@@ -48,19 +49,19 @@ package struct Transaction: Sendable, Hashable {
     package var storefrontId: String?
     /// `PURCHASE` or `RENEWAL`.
     package var transactionReason: String?
-    /// Thousandths of the currency's unit: 10990 is 10.99.
+    /// In thousandths of the currency unit: 10990 is 10.99.
     package var price: Int64?
     /// ISO 4217.
     package var currency: String?
     /// One per Apple Account and app.
     package var appTransactionId: String?
-    /// The line that this one was migrated from.
+    /// The subscription that this one was migrated from.
     package var previousOriginalTransactionId: String?
     /// `BILLED_UPFRONT` or `MONTHLY`.
     package var billingPlanType: String?
-    /// All other fields, the App Store's newest among them.
+    /// All other fields, including those that the App Store adds in the future.
     package var additional: CanonicalJSON?
-    /// When Apple signed this statement; nil for unsigned ones. The time of a statement, and no part of it.
+    /// When Apple signed this transaction; nil for unsigned ones. Not part of the fact's identity.
     package var signedDate: Instant?
 
     package init(transactionId: String, originalTransactionId: String) {
@@ -72,29 +73,28 @@ package struct Transaction: Sendable, Hashable {
 
     package var isFamilyShared: Bool { inAppOwnershipType == "FAMILY_SHARED" }
 
-    /// Taken back from a family member, who never paid for it.
+    /// True if access by Family Sharing was revoked. The member never paid.
     package var isFamilyRevoked: Bool {
         revocationDate != nil && (isFamilyShared || revocationType == "FAMILY_REVOKE")
     }
 
-    /// Taken back as if it had never been made. V1 writes the date of an upgrade where that of a refund would stand.
+    /// True if the purchase counts as never made. V1 uses the same field for the date of an upgrade.
     package var isRefunded: Bool {
         revocationDate != nil && !isFamilyRevoked && !isRefundedInPart
             && (!isUpgraded || revocationType == "REFUND_FULL")
     }
 
-    /// Refunded for the rest of its period alone.
+    /// True if only the rest of the period was refunded.
     package var isRefundedInPart: Bool {
         revocationDate != nil && !isFamilyRevoked && revocationType == "REFUND_PRORATED"
     }
 }
 
 extension Transaction {
-    /// This statement, with what it leaves open taken from an earlier one about the same transaction.
+    /// Returns this transaction, with missing fields filled in from an earlier report of the same transaction.
     ///
-    /// What describes the purchase stays known once it was said. Revocation and upgrade are taken from this
-    /// statement as they stand, absent included if it states them: a refund that was reversed is stated by its
-    /// absence.
+    /// Fields that describe the purchase stay known once reported. Revocation and upgrade are taken from this report,
+    /// even if absent, when ``statesRevocation`` is true: the absence of a refund reports its reversal.
     package func completed(by earlier: Transaction) -> Transaction {
         var result = self
         if !statesRevocation {

@@ -1,8 +1,8 @@
-/// The records of a CSV text, RFC 4180: fields between commas, quotes around what holds commas, quotes (doubled) and
-/// line ends. Lines end with LF or CRLF; empty ones are passed over.
+/// Reads CSV as defined by RFC 4180: fields are separated by commas; those with commas, quotes (doubled) or line breaks
+/// are quoted. Lines end with LF or CRLF; empty lines are skipped.
 struct CSVRecords {
     struct Record {
-        /// Where it begins, counted from 1.
+        /// The number of its first line, from 1.
         let line: Int
         let fields: [String]
     }
@@ -16,9 +16,9 @@ struct CSVRecords {
     private var index: Int
     private var line = 1
 
-    /// Reads all of them.
+    /// Reads all records.
     ///
-    /// - Throws: ``Malformed``, with the line where the text stops being CSV.
+    /// - Throws: ``Malformed`` with the line of the first error.
     static func read(_ bytes: [UInt8]) throws(Malformed) -> [Record] {
         var reader = CSVRecords(bytes)
         var records: [Record] = []
@@ -28,7 +28,7 @@ struct CSVRecords {
 
     private init(_ bytes: [UInt8]) {
         self.bytes = bytes
-        // Spreadsheets put a byte order mark before UTF-8.
+        // Spreadsheets write a byte order mark before UTF-8.
         index = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
     }
 
@@ -39,7 +39,7 @@ struct CSVRecords {
         var fields = [try field()]
         while index < bytes.count, !skipLineEnd() {
             guard bytes[index] == UInt8(ascii: ",") else {
-                throw Malformed(line: line, problem: "text behind the closing quote of a field")
+                throw Malformed(line: line, problem: "text after a closing quote: expected a comma or line end")
             }
             index += 1
             fields.append(try field())
@@ -51,7 +51,7 @@ struct CSVRecords {
         let start = line
         let content = index < bytes.count && bytes[index] == UInt8(ascii: "\"") ? try quoted() : try plain()
         guard let text = String(validating: content, as: UTF8.self) else {
-            throw Malformed(line: start, problem: "a field is no UTF-8")
+            throw Malformed(line: start, problem: "field is not valid UTF-8")
         }
         return text
     }
@@ -60,7 +60,7 @@ struct CSVRecords {
         let start = index
         while index < bytes.count, bytes[index] != UInt8(ascii: ","), !isAtLineEnd {
             guard bytes[index] != UInt8(ascii: "\"") else {
-                throw Malformed(line: line, problem: "a quote inside a field that does not begin with one")
+                throw Malformed(line: line, problem: "quote inside an unquoted field")
             }
             index += 1
         }
@@ -81,7 +81,7 @@ struct CSVRecords {
             if byte == UInt8(ascii: "\n") { line += 1 }
             content.append(byte)
         }
-        throw Malformed(line: start, problem: "a quote that is not closed")
+        throw Malformed(line: start, problem: "unterminated quoted field")
     }
 
     private var isAtLineEnd: Bool {

@@ -2,15 +2,15 @@ import HTTPServer
 import ServiceLifecycle
 import UnixSignals
 
-/// Has listeners show new certificates without a restart: when the files change, and at SIGHUP.
+/// Reloads the listeners' certificates without a restart: when the files change, and on SIGHUP.
 struct CertificateService: Service {
     let identities: [TLSIdentity]
 
-    /// Certificates are renewed weeks before they end, so seconds are early enough.
+    /// Certificates are renewed weeks before they expire, so a delay of seconds is acceptable.
     private static let interval = Duration.seconds(2)
 
     func run() async throws {
-        // Nobody else needs the signal, and without certificates it ends the process as usual.
+        // Without certificates, SIGHUP is not trapped and ends the process as usual.
         guard !identities.isEmpty else {
             try? await gracefulShutdown()
             return

@@ -1,11 +1,11 @@
 import AppStore
 import Subscriptions
 
-/// A body as a file holds it, with the time of its receipt where the file says so.
+/// A body from a file, with its time of receipt if the file has one.
 struct Delivery {
     let receivedAt: Instant?
     let body: [UInt8]
-    /// Counted from 1; nil where the file is one body.
+    /// The line number, from 1; nil if the file is a single body.
     let line: Int?
 
     struct Malformed: Error, CustomStringConvertible {
@@ -13,15 +13,15 @@ struct Delivery {
         let description: String
     }
 
-    /// Reads a file that is one body, or has one body or `{"receivedAt": …, "body": …}` a line.
+    /// Reads a file that is a single body, or has one body or `{"receivedAt": …, "body": …}` per line.
     ///
-    /// - Returns: What could be read, and why the other lines could not.
+    /// - Returns: The body or the error of each line.
     static func read(_ bytes: [UInt8]) -> [Result<Delivery, Malformed>] {
         do throws(JSONError) {
             return [unwrap(try JSONDocument(bytes), line: nil)]
         } catch {
             let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
-            // A file of one line, or one that is no JSON from its first line on, is one bad body.
+            // A single line, or a first line that is not JSON, means a single malformed body.
             guard error.problem == .trailingBytes, lines.count > 1 else {
                 return [.failure(Malformed(line: nil, description: "\(UndecodableBody.notJSON(error))"))]
             }
@@ -48,7 +48,7 @@ struct Delivery {
             receivedAt =
                 value.string.flatMap { Instant(iso8601: $0) } ?? value.int64.flatMap { Instant(milliseconds: $0) }
             guard receivedAt != nil else {
-                return .failure(Malformed(line: line, description: "receivedAt is no ISO 8601 instant"))
+                return .failure(Malformed(line: line, description: "receivedAt is not an ISO 8601 instant"))
             }
         }
         let bytes = body.string.map { Array($0.utf8) } ?? Array(document.bytes[body.contentRange])

@@ -2,20 +2,20 @@ import AppStore
 import EventLog
 import Subscriptions
 
-/// Tells what is wrong with a stored event, by reading its body anew.
+/// Checks a stored event by decoding and verifying its body again.
 struct EventCheck: Sendable {
     let stream: StreamKey
     let signatures: SignatureVerifier
 
     struct Result: Sendable {
-        /// Nil if nothing is.
+        /// Nil if the event is valid.
         var problem: String?
-        /// What the body says, as the log stores it: JSON text. Nil if it says nothing.
+        /// The facts of the body as JSON text, in the form in which the log stores them. Nil if the body has none.
         var facts: [UInt8]?
-        /// What of the body could not be read, as the log stores it: JSON text. Nil if all could.
+        /// The defects of the body as JSON text, in the form in which the log stores them. Nil if there are none.
         var defects: [UInt8]?
 
-        /// Nothing is wrong, as far as the columns go that the database compares.
+        /// A valid event, with the columns that the database compares.
         init(_ event: Event) {
             var writer = JSONWriter()
             writer.object { event.writeFacts(to: &$0) }
@@ -34,11 +34,11 @@ struct EventCheck: Sendable {
     func check(_ stored: AuditedEvent) async -> Result {
         let result = await checkBody(stored)
         guard result.problem == nil, !stored.isAsSealed else { return result }
-        return Result(problem: "received_at, chain_id or revocation is not what was sealed")
+        return Result(problem: "received_at, chain_id or revocation does not match the row checksum")
     }
 
     private func checkBody(_ stored: AuditedEvent) async -> Result {
-        if let column = stored.brokenTime { return Result(problem: "\(column) is not in whole milliseconds") }
+        if let column = stored.brokenTime { return Result(problem: "\(column) is not a whole number of milliseconds") }
         let body: [UInt8]
         do throws(DamagedBody) {
             body = try stored.body()
@@ -54,38 +54,38 @@ struct EventCheck: Sendable {
         }
         let event = notification.event(receivedAt: stored.receivedAt)
         if let column = differingColumn(stored, event) {
-            return Result(problem: "\(column) is not what the body says")
+            return Result(problem: "\(column) does not match the body")
         }
         guard event.environment == stream.environment, event.app.map({ $0 == stream.app }) ?? true else {
-            return Result(problem: "body is of another app or environment than its stream")
+            return Result(problem: "app or environment of the body does not match the stream")
         }
         guard case .v2(let signed) = notification else {
-            return stored.isUnsigned ? Result(event) : Result(problem: "chain_id is not what the body says")
+            return stored.isUnsigned ? Result(event) : Result(problem: "chain_id does not match the body")
         }
         do throws(Refusal) {
             guard try await verify(signed, stored) else {
-                return Result(problem: "chain_id is not what the body says")
+                return Result(problem: "chain_id does not match the body")
             }
         } catch {
-            return Result(problem: "body does not verify: \(error)")
+            return Result(problem: "body fails verification: \(error)")
         }
         return Result(event)
     }
 
-    /// A backend's statement: its body is the canonical text, and nobody signs it.
+    /// Checks customer links of a backend: the body is the canonical JSON and not signed.
     private func checkStatement(_ body: [UInt8], _ stored: AuditedEvent) -> Result {
         guard let json = try? JSONDocument(body).root, let statement = try? LinkStatement(json: json) else {
-            return Result(problem: "body cannot be decoded: it states no links")
+            return Result(problem: "body cannot be decoded: expected customer links")
         }
-        guard statement.canonicalText == body else { return Result(problem: "body is not in its canonical form") }
+        guard statement.canonicalText == body else { return Result(problem: "body is not in canonical form") }
         let event = statement.event(environment: stream.environment, app: stream.app, receivedAt: stored.receivedAt)
         if let column = differingColumn(stored, event) {
-            return Result(problem: "\(column) is not what the body says")
+            return Result(problem: "\(column) does not match the body")
         }
         return Result(event)
     }
 
-    /// Facts are compared by the database, which knows best what it makes of JSON.
+    /// Returns the first column that differs. The database compares facts, since `jsonb` defines their equality.
     private func differingColumn(_ stored: AuditedEvent, _ event: Event) -> String? {
         if stored.source != event.source.rawValue { return "source" }
         if stored.type != event.type { return "type" }
@@ -96,11 +96,11 @@ struct EventCheck: Sendable {
         return nil
     }
 
-    /// As of the time of signing, so that certificates that have expired since do no harm.
+    /// Verifies signatures as of the signing time, so that certificates may have expired since.
     ///
-    /// - Returns: Whether the stored chain is the one behind the signatures. Events of earlier versions have none.
+    /// - Returns: True if the stored chain is the one that signed the event. Events of earlier versions store none.
     private func verify(_ notification: V2Notification, _ stored: AuditedEvent) async throws(Refusal) -> Bool {
-        // Apple signs nothing of local environments.
+        // Apple does not sign data of local environments.
         let chains =
             stream.environment.isLocal
             ? [] : try await signatures.verify(notification, fallback: stored.receivedAt)
@@ -112,6 +112,6 @@ struct EventCheck: Sendable {
 }
 
 extension AuditedEvent {
-    /// No certificates are kept with it.
+    /// True if no certificate chain is stored with the event.
     fileprivate var isUnsigned: Bool { chainId == nil && revocation == nil }
 }

@@ -5,7 +5,7 @@ import HTTPServer
 import Postgres
 import Projector
 
-/// Runs a command; what fails is told in one line on stderr, and the exit status says of what kind it was.
+/// Runs a command. Prints an error as one line on stderr and throws the exit status of its kind.
 func reportingFailures(_ command: () async throws -> Void) async throws {
     do {
         try await command()

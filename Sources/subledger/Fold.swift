@@ -5,30 +5,31 @@ import Subscriptions
 
 struct Fold: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Fold notification bodies without a database: one JSON object a subscription.",
+        abstract: "Compute subscriptions from bodies without a database: one JSON object per subscription.",
         discussion: """
-            A file is one body, or has one body a line, each as it is or as {"receivedAt": …, "body": …}. Bodies \
-            without a time of receipt count as received now. Where they came from is not checked. What cannot be a \
-            notification is named on stderr, the rest is folded, and the exit status is 65.
+            A file contains one body, or one per line, either plain or as {"receivedAt": …, "body": …}. Bodies without \
+            receivedAt count as received now. Signatures and secrets are not verified. Invalid bodies are reported on \
+            stderr with exit status 65; all others are processed.
             """)
 
-    @Argument(help: ArgumentHelp("Files with bodies; - is standard input.", valueName: "file"))
+    @Argument(help: ArgumentHelp("Files with bodies; - reads standard input.", valueName: "file"))
     var files: [String]
 
-    @Option(help: ArgumentHelp("Evaluate at this instant, ISO 8601. [now, or --known-at]", valueName: "instant"))
+    @Option(help: ArgumentHelp("Evaluate as of this instant, ISO 8601. [--known-at, or now]", valueName: "instant"))
     var at: Instant?
 
-    @Option(help: ArgumentHelp("Use only what had been received by this instant.", valueName: "instant"))
+    @Option(help: ArgumentHelp("Use only bodies received by this instant.", valueName: "instant"))
     var knownAt: Instant?
 
     @Option(
         help: ArgumentHelp(
-            "When an issue was published; give all that matter. Adds whether each may be read.", valueName: "instant"))
+            "Publication time of a magazine issue; repeat for all relevant issues. Adds whether each is readable.",
+            valueName: "instant"))
     var published: [Instant] = []
 
     @Option(
         help: ArgumentHelp(
-            "CSV file of products, for their kinds, as `subledger product import` takes it; - is standard input.",
+            "CSV file of products as for `subledger product import`, which determines their kinds; - reads stdin.",
             valueName: "file"))
     var products: String?
 
@@ -69,7 +70,7 @@ struct Fold: ParsableCommand {
         }
     }
 
-    /// Returns a line for each body that could not be folded.
+    /// Returns one message per body that could not be processed.
     private func fold(_ file: String, into ledger: inout MemoryLedger) -> [String] {
         guard let bytes = InputFile.read(file) else { return ["\(file): \(InputFile.unreadable)"] }
         var problems: [String] = []

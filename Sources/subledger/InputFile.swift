@@ -1,11 +1,11 @@
 import Foundation
 
-/// Files that commands read bodies from.
+/// Reads the input files of commands.
 enum InputFile {
-    static let unreadable = "the file cannot be read"
+    static let unreadable = "cannot read file"
 
     /// - Parameter name: A path, or - for standard input.
-    /// - Returns: Nil if it cannot be read.
+    /// - Returns: Nil if the file cannot be read.
     static func read(_ name: String) -> [UInt8]? {
         if name == "-" { return Array(FileHandle.standardInput.readDataToEndOfFile()) }
         return FileManager.default.contents(atPath: name).map { Array($0) }

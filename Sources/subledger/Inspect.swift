@@ -5,35 +5,35 @@ import Subscriptions
 
 struct Inspect: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show what notification bodies say and whether Apple signed them: one JSON object a line.",
+        abstract: "Print decoded notification bodies and their verification result: one JSON object per line.",
         discussion: """
-            Needs no database and no network. Takes bodies of both versions, and signed texts (JWS) of notifications, \
-            transactions, renewal info and app transactions by themselves. Version 1 is not signed, so it is shown \
-            unverified. Exit status 65 if a file cannot be read as a notification, or does not verify.
+            Works offline and without a database. Accepts V1 and V2 bodies, and single signed objects (JWS) of \
+            notifications, transactions, renewal info and app transactions. V1 bodies are not signed and are shown \
+            unverified. Exit status 65 if a file cannot be decoded as a notification or fails verification.
             """)
 
-    @Argument(help: ArgumentHelp("Files with one body each; - is standard input.", valueName: "file"))
+    @Argument(help: ArgumentHelp("Files with one body each; - reads standard input.", valueName: "file"))
     var files: [String]
 
     @Option(
         help: ArgumentHelp(
-            "A root certificate to trust beside Apple's own, DER or PEM. May be repeated.", valueName: "file"))
+            "A root certificate to trust in addition to Apple's, DER or PEM. Repeatable.", valueName: "file"))
     var root: [String] = []
 
-    @Flag(help: "Decode only. The output says so.")
+    @Flag(help: "Decode without verifying; the output says so.")
     var noVerify = false
 
     @Option(
         help: ArgumentHelp(
-            "The app that it must be of. The id in the App Store is compared in Production.",
+            "The expected app. The App Store id is compared only in Production.",
             valueName: "bundle-id[:apple-id]"))
     var app: ExpectedApp?
 
     @Option(
         help: ArgumentHelp(
             """
-            The environment that it must be of: Production, Sandbox, Xcode or LocalTesting. The last two are not \
-            signed by Apple, and are only verified as far as this.
+            The expected environment: Production, Sandbox, Xcode or LocalTesting. Apple does not sign data of the \
+            last two, so for these only --app and --environment are checked.
             """, valueName: "name"))
     var environment: ExpectedEnvironment?
 

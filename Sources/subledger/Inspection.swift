@@ -1,9 +1,9 @@
 import AppStore
 import Subscriptions
 
-/// What `inspect` finds out about one file.
+/// Decodes and verifies the contents of one file for `inspect`.
 struct Inspection {
-    /// Nil to decode only.
+    /// Nil to decode without verifying.
     let signatures: SignatureVerifier?
     let expectation: AppExpectation
 
@@ -13,7 +13,7 @@ struct Inspection {
         case notChecked(String)
     }
 
-    /// - Returns: The line to print, and why the file did not verify.
+    /// - Returns: The line to print, and the reason why verification failed, if it did.
     func inspect(_ bytes: [UInt8], _ file: String) async throws -> (line: String, problem: Refusal?) {
         let text = Self.trimmed(bytes)
         if text.first == UInt8(ascii: "e"), let object = try? SignedObject(text) {
@@ -56,7 +56,7 @@ struct Inspection {
         expectation check: (AppExpectation) throws(Refusal) -> Void
     ) async -> Verdict {
         do throws(Refusal) {
-            // The operator said that it is of there; that the sender says so would not do.
+            // Only the operator's option selects a local environment; the sender's claim must not.
             if let environment, environment.isLocal, expectation.environments?.contains(environment) == true {
                 try check(expectation)
                 return .notChecked("data of this environment is not signed by Apple")

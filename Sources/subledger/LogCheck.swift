@@ -3,13 +3,13 @@ import EventLog
 import Foundation
 import Subscriptions
 
-/// Checks the events of one stream, in the order of their positions.
+/// Checks the events of one stream in order of position.
 struct LogCheck {
     let audit: LogAudit
     let stream: AuditedStream
     let check: EventCheck
 
-    /// Returns the first event that is missing, or not what it should be; nil if all is well.
+    /// Returns the first missing or invalid event; nil if all are valid.
     ///
     /// - Parameter onProgress: Called with the number of events checked.
     func firstProblem(onProgress: (Int64) -> Void) async throws -> Finding? {
@@ -21,9 +21,9 @@ struct LogCheck {
             position = last.position
             onProgress(position)
         }
-        guard let head = stream.head else { return Finding(stream, "has events and no head") }
+        guard let head = stream.head else { return Finding(stream, "has events but no head") }
         if position < head { return Finding(stream, position: position + 1, "event is missing") }
-        if head < position { return Finding(stream, position: head + 1, "event lies beyond the head of its stream") }
+        if head < position { return Finding(stream, position: head + 1, "event is past the head of its stream") }
         return nil
     }
 
@@ -36,7 +36,7 @@ struct LogCheck {
         let other = try await audit.firstWithOtherFacts(
             sound.indices.map { unbroken[$0].position }, sound.compactMap(\.facts), sound.map(\.defects), in: stream)
         if let other {
-            return Finding(stream, position: other.position, "\(other.column) are not what the body says")
+            return Finding(stream, position: other.position, "\(other.column) do not match the body")
         }
         if let bad, let problem = results[bad].problem {
             return Finding(stream, position: unbroken[bad].position, problem)
@@ -44,7 +44,7 @@ struct LogCheck {
         return gap.map { Finding(stream, position: position + Int64($0) + 1, "event is missing") }
     }
 
-    /// In the order of the events, which are checked several at a time: signatures cost more than all else.
+    /// Checks events concurrently, since signatures dominate the cost, and returns the results in order.
     private func results(of events: [AuditedEvent]) async -> [EventCheck.Result] {
         let width = max(1, ProcessInfo.processInfo.activeProcessorCount)
         let check = check
@@ -67,7 +67,7 @@ struct LogCheck {
     }
 }
 
-/// Something that is not as it should be, in one line.
+/// A verification failure, described in one line.
 struct Finding: Sendable, Hashable, CustomStringConvertible {
     let description: String
 
@@ -77,13 +77,13 @@ struct Finding: Sendable, Hashable, CustomStringConvertible {
         description = "stream \(stream.id)\(name)\(place): \(problem)"
     }
 
-    /// About a row of the projections.
+    /// A finding about a row of the projections.
     init(_ stream: AuditedStream, row: String) {
         let name = stream.key.map { " (\($0.app), \($0.environment.rawValue))" } ?? ""
         description = "stream \(stream.id)\(name) \(row)"
     }
 
-    /// Of no stream.
+    /// A finding without a stream.
     init(row: String) {
         description = row
     }

@@ -3,8 +3,8 @@ import EventLog
 
 struct Migrate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Create the schema and roles, or bring them up to date.",
-        discussion: "Safe to repeat and to run from several machines at once. `serve` does the same when it starts.")
+        abstract: "Create or upgrade the schema and roles.",
+        discussion: "Safe to repeat and to run concurrently. `serve` does the same when it starts.")
 
     @OptionGroup var database: DatabaseFlags
 
@@ -15,7 +15,7 @@ struct Migrate: AsyncParsableCommand {
             await database.embedded?.stop()
             switch database.outcome {
             case .applied: print("schema version \(Schema.version) applied")
-            case .upToDate: print("schema version \(Schema.version) is in place already")
+            case .upToDate: print("schema is up to date at version \(Schema.version)")
             }
         }
     }

@@ -2,10 +2,10 @@ import AppStore
 import AsyncHTTPClient
 import NIOCore
 
-/// Posts OCSP requests over HTTP.
+/// Sends OCSP requests over HTTP.
 struct OCSPClient: OCSPTransport {
     enum Failure: Error, Hashable {
-        /// The certificate names something other than a web address.
+        /// The responder's address in the certificate is not an HTTP or HTTPS URL.
         case notHTTP
         case status(UInt)
     }
@@ -13,23 +13,23 @@ struct OCSPClient: OCSPTransport {
     private let http: HTTPClient
 
     init() {
-        // No redirects: a responder is where the certificate says it is. No decompression: the bound on the bytes is
-        // one on what they take up.
+        // No redirects: the certificate names the responder. No decompression: the size limit applies to the bytes
+        // received.
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow, decompression: .disabled)
-        // Whoever asks comes again later; until then a responder that is away should be seen to be.
+        // The checker retries later; until then an unavailable responder must be reported as such.
         configuration.connectionPool.retryConnectionEstablishment = false
         http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
-    /// Ends the connections. Call it once, when no answer is awaited any more.
+    /// Closes all connections. Call it once, when no response is awaited any more.
     func shutDown() async {
         try? await http.shutdown()
     }
 
-    /// - Throws: ``Failure``, or the client's own error if there was no answer or a longer one.
+    /// - Throws: ``Failure``, or the client's error if there was no response or a longer one.
     /// - Source: RFC 6960, appendix A.1.
     func answer(to request: [UInt8], at address: String, bytesMax: Int) async throws -> [UInt8] {
-        // The client knows other schemes as well, among them files that are sockets.
+        // The client supports other schemes too, such as UNIX sockets.
         let scheme = address.prefix { $0 != ":" }.lowercased()
         guard scheme == "http" || scheme == "https" else { throw Failure.notHTTP }
         var post = HTTPClientRequest(url: address)
@@ -42,6 +42,6 @@ struct OCSPClient: OCSPTransport {
         return Array(buffer: try await response.body.collect(upTo: bytesMax))
     }
 
-    /// Longer than anybody waits. Whoever asks cancels, but a connection should not outlive a caller that forgot to.
+    /// Longer than any caller waits. Callers cancel; this ends connections of callers that do not.
     private static let timeout = TimeAmount.seconds(30)
 }

@@ -1,20 +1,20 @@
 import Foundation
 
-/// A file that a command writes, a line at a time.
+/// A buffered file that a command writes line by line.
 struct OutputFile {
     private let handle: FileHandle
     private var waiting = Data()
 
-    /// Written at once when there is so much of it.
+    /// Buffered bytes after which the buffer is written.
     private static let waitingBytesMax = 1 << 20
 
-    /// - Parameter name: A path, whose content is replaced, or - for standard output.
+    /// - Parameter name: A path, whose content is overwritten, or - for standard output.
     init(_ name: String) throws(SettingError) {
         if name == "-" {
             handle = .standardOutput
             return
         }
-        // Opened where it is. Foundation would put a new file in its place, whatever it was: a link, a pipe, a device.
+        // Opened in place. Foundation would replace the file, even if it is a link, a pipe or a device.
         let descriptor = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
         guard descriptor >= 0 else { throw SettingError(description: "\(name) cannot be written") }
         handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
@@ -26,7 +26,7 @@ struct OutputFile {
         if waiting.count >= Self.waitingBytesMax { try flush() }
     }
 
-    /// Writes what waits; to be called at the end.
+    /// Writes the buffered lines. Must be called at the end.
     mutating func flush() throws {
         try handle.write(contentsOf: waiting)
         waiting.removeAll(keepingCapacity: true)

@@ -5,10 +5,10 @@ import Subscriptions
 struct ProductCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "product",
-        abstract: "Say of what kind products are, where Apple does not, and what they entitle to.",
+        abstract: "Configure products: their kind where Apple's data lacks it, and the entitlements they grant.",
         discussion: """
-            What is stated takes effect by itself, for the past too. A product that nothing is said of is what its \
-            transactions say, and entitles to its own id.
+            Settings take effect without a restart, also for past purchases. A product without settings has the kind \
+            that its transactions report and grants its own id as an entitlement.
             """,
         subcommands: [ProductSet.self, ProductList.self, ProductRemove.self, ProductImport.self])
 }
@@ -16,7 +16,7 @@ struct ProductCommand: AsyncParsableCommand {
 struct ProductSet: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "set",
-        abstract: "State a product as a whole: what is left out here is no longer said of it.")
+        abstract: "Set all properties of a product. Omitted ones are cleared.")
 
     @Argument(help: "The product's id in the App Store.")
     var productId: String
@@ -26,17 +26,17 @@ struct ProductSet: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "\(ConfiguredProduct.kinds.joined(separator: ", ")). [as the transactions say]", valueName: "kind"))
+            "\(ConfiguredProduct.kinds.joined(separator: ", ")). [as reported by transactions]", valueName: "kind"))
     var kind: String?
 
     @Option(
         help: ArgumentHelp(
-            "How long one purchase of a non-renewing product lasts: P3M, P1Y, P10D.", valueName: "duration"))
+            "How long a purchase of a non-renewing product lasts: P3M, P1Y, P10D.", valueName: "duration"))
     var duration: String?
 
     @Option(
         parsing: .upToNextOption,
-        help: ArgumentHelp("What it entitles to, one or more. [its own id]", valueName: "name"))
+        help: ArgumentHelp("The entitlements it grants, one or more. [its own id]", valueName: "name"))
     var entitlement: [String] = []
 
     @OptionGroup var database: DatabaseFlags
@@ -65,12 +65,12 @@ struct ProductSet: AsyncParsableCommand {
 struct ProductList: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "One line a product: app, product, kind, what it entitles to.")
+        abstract: "List products, one per line: app, product id, kind, entitlements.")
 
-    @Option(help: ArgumentHelp("Only this app's. [all]", valueName: "bundle-id"))
+    @Option(help: ArgumentHelp("Only products of this app. [all]", valueName: "bundle-id"))
     var app: String?
 
-    @Flag(help: "One JSON object a line.")
+    @Flag(help: "Print one JSON object per line.")
     var json = false
 
     @OptionGroup var database: DatabaseFlags
@@ -91,7 +91,7 @@ struct ProductList: AsyncParsableCommand {
 struct ProductRemove: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Say nothing more of a product. Exit status 65 if nothing was said of it.")
+        abstract: "Remove a product's settings. Exit status 65 if it has none.")
 
     @Argument(help: "The product's id in the App Store.")
     var productId: String
@@ -110,7 +110,7 @@ struct ProductRemove: AsyncParsableCommand {
                 }
             }
             guard isRemoved else {
-                printError("subledger: nothing is said of \(productId) of \(app): see `subledger product list`")
+                printError("subledger: no settings for \(productId) of \(app): see `subledger product list`")
                 throw ExitCode.dataError
             }
             print("\(app), \(productId): removed")
@@ -121,15 +121,14 @@ struct ProductRemove: AsyncParsableCommand {
 struct ProductImport: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "State all products of a CSV file, or none of them if a line is bad.",
+        abstract: "Import product settings from a CSV file: all of them, or none if a line is invalid.",
         discussion: """
-            The header line names the columns: app, product_id, kind, duration, entitlements, in any order; the last \
-            three may be missing or empty. Entitlements have spaces or semicolons between them. Each line states a \
-            product as a whole; products that are not in the file stay as they are. Exit status 65 if the file cannot \
-            be used.
+            The header line names the columns app, product_id, kind, duration and entitlements in any order; the last \
+            three are optional. Entitlements are separated by spaces or semicolons. Each record sets all properties of \
+            its product; products that are not in the file are unchanged. Exit status 65 if the file is invalid.
             """)
 
-    @Argument(help: ArgumentHelp("The file; - is standard input.", valueName: "file"))
+    @Argument(help: ArgumentHelp("The file; - reads standard input.", valueName: "file"))
     var file: String
 
     @OptionGroup var database: DatabaseFlags
@@ -141,7 +140,7 @@ struct ProductImport: AsyncParsableCommand {
             try await Database.withExisting(settings, logger: try settings.logger()) { database in
                 try await database.withConnection(.products) { try await ProductTable.state(products, on: $0) }
             }
-            print("products stated: \(products.count)")
+            print("products imported: \(products.count)")
         }
     }
 }
@@ -150,7 +149,7 @@ extension ConfiguredProduct {
     fileprivate var line: String {
         let kind = [kind, duration].compactMap { $0 }.joined(separator: " ")
         let given = givenEntitlements.joined(separator: ", ")
-        return "\(app), \(productId): \(kind.isEmpty ? "" : "\(kind), ")entitles to \(given)"
+        return "\(app), \(productId): \(kind.isEmpty ? "" : "\(kind), ")grants \(given)"
     }
 
     fileprivate var jsonLine: String {

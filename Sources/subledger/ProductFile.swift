@@ -1,10 +1,10 @@
 import Foundation
 import Subscriptions
 
-/// A CSV file of products: a header line with app, product_id and as many of kind, duration and entitlements as are
-/// wanted, in any order; then one product a line. Entitlements have spaces or semicolons between them.
+/// A CSV file of products: a header line with app, product_id and optionally kind, duration and entitlements, in any
+/// order; then one product per record. Entitlements are separated by spaces or semicolons.
 enum ProductFile {
-    /// A file that cannot be used, in one line that names it, and the line in it.
+    /// An invalid file; the description is one line with the name of the file and the line number.
     struct Malformed: Error, CustomStringConvertible {
         let description: String
     }
@@ -24,7 +24,8 @@ enum ProductFile {
     static func products(_ bytes: [UInt8]) throws(CSVRecords.Malformed) -> [ConfiguredProduct] {
         let records = try CSVRecords.read(bytes)
         guard let header = records.first else {
-            throw CSVRecords.Malformed(line: 1, problem: "a header line is needed: \(columns.joined(separator: ","))")
+            throw CSVRecords.Malformed(
+                line: 1, problem: "missing header line: expected \(columns.joined(separator: ","))")
         }
         let places = try places(header)
         var lines: [[String]: Int] = [:]
@@ -33,7 +34,8 @@ enum ProductFile {
             let product = try product(record, places, header.fields.count)
             if let first = lines.updateValue(record.line, forKey: [product.app, product.productId]) {
                 throw CSVRecords.Malformed(
-                    line: record.line, problem: "\(product.productId) of \(product.app) is on line \(first) already")
+                    line: record.line,
+                    problem: "duplicate product \(product.productId) of \(product.app), first on line \(first)")
             }
             products.append(product)
         }
@@ -42,21 +44,22 @@ enum ProductFile {
 
     private static let columns = ["app", "product_id", "kind", "duration", "entitlements"]
 
-    /// Where each column stands.
+    /// The index of each column in the header.
     private static func places(_ header: CSVRecords.Record) throws(CSVRecords.Malformed) -> [String: Int] {
         var places: [String: Int] = [:]
         for (place, field) in header.fields.enumerated() {
             let name = trimmed(field)
             guard columns.contains(name) else {
                 throw CSVRecords.Malformed(
-                    line: header.line, problem: "there is no column \"\(name)\": \(columns.joined(separator: ", "))")
+                    line: header.line,
+                    problem: "unknown column \"\(name)\": expected \(columns.joined(separator: ", "))")
             }
             guard places.updateValue(place, forKey: name) == nil else {
-                throw CSVRecords.Malformed(line: header.line, problem: "column \"\(name)\" is there twice")
+                throw CSVRecords.Malformed(line: header.line, problem: "duplicate column \"\(name)\"")
             }
         }
         for name in columns.prefix(2) where places[name] == nil {
-            throw CSVRecords.Malformed(line: header.line, problem: "column \"\(name)\" is missing")
+            throw CSVRecords.Malformed(line: header.line, problem: "missing column \"\(name)\"")
         }
         return places
     }
@@ -66,7 +69,7 @@ enum ProductFile {
     ) throws(CSVRecords.Malformed) -> ConfiguredProduct {
         guard record.fields.count == count else {
             throw CSVRecords.Malformed(
-                line: record.line, problem: "\(record.fields.count) fields, where the header has \(count)")
+                line: record.line, problem: "\(record.fields.count) fields: expected \(count), as in the header")
         }
         func field(_ name: String) -> String { places[name].map { trimmed(record.fields[$0]) } ?? "" }
         func optional(_ name: String) -> String? { field(name).isEmpty ? nil : field(name) }

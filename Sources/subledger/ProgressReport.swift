@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// Tells on stderr how far a long run is: at most once a second to a terminal, every five seconds to anything else.
+/// Reports the progress of a long run on stderr: at most once per second to a terminal, else every five seconds.
 final class ProgressReport: Sendable {
     private let name: String
     private let unit: String
@@ -26,7 +26,7 @@ final class ProgressReport: Sendable {
         state = Mutex(State(started: started, lastTold: started))
     }
 
-    /// Nothing done, or less than at the last call, means that something new begins.
+    /// Reports progress if the interval has passed. Zero, or less than in the previous call, starts a new run.
     func tell(_ done: Int64, of total: Int64, now: ContinuousClock.Instant = .now) {
         let elapsed = state.withLock { state -> Duration? in
             if done == 0 || done < state.done { state.started = now }

@@ -3,17 +3,17 @@ import Projector
 
 struct Rebuild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Fold the whole log anew, beside a running server, and put the result in place.",
+        abstract: "Rebuild projections from the whole log; servers may keep running.",
         discussion: """
-            Readers see the old rows until the new ones are complete, then all of the new ones at once. Products are \
-            those that the rows were folded with. When it is killed or fails, nothing has changed; the next rebuild \
-            clears away what is left. Exit status 69 if another rebuild is running, 65 if there is no such stream.
+            Readers see the old rows until all new ones replace them at once. Product settings are those that applied \
+            to the old rows. An interrupted or failed rebuild changes nothing; the next one cleans up. Exit status 69 \
+            if another rebuild is running, 65 if there is no such stream.
             """)
 
-    @Option(help: ArgumentHelp("Only this app's streams.", valueName: "bundle-id"))
+    @Option(help: ArgumentHelp("Only streams of this app.", valueName: "bundle-id"))
     var app: String?
 
-    @Option(help: ArgumentHelp("Only this environment's: \(StreamEnvironment.names).", valueName: "name"))
+    @Option(help: ArgumentHelp("Only streams of this environment: \(StreamEnvironment.names).", valueName: "name"))
     var environment: StreamEnvironment?
 
     @OptionGroup var database: DatabaseFlags

@@ -6,12 +6,12 @@ import Postgres
 import ServiceLifecycle
 import Subscriptions
 
-/// Asks about the revocation of certificates while the server runs.
+/// Checks certificates for revocation while the server runs.
 struct RevocationService: Service {
     let checker: RevocationChecker
     private let client: OCSPClient
 
-    /// - Parameter revoked: What was known before this start.
+    /// - Parameter revoked: Revoked chains that were found before this start.
     init(
         mode: RevocationMode, revoked: [(chain: [UInt8], decidedAt: Instant)], verdicts: VerdictLog, logger: Logger
     ) {
@@ -26,7 +26,7 @@ struct RevocationService: Service {
 
     func run() async throws {
         try? await gracefulShutdown()
-        // Not cut short by the cancellation that may have led here.
+        // A separate task, which a cancellation of this one does not interrupt.
         await Task { [checker, client] in
             await checker.stop()
             await client.shutDown()
@@ -39,19 +39,16 @@ struct RevocationService: Service {
         counter(verdict).increment()
         let metadata: Logger.Metadata = ["chain.id": "\(DedupeKey(bytes: chain.sha256).hexadecimal)"]
         switch verdict {
-        case .good: logger.info("certificates of signed notifications are not revoked", metadata: metadata)
+        case .good: logger.info("signing certificates not revoked", metadata: metadata)
         case .unknown:
-            logger.notice(
-                "nobody could say whether certificates of signed notifications are revoked", metadata: metadata)
+            logger.notice("OCSP status unknown", metadata: metadata)
         case .revoked:
-            logger.critical(
-                "CERTIFICATES OF SIGNED NOTIFICATIONS WERE REVOKED: what they sign is refused from now on",
-                metadata: metadata)
+            logger.critical("signing certificate revoked; rejecting notifications", metadata: metadata)
         }
         do throws(PostgresError) {
             try await verdicts.write(chain: chain.sha256, verdict: verdict.rawValue, decidedAt: decidedAt)
         } catch {
-            logger.warning("the verdict on certificates was not stored", metadata: ["db.error": "\(error.label)"])
+            logger.warning("revocation verdict not stored", metadata: ["db.error": "\(error.label)"])
         }
     }
 

@@ -4,7 +4,7 @@ import ArgumentParser
 struct Subledger: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "subledger",
-        abstract: "A ledger of App Store subscriptions that you run yourself.",
+        abstract: "A self-hosted ledger of App Store subscriptions.",
         version: "0.1.0",
         subcommands: [
             Serve.self, Migrate.self, Inspect.self, Fold.self, Simulate.self, ProjectorCommand.self, Rebuild.self,
@@ -12,12 +12,12 @@ struct Subledger: AsyncParsableCommand {
         ])
 }
 
-/// Exit statuses beyond 0, 1 and 64 (usage), in the numbers of sysexits.h.
+/// Exit statuses besides 0, 1 and 64 (usage), numbered as in sysexits.h.
 extension ExitCode {
-    /// Input that is not what it should be.
+    /// Invalid input.
     static let dataError = ExitCode(65)
-    /// Something that the command needs is away: the database, a port.
+    /// A required resource is unavailable: the database, a port.
     static let unavailable = ExitCode(69)
-    /// A setting that cannot be used.
+    /// An invalid setting.
     static let configurationError = ExitCode(78)
 }

@@ -6,10 +6,10 @@ import Subscriptions
 struct TokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token",
-        abstract: "Make, list and revoke the tokens that backends show to the private listener.",
+        abstract: "Create, list and revoke bearer tokens for the private listener.",
         discussion: """
-            Whoever runs this must own the schema: the user that migrates. Servers take a new token, and refuse a \
-            revoked one, within about a second.
+            Requires the database user that owns the schema, which is the one that runs migrations. Servers accept a \
+            new token, and reject a revoked one, within about a second.
             """,
         subcommands: [TokenCreate.self, TokenList.self, TokenRevoke.self])
 }
@@ -19,19 +19,19 @@ extension TokenScope: ExpressibleByArgument {}
 struct TokenCreate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "create",
-        abstract: "Print a new token, once: only a digest of it is kept.")
+        abstract: "Create a token and print it once; only its digest is stored.")
 
-    @Option(help: "read; link, which may also state which ids are a customer's; or admin, which may do everything.")
+    @Option(help: "read; link, which may also write customer links; or admin, which may do everything.")
     var scope: TokenScope
 
-    @Option(help: ArgumentHelp("Who gets it, for `token list`.", valueName: "text"))
+    @Option(help: ArgumentHelp("A description, shown by `token list`.", valueName: "text"))
     var name = ""
 
     @OptionGroup var database: DatabaseFlags
 
     func validate() throws {
         guard name.utf8.count <= 200, !name.unicodeScalars.contains(where: { $0.value < 32 || $0.value == 127 }) else {
-            throw ValidationError("--name must be one line of 200 bytes at most.")
+            throw ValidationError("--name must be a single line of at most 200 bytes.")
         }
     }
 
@@ -47,16 +47,16 @@ struct TokenCreate: AsyncParsableCommand {
 
 struct TokenList: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "One line a token: id, scope, when it was made and revoked, name.")
+        commandName: "list", abstract: "List tokens, one per line: id, scope, created, revoked, name.")
 
     @OptionGroup var database: DatabaseFlags
 
     func run() async throws {
         try await reportingFailures {
             for token in try await withTokens(database, { try await $0.all() }) {
-                let state = token.revokedAt.map { "revoked \($0)" } ?? "in force"
+                let state = token.revokedAt.map { "revoked \($0)" } ?? "active"
                 print(
-                    "\(token.id) \(token.scope.rawValue), made \(token.createdAt), \(state)"
+                    "\(token.id) \(token.scope.rawValue), created \(token.createdAt), \(state)"
                         + (token.name.isEmpty ? "" : ": \(token.name)"))
             }
         }
@@ -65,9 +65,9 @@ struct TokenList: AsyncParsableCommand {
 
 struct TokenRevoke: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "revoke", abstract: "Take a token out of force; it cannot be brought back.")
+        commandName: "revoke", abstract: "Revoke a token permanently.")
 
-    @Argument(help: "The token's id, as `token list` shows it: the 12 digits behind slt_.")
+    @Argument(help: "The token's id as shown by `token list`: the 12 digits after slt_.")
     var id: String
 
     @OptionGroup var database: DatabaseFlags
@@ -75,12 +75,12 @@ struct TokenRevoke: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await withTokens(database) { try await $0.revoke(id: id) }
-            print("token \(id) is revoked")
+            print("token \(id) revoked")
         }
     }
 }
 
-/// As the owner of the schema: the server's roles may not write tokens.
+/// Runs the command as the owner of the schema, because the server's roles must not write tokens.
 private func withTokens<Value>(
     _ flags: DatabaseFlags, _ command: (TokenStore) async throws -> Value
 ) async throws -> Value {

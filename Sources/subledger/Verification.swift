@@ -2,7 +2,7 @@ import AppStore
 import EventLog
 import Projector
 
-/// Checks log and projections, stream by stream, up to the first row that is bad.
+/// Checks log and projections, stream by stream, and stops at the first bad row.
 struct Verification {
     let log: LogAudit
     let projections: ProjectionAudit
@@ -17,8 +17,8 @@ struct Verification {
     }
 
     /// - Parameters:
-    ///   - onEvents: Called with events checked and to check.
-    ///   - onLines: Called with lines checked and to check, of the stream at hand.
+    ///   - onEvents: Called with the numbers of checked events and of all events.
+    ///   - onLines: Called with the numbers of checked subscriptions and of all subscriptions of the current stream.
     func run(
         onEvents: (Int64, Int64) -> Void = { _, _ in }, onLines: (Int64, Int64) -> Void = { _, _ in }
     ) async throws -> Outcome {
@@ -28,7 +28,7 @@ struct Verification {
         for stream in streams {
             outcome.streams += 1
             guard let key = stream.key else {
-                outcome.finding = Finding(stream, "has a head or events, and is not registered")
+                outcome.finding = Finding(stream, "has a head or events but is not registered")
                 return outcome
             }
             if let damage = try await log.firstDamage(beside: stream) {

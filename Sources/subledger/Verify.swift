@@ -5,35 +5,35 @@ import Projector
 
 struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Check that the log is whole and genuine, and that the projections are what it folds into.",
+        abstract: "Verify that the log is complete and authentic, and that the projections match it.",
         discussion: """
-            Every event: positions without a gap, the body's digest, what the body says against what is stored beside \
-            it, and its signatures as of the time of signing, offline. Then subscriptions against a fresh fold: a \
-            sample of them, or all. It changes nothing, and a server may run on the database. The first bad row is \
-            named on stdout and ends it, with exit status 1.
+            Checks every event for gaps in positions, its body digest, the columns derived from the body, and its \
+            signatures as of the signing time, offline. Then recomputes a sample of subscriptions, or all, and compares \
+            them with the projections. Changes nothing and may run beside a server. Stops at the first bad row, prints \
+            it on stdout and exits with status 1.
             """)
 
-    @Flag(help: "Fold all subscriptions anew.")
+    @Flag(help: "Check every subscription.")
     var all = false
 
-    @Option(help: ArgumentHelp("Fold about as many of each stream anew.", valueName: "number"))
+    @Option(help: ArgumentHelp("Check a sample of about this many subscriptions per stream.", valueName: "number"))
     var sample = 1000
 
-    @Option(help: ArgumentHelp("Take the sample of an earlier run. [a new one]", valueName: "number"))
+    @Option(help: ArgumentHelp("Repeat the sample of an earlier run. [random]", valueName: "number"))
     var seed: UInt64?
 
     @Option(
         help: ArgumentHelp(
             """
-            A root certificate to trust beside Apple's own, as `serve` had it. May be repeated. \
-            [SUBLEDGER_ROOT_FILES, with commas]
+            A root certificate to trust in addition to Apple's, as for `serve`. Repeatable. \
+            [SUBLEDGER_ROOT_FILES, comma-separated]
             """, valueName: "file"))
     var root: [String] = []
 
     @OptionGroup var database: DatabaseFlags
 
     func validate() throws {
-        guard sample > 0 else { throw ValidationError("--sample must be a number larger than 0.") }
+        guard sample > 0 else { throw ValidationError("--sample must be greater than 0.") }
     }
 
     func run() async throws {
@@ -61,7 +61,7 @@ struct Verify: AsyncParsableCommand {
     private func verify(
         _ database: Database, _ signatures: SignatureVerifier, seed: UInt64
     ) async throws -> Verification.Outcome {
-        // The projector's role reads log and projections, bodies included, and nothing less does.
+        // The projector's role is the least privileged one that can read bodies, log and projections.
         try await database.withConnection(.projector) { log in
             try await database.withConnection(.projector) { projections in
                 try await database.withConnection(.projector) { other in

@@ -117,7 +117,7 @@ struct CustomerRoutesTests {
                 #"{"app":"a","customerIds":["# + repeatElement(#""x""#, count: 1001).joined(separator: ",") + "]}"
             let refused = try await server.backend.post(Array(tooMany.utf8), to: "/customers/entitlements")
             #expect(refused.status == 400)
-            #expect(refused.json["detail"] as? String == "customerIds must be at most 1000")
+            #expect(refused.json["detail"] as? String == "customerIds must have at most 1000 elements")
             let odd = #"{"app":"a","environment":{},"customerIds":[]}"#
             let unread = try await server.backend.post(Array(odd.utf8), to: "/customers/entitlements")
             #expect(unread.status == 400)
@@ -274,15 +274,15 @@ struct CustomerRoutesTests {
             """,
             """
             update subledger.event set facts = jsonb_set(facts, '{link,customerId}', '"u-1"') where position = 4
-            """, "position 4: facts are not what the body says"
+            """, "position 4: facts do not match the body"
         ),
         (
             "update subledger.event set dedupe_key = sha256('x') where position = 3", restored,
-            "position 3: dedupe_key is not what the body says"
+            "position 3: dedupe_key does not match the body"
         ),
         (
             "update subledger.event set body = '{}', body_sha256 = sha256('{}') where position = 3", restored,
-            "position 3: body cannot be decoded: it states no links"
+            "position 3: body cannot be decoded: expected customer links"
         ),
     ]
 

@@ -50,11 +50,11 @@ struct ProductRouteTests {
     static let bad = [
         Bad(body: "", says: "the body must be a JSON object"),
         Bad(body: "[]", says: "the body must be a JSON object"),
-        Bad(body: "{\"kynd\":\"consumable\"}", says: "there is no \"kynd\" in a product"),
+        Bad(body: "{\"kynd\":\"consumable\"}", says: "unknown member \"kynd\""),
         Bad(
             body: "{\"kind\":\"x\"}",
             says: "kind must be auto-renewable, non-renewing, consumable, non-consumable, or none"),
-        Bad(body: "{\"kind\":1}", says: "kind must be a text"),
+        Bad(body: "{\"kind\":1}", says: "kind must be a string"),
         Bad(body: "{\"kind\":\"non-renewing\"}", says: "a non-renewing product has a duration, and no other has one"),
         Bad(
             body: "{\"kind\":\"consumable\",\"duration\":\"P1M\"}",
@@ -65,8 +65,8 @@ struct ProductRouteTests {
         Bad(
             body: "{\"kind\":\"non-renewing\",\"duration\":\"P٣M1D\"}",
             says: "duration must be years, months, weeks and days, as in P3M or P1Y10D"),
-        Bad(body: "{\"entitlements\":\"plus\"}", says: "entitlements must be an array of texts"),
-        Bad(body: "{\"entitlements\":[\"plus\",1]}", says: "entitlements must be an array of texts"),
+        Bad(body: "{\"entitlements\":\"plus\"}", says: "entitlements must be an array of strings"),
+        Bad(body: "{\"entitlements\":[\"plus\",1]}", says: "entitlements must be an array of strings"),
         Bad(body: "{\"entitlements\":[\"\"]}", says: "entitlement must not be empty"),
         Bad(body: "{\"entitlements\":[\"a\\u0000b\"]}", says: "entitlement must not hold control characters"),
         Bad(body: "{}", path: "/products/p?app=", says: "app must not be empty"),

@@ -93,7 +93,7 @@ struct TLSTests {
 
         try bench.write("-----BEGIN CERTIFICATE-----\nbroken\n-----END CERTIFICATE-----\n", "certificate.pem")
         _ = try await eventually("the broken file is told") {
-            server.log.contains("certificate.pem is no certificate in PEM, or cannot be read") ? true : nil
+            server.log.contains("certificate.pem is not a PEM certificate or cannot be read") ? true : nil
         }
         #expect(try bench.shows("old.pem", ports.public))
 
@@ -109,7 +109,7 @@ struct TLSTests {
             #expect(try !bench.shows("old.pem", port))
         }
 
-        let readAnew = "the certificate was read anew"
+        let readAnew = "certificate reloaded"
         let before = server.log.components(separatedBy: readAnew).count
         server.signal(SIGHUP)
         _ = try await eventually("SIGHUP has both read anew") {
@@ -135,7 +135,7 @@ struct TLSTests {
         let foreign = try ServerProcess.run(serve + ["--public-tls-key", bench.path("other-key.pem")])
 
         #expect(alone.error == "subledger: public TLS needs a certificate and its key, and the key is not given\n")
-        #expect(missing.error == "subledger: /nowhere.pem is no private key in PEM, or cannot be read\n")
+        #expect(missing.error == "subledger: /nowhere.pem is not a PEM private key or cannot be read\n")
         #expect(foreign.error == "subledger: \(bench.path("other-key.pem")) is not the key of \(certificate)\n")
         #expect([alone, missing, foreign].map(\.status) == [78, 78, 78])
         try FileManager.default.removeItem(atPath: bench.folder)

@@ -230,9 +230,9 @@ struct TokenTests {
 
         #expect(made.status == 0)
         #expect(asked == 404)
-        #expect(listed.output.hasPrefix("\(id) link, made 20"))
-        #expect(listed.output.hasSuffix(", in force: web shop\n"))
-        #expect(revoked.output == "token \(id) is revoked\n")
+        #expect(listed.output.hasPrefix("\(id) link, created 20"))
+        #expect(listed.output.hasSuffix(", active: web shop\n"))
+        #expect(revoked.output == "token \(id) revoked\n")
         #expect(again.status == 65)
         #expect(again.error == "subledger: token \(id) is revoked already\n")
         #expect(unknown.error == "subledger: there is no token 0: see `subledger token list`\n")

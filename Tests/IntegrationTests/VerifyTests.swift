@@ -49,19 +49,19 @@ struct VerifyTests {
         .event("body = set_byte(body, 10, get_byte(body, 10) # 1)", "body does not match its digest"),
         .event("body_sha256 = sha256('x')", "body does not match its digest"),
         .event("body = '{', body_sha256 = sha256('{')", "body cannot be decoded: the body is not JSON: "),
-        .event("facts = facts || '{\"transactions\":[]}'", "facts are not what the body says"),
-        .event("facts = facts || '{\"more\":1}'", "facts are not what the body says"),
-        .event("type = 'OTHER'", "type is not what the body says"),
-        .event("subtype = 'OTHER'", "subtype is not what the body says"),
-        .event("kind = 'other'", "kind is not what the body says"),
-        .event("occurred_at = occurred_at + interval '1 second'", "occurred_at is not what the body says"),
-        .event("dedupe_key = sha256('x')", "dedupe_key is not what the body says"),
+        .event("facts = facts || '{\"transactions\":[]}'", "facts do not match the body"),
+        .event("facts = facts || '{\"more\":1}'", "facts do not match the body"),
+        .event("type = 'OTHER'", "type does not match the body"),
+        .event("subtype = 'OTHER'", "subtype does not match the body"),
+        .event("kind = 'other'", "kind does not match the body"),
+        .event("occurred_at = occurred_at + interval '1 second'", "occurred_at does not match the body"),
+        .event("dedupe_key = sha256('x')", "dedupe_key does not match the body"),
         Damage("remove an event", "delete from subledger.event where position = 17", "position 17: event is missing"),
         Damage(
             "remove the first event", "delete from subledger.event where position = 1", "position 1: event is missing"),
         Damage(
             "two of them", "update subledger.event set type = 'OTHER' where position in (17, 40)",
-            "position 17: type is not what the body says"),
+            "position 17: type does not match the body"),
         Damage(
             "a gap before something else",
             """
@@ -75,7 +75,7 @@ struct VerifyTests {
             update subledger.event set facts = '{}' where position = 11;
             delete from subledger.event where position = 12
             """,
-            "position 11: facts are not what the body says"),
+            "position 11: facts do not match the body"),
     ]
 
     static let projections: [Damage] = [
@@ -230,9 +230,9 @@ struct VerifyTests {
         let stream = "stream 1 (com.example.magazine, sandbox) "
         #expect(up.finding?.description == stream + "position \(up.events + 1): event is missing")
         #expect(
-            down.finding?.description == stream + "position \(down.events): event lies beyond the head of its stream")
+            down.finding?.description == stream + "position \(down.events): event is past the head of its stream")
         #expect(last.finding?.description == stream + "position \(last.events + 1): event is missing")
-        #expect(none.finding?.description.hasSuffix("has events and no head") == true)
+        #expect(none.finding?.description.hasSuffix("has events but no head") == true)
     }
 
     @Test("a signature under a root that is not trusted, and one that was cut")
@@ -255,7 +255,7 @@ struct VerifyTests {
             """)
 
         #expect(untrusted.finding?.description.contains("certificates that do not lead to a trusted root") == true)
-        #expect(cut.finding?.description.contains("body does not verify: signedPayload") == true)
+        #expect(cut.finding?.description.contains("body fails verification: signedPayload") == true)
     }
 
     @Test("the first event that needs a header of which one byte was changed, or that is gone")
@@ -307,7 +307,7 @@ struct VerifyTests {
         let (row, _, _) = try await Self.verify(
             "insert into subledger.checkpoint (stream_id, position, products) values (7, 0, '')")
 
-        #expect(event.finding?.description == "stream 7: has a head or events, and is not registered")
+        #expect(event.finding?.description == "stream 7: has a head or events but is not registered")
         #expect(row.finding?.description == "stream 7 checkpoint: has rows of a stream that is not there")
     }
 

@@ -3,7 +3,7 @@ import Testing
 @testable import Postgres
 
 extension WithServer {
-    @Suite("rows that travel as an array for each column come out as they went in")
+    @Suite("rows sent as one array per column arrive unchanged")
     struct ArrayRowsTests {
         private static let read = Statement(
             "array_rows_read",
@@ -22,7 +22,7 @@ extension WithServer {
             return try result.map { try $0.value(String.self, at: 0) }
         }
 
-        @Test("a value of every type, and null of each")
+        @Test("a value and a null of every type")
         func types() async throws {
             var rows = ArrayRows(columns: 8, rows: 3, valueBytes: 8)
             rows.appendSample(7)
@@ -45,7 +45,7 @@ extension WithServer {
             #expect(read == [whole(7), "|{}", whole(8)])
         }
 
-        @Test("more rows than there was room for")
+        @Test("more rows than memory was reserved for")
         func many() async throws {
             var rows = ArrayRows(columns: 8, rows: 1, valueBytes: 0)
             for number in 0..<10_000 { rows.appendSample(Int32(number)) }

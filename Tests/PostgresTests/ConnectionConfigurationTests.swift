@@ -5,7 +5,7 @@ import Testing
 @Suite("a connection's configuration")
 struct ConnectionConfigurationTests {
     @Test(
-        "URLs and pairs mean what they mean to psql, and nothing shows the password",
+        "URLs and pairs are parsed as by psql, and no description contains the password",
         arguments: [
             "postgres://jo:canary@db.example:6432/ledger?sslmode=require",
             "postgresql://jo:canary@db.example:6432/ledger?sslmode=require",
@@ -27,7 +27,7 @@ struct ConnectionConfigurationTests {
         }
     }
 
-    @Test("options of the URL are kept, and the role with spaces is one word")
+    @Test("options in the URL are kept, and spaces in settings are escaped")
     func options() throws {
         var configuration = ConnectionConfiguration(url: "postgres:///d?options=-c%20work_mem%3D1MB")
         configuration.sessionSettings = ["search_path": "a b", "enable_seqscan": "off"]
@@ -42,7 +42,7 @@ struct ConnectionConfigurationTests {
         #expect(options.contains("-c role=a\\ b\\\\c") && options.contains("-c statement_timeout=1500"))
     }
 
-    @Test("what is no connection string is unavailable, not a crash")
+    @Test("connecting with an invalid connection string throws unavailable")
     func invalid() async throws {
         let configuration = ConnectionConfiguration(url: "postgres://[canary")
         #expect(!configuration.isValid)
@@ -58,7 +58,7 @@ struct ConnectionConfigurationTests {
 @Suite("errors")
 struct PostgresErrorTests {
     @Test(
-        "a server that is not there is transient, a refused statement is not",
+        "an unavailable server is transient, a rejected statement is not",
         arguments: [
             ("08006", true), ("53300", true), ("57P01", true), ("57P03", true), ("57014", false), ("23505", false),
         ]

@@ -3,7 +3,7 @@ import Testing
 @testable import Postgres
 
 extension WithServer {
-    @Suite("rows are copied in as they are")
+    @Suite("copied rows arrive unchanged")
     struct CopyTests {
         static let copy = Statement(
             "copy_rows", "copy copied (t, u, j, b, i, l, z, a) from stdin (format binary)")
@@ -26,7 +26,7 @@ extension WithServer {
             return rows
         }
 
-        @Test("a value of every type, and null of each")
+        @Test("a value and a null of every type")
         func types() async throws {
             let connection = try await Self.connect()
             var rows = Self.rows(7..<8)
@@ -52,7 +52,7 @@ extension WithServer {
                 ])
         }
 
-        @Test("more than fits between client and server at once")
+        @Test("more rows than the socket buffers hold")
         func many() async throws {
             let connection = try await Self.connect()
 
@@ -62,7 +62,7 @@ extension WithServer {
             #expect(result.affectedRows == 50_000)
         }
 
-        @Test("a refused row is an error with its constraint, nothing is copied, and the connection goes on")
+        @Test("a rejected row is an error with its constraint, nothing is copied, and the connection stays usable")
         func refused() async throws {
             let connection = try await Self.connect()
             _ = try await connection.query(Step(Self.copy, copying: Self.rows(1..<2)), deadline: soon())

@@ -3,12 +3,12 @@ import Testing
 
 @testable import Postgres
 
-/// One after the other on one folder, which is made by the first and removed at the end.
+/// The tests run in order on one folder, which the first creates and which is removed at the end.
 @Suite("the embedded server", .serialized, .ownFolder)
 struct EmbeddedServerTests {
     static let one = Statement("e_one", "select 1")
 
-    @Test("what was written is there after a stop and a start, and a start is quick")
+    @Test("data survives a restart, and a start is quick")
     func keepsData() async throws {
         let first = try await start()
         try await first.createDatabase("odd \"name\"")
@@ -31,7 +31,7 @@ struct EmbeddedServerTests {
         await second.stop()
     }
 
-    @Test("a second server on a folder is refused with the holder's process id")
+    @Test("a second server on a folder fails with the process id of the first")
     func refusesSecond() async throws {
         let server = try await start()
 
@@ -41,7 +41,7 @@ struct EmbeddedServerTests {
         await server.stop()
     }
 
-    @Test("a killed server is started again, and a pool finds it")
+    @Test("a killed server is restarted, and a pool reconnects")
     func supervises() async throws {
         let server = try await start()
         let pool = PostgresPool(server.configuration(database: "postgres"), limit: 4, logger: .quiet)
@@ -59,7 +59,7 @@ struct EmbeddedServerTests {
         await server.stop()
     }
 
-    @Test("a pool refuses at once while the server is down, and recovers")
+    @Test("a pool fails at once while the server is down, and recovers")
     func failsFast() async throws {
         let server = try await start()
         let pool = PostgresPool(
@@ -68,7 +68,8 @@ struct EmbeddedServerTests {
         _ = try await pool.query(Self.one, deadline: soon())
         await server.stop()
 
-        // The first ones find the idle connection dead and the server gone; by then the back-off is a second or so.
+        // The first calls find the idle connection dead and the server unreachable; by then the back-off is a second or
+        // so.
         try await eventually {
             let error = try await failure { () throws(PostgresError) in
                 try await pool.query(Self.one, deadline: soon())
@@ -93,7 +94,7 @@ struct EmbeddedServerTests {
         await again.stop()
     }
 
-    @Test("a server whose owner is gone is taken over")
+    @Test("a server whose owner has exited is taken over")
     func takesOver() async throws {
         let orphan = try await startAndForget()
         #expect(kill(orphan, 0) == 0)
@@ -101,7 +102,7 @@ struct EmbeddedServerTests {
         let server = try await start()
 
         #expect(await server.postmasterPID != orphan)
-        // It was shut down; here, where its parent lives on, it is left for that parent to collect.
+        // It was shut down; its parent is this process, which must reap it.
         #expect(ChildProcess(pid: orphan).collect() == 0)
         await server.stop()
     }
@@ -122,7 +123,7 @@ struct EmbeddedServerTests {
         _ = await sleeper.wait()
     }
 
-    @Test("a bad setting is told with the server's own words")
+    @Test("an invalid setting fails with the server's message")
     func badSetting() async throws {
         let error = await #expect(throws: EmbeddedServerError.self) {
             try await start(settings: ["max_connections": "many"])
@@ -131,7 +132,7 @@ struct EmbeddedServerTests {
         #expect("\(try #require(error))".contains("max_connections"))
     }
 
-    @Test("a folder too long for a socket is refused")
+    @Test("a folder path too long for a socket is rejected")
     func longPath() async throws {
         let folder = try #require(OwnFolderTrait.folder) + "/" + String(repeating: "x", count: 80)
 
@@ -142,7 +143,7 @@ struct EmbeddedServerTests {
         #expect("\(try #require(error))".contains("too long for a unix socket"))
     }
 
-    @Test("a folder closed to the server's account is refused and keeps its rights", .enabled(if: geteuid() == 0))
+    @Test("a folder closed to the server's account is rejected, permissions unchanged", .enabled(if: geteuid() == 0))
     func closedFolder() async throws {
         let folder = try #require(OwnFolderTrait.folder) + "/closed"
         try FileManager.default.createDirectory(
@@ -158,7 +159,7 @@ struct EmbeddedServerTests {
         #expect(attributes[.posixPermissions] as? Int == 0o700)
     }
 
-    @Test("a folder that holds something else is left alone")
+    @Test("a folder with other contents is not touched")
     func foreignFolder() async throws {
         let folder = try #require(OwnFolderTrait.folder) + "/x"
         try FileManager.default.createDirectory(atPath: folder + "/postgres", withIntermediateDirectories: true)
@@ -175,7 +176,7 @@ struct EmbeddedServerTests {
         return try await EmbeddedServer.start(folder: folder, settings: settings, logger: .quiet)
     }
 
-    /// Lets go of the lock without a stop, as a killed owner does.
+    /// Releases the lock without stopping the server, as a killed owner does.
     private func startAndForget() async throws -> Int32 {
         try #require(await start().postmasterPID)
     }

@@ -4,7 +4,7 @@ import Testing
 @testable import Postgres
 
 extension WithServer {
-    @Suite("a connection answers, or says why not")
+    @Suite("a connection returns rows or a typed error")
     struct PostgresConnectionTests {
         static let sleep = Statement("c_sleep", "select pg_sleep(30)")
         static let one = Statement("c_one", "select 1")
@@ -22,7 +22,7 @@ extension WithServer {
             #expect(try rows[0].value(Int64.self, at: 0) == 1)
         }
 
-        @Test("a plan that was made for an empty table is made anew when that has grown")
+        @Test("a plan made for an empty table is replaced after the table has grown")
         func replanned() async throws {
             let connection = try await TestServer.connect()
             try await connection.script(
@@ -36,7 +36,7 @@ extension WithServer {
                 let rows = try await connection.query(explain, deadline: soon())
                 return try rows.map { try $0.value(String.self, at: 0) }.joined()
             }
-            // Of a table that small, looking at all of it is as good.
+            // For a table this small, a sequential scan is as good.
             try await connection.script("set enable_bitmapscan = off; set enable_indexscan = off", deadline: soon())
             try await connection.script("set enable_indexonlyscan = off", deadline: soon())
             _ = try await connection.query(find, [Parameter(Int32(1))], deadline: soon())
@@ -51,7 +51,7 @@ extension WithServer {
             #expect(try await plan().contains("Index"))
         }
 
-        @Test("plans are made anew without any transaction's noticing")
+        @Test("discarding plans does not affect transactions")
         func replannedOutside() async throws {
             let connection = try await TestServer.connect()
             let isolate = Statement("c_isolate", "set transaction isolation level repeatable read")
@@ -68,7 +68,7 @@ extension WithServer {
             #expect(await connection.isUsable)
         }
 
-        @Test("a refused statement gives SQLSTATE and constraint, and no value in the description")
+        @Test("a rejected statement gives SQLSTATE and constraint, and no value in the description")
         func serverError() async throws {
             let connection = try await TestServer.connect()
             try await connection.script(
@@ -89,7 +89,7 @@ extension WithServer {
             #expect(await connection.isUsable)
         }
 
-        @Test("a statement that cannot be prepared is an error each time, and no more than that")
+        @Test("a statement that cannot be prepared fails each time and leaves the connection usable")
         func preparationFails() async throws {
             let connection = try await TestServer.connect()
             let wrong = Statement("c_wrong", "select nothing from nowhere")
@@ -104,7 +104,7 @@ extension WithServer {
             _ = try await connection.query(Self.one, deadline: soon())
         }
 
-        @Test("a passed deadline abandons the connection, close to the time")
+        @Test("the connection is abandoned soon after a deadline passes")
         func deadline() async throws {
             let connection = try await TestServer.connect()
             let start = ContinuousClock.now
@@ -123,7 +123,7 @@ extension WithServer {
             #expect(next.kind == .unavailable)
         }
 
-        @Test("what an abandoned client asked for ends on the server")
+        @Test("the server ends the statement of an abandoned connection")
         func abandonedBackendEnds() async throws {
             let connection = try await TestServer.connect()
             let watcher = try await TestServer.connect()
@@ -132,7 +132,8 @@ extension WithServer {
                 try await connection.query(Self.sleep, deadline: .now + .milliseconds(50))
             }
 
-            // A process that another test starts at the wrong moment inherits the socket, and holds it while it runs.
+            // A process that another test forks at the wrong moment inherits the socket and keeps it open while it
+            // runs.
             try await eventually(within: .seconds(60)) {
                 let rows = try await watcher.query(
                     Statement("c_alive", "select 1 from pg_stat_activity where pid = $1"), [Parameter(pid)],
@@ -142,7 +143,7 @@ extension WithServer {
             }
         }
 
-        @Test("a deadline that has passed before sending costs nothing")
+        @Test("a deadline that has passed before sending leaves the connection usable")
         func lateCaller() async throws {
             let connection = try await TestServer.connect()
 
@@ -154,7 +155,7 @@ extension WithServer {
             #expect(await connection.isUsable)
         }
 
-        @Test("a backend that is killed in the middle of a statement is unavailable")
+        @Test("a backend killed during a statement is reported as unavailable")
         func killed() async throws {
             let connection = try await TestServer.connect()
             let pid = connection.backendPID
@@ -170,7 +171,7 @@ extension WithServer {
             #expect(await !connection.isUsable)
         }
 
-        @Test("a backend that died while nothing was asked is found before anything is sent")
+        @Test("a backend that died while idle is detected before anything is sent")
         func diedIdle() async throws {
             let connection = try await TestServer.connect()
             try await TestServer.terminate(backend: connection.backendPID)
@@ -184,7 +185,7 @@ extension WithServer {
             #expect(await !connection.isUsable)
         }
 
-        @Test("the role of the configuration applies from the first statement on")
+        @Test("the configured role applies from the first statement")
         func role() async throws {
             let owner = try await TestServer.connect()
             try await owner.script(
@@ -205,7 +206,7 @@ extension WithServer {
             #expect(error.kind == .server(sqlstate: "42501"))
         }
 
-        @Test("a script is one transaction, and the connection goes on after its error")
+        @Test("a script is one transaction, and the connection stays usable after its error")
         func script() async throws {
             let connection = try await TestServer.connect()
 
@@ -220,7 +221,7 @@ extension WithServer {
             #expect(try rows[0].value(Bool.self, at: 0))
         }
 
-        @Test("nothing listens there: unavailable, and no wait")
+        @Test("connecting to a missing server fails at once with unavailable")
         func noServer() async throws {
             let configuration = ConnectionConfiguration(socketFolder: "/tmp/nowhere", user: "u", database: "d")
 
@@ -245,7 +246,7 @@ extension WithServer {
                 _ = try await connection.query(Self.one, deadline: soon())
             }
 
-            // Other tests run at the same time and have threads of their own, but not fifty.
+            // Other tests run at the same time and have threads of their own, but fewer than fifty.
             try await eventually { try threadCount() < before + 40 }
         }
     }

@@ -30,7 +30,7 @@ extension WithServer {
                 try await group.waitForAll()
             }
 
-            // One after the other they would take half a minute.
+            // Run one after the other they would take half a minute.
             #expect(start.duration(to: .now) < .seconds(20))
             #expect(await pool.counts == .init(open: 32, idle: 32, waiting: 0))
             await pool.close()
@@ -47,7 +47,7 @@ extension WithServer {
             #expect(first == second)
         }
 
-        @Test("who comes first is served first, and who waits too long is told")
+        @Test("callers are served in order, and one that waits too long gets an error")
         func order() async throws {
             let pool = try TestServer.pool(limit: 1)
             let served = Recorder<[Int]>([])
@@ -73,7 +73,7 @@ extension WithServer {
             #expect(served.state.withLock { $0 } == [1, 2, 3, 4, 5])
         }
 
-        @Test("a cancelled caller leaves the line")
+        @Test("a cancelled caller leaves the queue")
         func cancellation() async throws {
             let pool = try TestServer.pool(limit: 1)
             let holder = try await pool.borrow(deadline: soon())
@@ -101,7 +101,7 @@ extension WithServer {
             #expect(try await pool.query(Self.pid, deadline: soon())[0].value(Int32.self, at: 0) != before)
         }
 
-        @Test("a transaction that was left open is rolled back before the next borrower")
+        @Test("an open transaction is rolled back before the connection is lent again")
         func leftover() async throws {
             let pool = try TestServer.pool(limit: 1)
             let before = try await pool.withConnection(deadline: soon()) { connection throws(PostgresError) in
@@ -117,7 +117,7 @@ extension WithServer {
             #expect(before == after)
         }
 
-        @Test("a body that throws gives its connection back")
+        @Test("a body that throws returns its connection")
         func throwing() async throws {
             let pool = try TestServer.pool(limit: 1)
 
@@ -129,7 +129,7 @@ extension WithServer {
             #expect(await pool.counts == .init(open: 1, idle: 1, waiting: 0))
         }
 
-        @Test("a connection that sat idle for long is looked at before use")
+        @Test("a connection that was idle for long is checked before use")
         func idleCheck() async throws {
             let offset = Recorder(Duration.zero)
             let pool = PostgresPool(
@@ -146,7 +146,7 @@ extension WithServer {
             #expect(next != pid)
         }
 
-        /// Breaks every connection that the pool has at hand, and waits until that can be seen.
+        /// Breaks every idle connection of the pool and waits until that can be detected.
         static func breakIdle(_ pool: PostgresPool) async throws {
             for entry in await pool.idle {
                 try await TestServer.terminate(backend: entry.connection.backendPID)
@@ -154,7 +154,7 @@ extension WithServer {
             }
         }
 
-        @Test("connections that broke while they were idle cost nobody an error")
+        @Test("connections that broke while idle cause no error")
         func brokenIdle() async throws {
             let pool = try TestServer.pool(limit: 2)
             let holder = try await pool.borrow(deadline: soon())
@@ -175,7 +175,7 @@ extension WithServer {
             #expect(await pool.counts == .init(open: 0, idle: 0, waiting: 0))
         }
 
-        @Test("what was sent over a connection that breaks is not sent again")
+        @Test("a statement sent over a connection that breaks is not repeated")
         func brokenInUse() async throws {
             let pool = try TestServer.pool(limit: 2)
             let calls = Recorder(0)
@@ -193,7 +193,7 @@ extension WithServer {
             #expect(calls.state.withLock { $0 } == 1)
         }
 
-        @Test("a connection that is closed by the first statement of its second use is not replaced either")
+        @Test("a connection that its first statement breaks is not retried when it is reused")
         func brokenSecondUse() async throws {
             let pool = try TestServer.pool(limit: 1)
             _ = try await pool.query(Self.pid, deadline: soon())
@@ -211,7 +211,7 @@ extension WithServer {
             #expect(calls.state.withLock { $0 } == 1)
         }
 
-        @Test("after closing there is nothing to borrow, and who waits is told")
+        @Test("closing fails waiting and later callers")
         func closed() async throws {
             let pool = try TestServer.pool(limit: 1)
             let holder = try await pool.borrow(deadline: soon())
@@ -230,7 +230,7 @@ extension WithServer {
 
 @Suite("the back-off")
 struct BackOffTests {
-    @Test("the wait doubles from 50 ms to 5 s, less up to half by chance")
+    @Test("the wait doubles from 50 ms to 5 s, less up to half by jitter")
     func doubling() {
         let now = ContinuousClock.now
         var backOff = BackOff()

@@ -1,7 +1,7 @@
 @testable import Postgres
 
 extension TableRows {
-    /// A row with a value of every type, told from others by its number.
+    /// Appends a row with a value of every type; the number distinguishes it from other rows.
     mutating func appendSample(_ number: Int32) {
         beginRow()
         append("tä")

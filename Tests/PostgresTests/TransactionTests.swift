@@ -3,7 +3,7 @@ import Testing
 @testable import Postgres
 
 extension WithServer {
-    @Suite("a transaction happens, does not happen, or is said to be unknown")
+    @Suite("a transaction commits, rolls back, or reports an unknown outcome")
     struct TransactionTests {
         static let insert = Statement("x_insert", "insert into x_rows (v) values ($1)")
         static let count = Statement("x_count", "select count(*) from x_rows where v = $1")
@@ -20,7 +20,7 @@ extension WithServer {
             )
         }
 
-        @Test("all steps commit together and give their rows")
+        @Test("all steps commit together and return their rows")
         func commits() async throws {
             let results = try await connection.transaction(
                 [Step(Self.insert, [Parameter(Int32(1))]), Step(Self.count, [Parameter(Int32(1))])], deadline: soon()
@@ -31,7 +31,7 @@ extension WithServer {
             #expect(try await rows(with: 1) == 1)
         }
 
-        @Test("a failing step undoes all, and the connection goes on")
+        @Test("a failing step rolls back all, and the connection stays usable")
         func rollsBack() async throws {
             let error = try await failure { () throws(PostgresError) in
                 try await connection.transaction(
@@ -50,7 +50,7 @@ extension WithServer {
             #expect(try await rows(with: 2) == 1)
         }
 
-        @Test("a constraint that breaks at the commit is a refusal, not an unknown outcome")
+        @Test("a constraint violated at commit is a rejection, not an unknown outcome")
         func deferredConstraint() async throws {
             let step = Step(Self.insert, [Parameter(Int32(3))])
 
@@ -63,7 +63,7 @@ extension WithServer {
             #expect(try await rows(with: 3) == 0)
         }
 
-        @Test("a warning of a step does not taint the commit")
+        @Test("a warning during a step does not make the commit unknown")
         func warningInStep() async throws {
             try await connection.script(
                 """
@@ -96,7 +96,7 @@ extension WithServer {
             #expect(try await rows(with: 5) == 1)
         }
 
-        @Test("a commit of its own that the server confirms only locally is unknown")
+        @Test("a separate commit that the server confirms only locally is unknown")
         func committedLocallyAlone() async throws {
             let pid = connection.backendPID
             try await connection.script("set synchronous_commit = on", deadline: soon())
@@ -112,7 +112,7 @@ extension WithServer {
             #expect(try await error.kind == .outcomeUnknown)
         }
 
-        @Test("a backend that is killed during the commit leaves the outcome unknown")
+        @Test("a backend killed during the commit leaves the outcome unknown")
         func killedDuringCommit() async throws {
             let pid = connection.backendPID
             try await connection.script("set synchronous_commit = on", deadline: soon())
@@ -127,7 +127,7 @@ extension WithServer {
             #expect(await !connection.isUsable)
         }
 
-        @Test("a deadline during the commit leaves the outcome unknown")
+        @Test("a deadline that passes during the commit leaves the outcome unknown")
         func deadlineDuringCommit() async throws {
             try await connection.script("set synchronous_commit = on", deadline: soon())
 
@@ -156,7 +156,7 @@ extension WithServer {
             #expect(await connection.isUsable)
         }
 
-        @Test("the commit of a failed transaction is a refusal")
+        @Test("the commit of a failed transaction is rejected")
         func commitOfFailed() async throws {
             try await connection.begin(deadline: soon())
             _ = try await failure { () throws(PostgresError) in
@@ -191,7 +191,7 @@ extension WithServer {
 
     @Suite("notifications")
     struct NotificationTests {
-        @Test("a message arrives over another connection")
+        @Test("a notification from another connection arrives")
         func delivered() async throws {
             let listener = try await TestServer.connect()
             let sender = try await TestServer.connect()
@@ -204,7 +204,7 @@ extension WithServer {
             #expect(try await arrived == [expected])
         }
 
-        @Test("a message that came during a statement is not lost")
+        @Test("a notification that arrives during a statement is not lost")
         func duringStatement() async throws {
             let listener = try await TestServer.connect()
             try await listener.listen(to: "self", deadline: soon())
@@ -214,7 +214,7 @@ extension WithServer {
             #expect(try await listener.notifications(until: soon()).map(\.payload) == ["x"])
         }
 
-        @Test("an interrupt wakes the one who waits, and a deadline ends the wait")
+        @Test("an interrupt wakes the waiting call, and a deadline ends the wait")
         func interrupt() async throws {
             let listener = try await TestServer.connect()
             try await listener.listen(to: "silence", deadline: soon())
@@ -229,7 +229,7 @@ extension WithServer {
             _ = try await listener.query(PostgresConnectionTests.one, deadline: soon())
         }
 
-        @Test("a lost connection is told to the one who waits")
+        @Test("a lost connection fails the waiting call")
         func lost() async throws {
             let listener = try await TestServer.connect()
             try await listener.listen(to: "lost", deadline: soon())

@@ -3,9 +3,9 @@ import Testing
 @testable import Postgres
 
 extension WithServer {
-    @Suite("values survive the way to the server and back")
+    @Suite("values survive a round trip to the server")
     struct TypeTests {
-        @Test("every type keeps its extremes and null")
+        @Test("every type keeps its extreme values and null")
         func scalars() async throws {
             let connection = try await TestServer.connect()
 
@@ -32,7 +32,7 @@ extension WithServer {
             )
         }
 
-        @Test("a timestamptz is the instant that the server means")
+        @Test("a timestamptz is decoded to the server's instant")
         func timestamp() async throws {
             let connection = try await TestServer.connect()
 
@@ -64,7 +64,7 @@ extension WithServer {
             #expect(try rows[0].value(Int64.self, at: 4) == 0)
         }
 
-        @Test("four megabytes go both ways without a stall")
+        @Test("four megabytes are sent and received without a stall")
         func large() async throws {
             let connection = try await TestServer.connect()
             let bytes = (0..<(4 << 20)).map { UInt8(truncatingIfNeeded: $0 &* 31) }
@@ -76,7 +76,7 @@ extension WithServer {
             #expect(try rows[0].value([UInt8].self, at: 0) == bytes)
         }
 
-        @Test("rows, columns and null are told apart")
+        @Test("rows, columns and nulls are read by position and type")
         func reading() async throws {
             let connection = try await TestServer.connect()
 
@@ -111,7 +111,7 @@ extension WithServer {
     }
 }
 
-@Suite("bytes that are no value are refused")
+@Suite("malformed bytes are rejected")
 struct DecodingTests {
     @Test("invalid UTF-8, short integers and unknown versions are errors")
     func scalars() {
@@ -125,7 +125,7 @@ struct DecodingTests {
         }
     }
 
-    @Test("an array is refused at every length but its own, and when it lies about its count")
+    @Test("an array with a wrong length or element count is rejected")
     func arrays() throws {
         let bytes = try #require(Parameter.array([Int32(7), nil, 9]).bytes)
 

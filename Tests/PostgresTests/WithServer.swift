@@ -4,12 +4,12 @@ import Testing
 
 @testable import Postgres
 
-/// The suites in here share one PostgreSQL, which lives as long as they run.
+/// The nested suites share one PostgreSQL server, which runs as long as they do.
 @Suite(.sharedServer)
 enum WithServer {}
 
 struct SharedServerTrait: SuiteTrait, TestScoping {
-    /// No standby is ever there: a session that asks for synchronous commits waits for it in vain.
+    /// No standby exists: a session that requires synchronous commits waits for one forever.
     static let settings = [
         "max_connections": "100", "fsync": "off", "synchronous_commit": "local", "synchronous_standby_names": "nobody",
     ]
@@ -50,7 +50,7 @@ enum TestServer {
         PostgresPool(try configuration(), limit: limit, logger: .quiet)
     }
 
-    /// Waits until another session sees that the backend waits for this.
+    /// Waits until `pg_stat_activity` shows that the backend waits for the event.
     static func waitUntil(backend pid: Int32, waitsFor event: String) async throws {
         let watcher = try await connect()
         try await eventually {
@@ -84,7 +84,7 @@ extension Logger {
     static var quiet: Logger { Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }) }
 }
 
-/// Far enough away that only a test that hangs gets there.
+/// A deadline that only a hanging test reaches.
 func soon() -> ContinuousClock.Instant {
     .now + .seconds(20)
 }
@@ -95,7 +95,7 @@ func temporaryFolder() -> String {
 
 struct NeverHappened: Error {}
 
-/// Asks again and again until the answer is yes.
+/// Polls the condition until it is true.
 func eventually(
     within time: Duration = .seconds(15), _ condition: () async throws -> Bool
 ) async throws {
@@ -106,7 +106,7 @@ func eventually(
     }
 }
 
-/// The error that the body must throw.
+/// Returns the error that the body must throw.
 func failure(_ body: () async throws(PostgresError) -> some Any) async throws -> PostgresError {
     do {
         _ = try await body()

@@ -1,7 +1,7 @@
 import Foundation
 import X509
 
-/// Tells one chain from another: the SHA-256 of the SHA-256 digests of its leaf and intermediate.
+/// Identifies a chain: the SHA-256 of the SHA-256 digests of its leaf and intermediate.
 package struct ChainID: Hashable, Sendable {
     package let sha256: [UInt8]
 
@@ -10,13 +10,13 @@ package struct ChainID: Hashable, Sendable {
     }
 }
 
-/// The certificates that a signed notification came with, its root being one of ours.
+/// The certificate chain of a signed notification, which ends at one of our root certificates.
 package final class CertificateChain: Sendable {
     package let id: ChainID
     package let leaf: Certificate
     package let intermediate: Certificate
     package let root: Certificate
-    /// When the certificates have to be within their validity: the time of what they signed, not of its receipt.
+    /// The instant at which the certificates must be valid: the time of signing, not of receipt.
     package let validationTime: Date
 
     package init(

@@ -1,10 +1,10 @@
 import Subscriptions
 
-/// The chains that a checker remembers, and the checks that wait or are under way.
+/// The verdicts that a checker remembers, and the checks that are queued or running.
 struct CheckState: Sendable {
     private struct Chain: Sendable {
         var record: VerdictRecord?
-        /// While a check waits or is under way.
+        /// Set while a check is queued or running.
         var promise: Promise<RevocationVerdict>?
         var lastUse: UInt64
     }
@@ -12,7 +12,7 @@ struct CheckState: Sendable {
     private let limits: RevocationLimits
     private var chains: [ChainID: Chain] = [:]
     private var uses: UInt64 = 0
-    /// In the order of their asking. Every one has a promise, so there are no more than chains.
+    /// In order of request. Every queued chain has a promise, so the queue is never longer than the list of chains.
     private var queue: [CertificateChain] = []
     private var underWay: [ChainID: Task<Void, Never>] = [:]
     private var isStopped = false
@@ -33,7 +33,7 @@ struct CheckState: Sendable {
         chains[id]?.record?.isFresh(at: now) ?? false
     }
 
-    /// Returns the chain's verdict with this answer, and whether it was another before; nil if there is no room.
+    /// Records a verdict. Returns the chain's resulting verdict and whether it changed; nil if there is no room.
     @discardableResult
     mutating func settle(
         _ id: ChainID, _ answer: RevocationVerdict, at now: Instant
@@ -48,7 +48,8 @@ struct CheckState: Sendable {
 
     // MARK: Checks
 
-    /// The promise of the chain's check, which is queued if there was none; nil if there is no room or no more time.
+    /// Returns the promise of the chain's check and queues one if there is none; nil if there is no room or the checker
+    /// has stopped.
     mutating func enqueue(_ chain: CertificateChain) -> Promise<RevocationVerdict>? {
         if let promise = chains[chain.id]?.promise { return promise }
         guard !isStopped, makeRoom(for: chain.id) else { return nil }
@@ -60,7 +61,7 @@ struct CheckState: Sendable {
 
     var isIdle: Bool { queue.isEmpty && underWay.isEmpty }
 
-    /// The next chain to check; nil if there is none, or enough are under way.
+    /// The next chain to check; nil if there is none or the maximum number of checks is running.
     mutating func dequeue() -> CertificateChain? {
         guard !isStopped, underWay.count < limits.checksMax, !queue.isEmpty else { return nil }
         return queue.removeFirst()
@@ -79,7 +80,7 @@ struct CheckState: Sendable {
         chains[id]?.promise = nil
     }
 
-    /// Gives up what is queued, and returns what is under way.
+    /// Abandons all queued checks and returns the running ones.
     mutating func stop() -> [Task<Void, Never>] {
         isStopped = true
         for chain in queue {
@@ -92,9 +93,9 @@ struct CheckState: Sendable {
 
     // MARK: Room
 
-    /// Makes an entry for the chain if there is none, in place of the one that was not used for the longest time.
+    /// Creates an entry for the chain if there is none, evicting the least recently used one if necessary.
     ///
-    /// Revoked ones go last: until it is found out again, a forgotten revocation is as good as none.
+    /// Revoked chains are evicted last: a forgotten revocation has no effect until the next check.
     private mutating func makeRoom(for id: ChainID) -> Bool {
         guard chains[id] == nil else { return true }
         if chains.count >= limits.chainsMax {

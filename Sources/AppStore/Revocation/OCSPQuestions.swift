@@ -1,9 +1,9 @@
 import Synchronization
 import X509
 
-/// Asks on behalf of one check, within bounds, and remembers who did not answer.
+/// Sends the requests of one check within its limits and remembers unresponsive addresses.
 final class OCSPQuestions: Sendable {
-    /// What X509 makes of a question without an answer. It cannot tell by itself.
+    /// The effect of a missing response on X509's policy, which does not report it separately.
     enum Silence {
         /// The certificate fails the policy.
         case fails
@@ -24,7 +24,7 @@ final class OCSPQuestions: Sendable {
         Requester(questions: self, silence: silence)
     }
 
-    /// Nil if there is no usable answer. An address is not asked again after that: it had its time.
+    /// Returns nil if there is no usable response. An address that failed is not tried again within the check.
     private func answer(to request: [UInt8], at address: String) async -> [UInt8]? {
         guard !silent.withLock({ $0.contains(address) }) else { return nil }
         let answer = await within(limits.answerWaitMax) { [transport, limits] in

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A value that comes later, for any number of tasks that wait for it.
+/// A value that is set once and awaited by any number of tasks.
 final class Promise<Value: Sendable>: Sendable {
     private enum State {
         case waiting([CheckedContinuation<Value, Never>])
@@ -9,7 +9,7 @@ final class Promise<Value: Sendable>: Sendable {
 
     private let state = Mutex(State.waiting([]))
 
-    /// Hands the value to all who wait and will wait. The first call counts.
+    /// Sets the value and resumes all waiting tasks. Later calls have no effect.
     func keep(_ value: Value) {
         let waiting = state.withLock { state -> [CheckedContinuation<Value, Never>] in
             guard case .waiting(let continuations) = state else { return [] }
@@ -19,7 +19,7 @@ final class Promise<Value: Sendable>: Sendable {
         for continuation in waiting { continuation.resume(returning: value) }
     }
 
-    /// Not cut short by cancellation: see ``within(_:_:)``.
+    /// Waits for the value and ignores cancellation; see ``within(_:_:)``.
     var value: Value {
         get async {
             await withCheckedContinuation { continuation in
@@ -37,9 +37,9 @@ final class Promise<Value: Sendable>: Sendable {
     }
 }
 
-/// Returns the outcome of the operation, or nil once the time is over or the caller is cancelled.
+/// Returns the result of the operation, or nil when the limit passes or the caller is cancelled.
 ///
-/// Does not wait for the operation to obey its cancellation, as a task group would.
+/// Unlike a task group, it does not wait for a cancelled operation to end.
 func within<Value: Sendable>(
     _ limit: Duration, _ operation: @escaping @Sendable () async -> Value
 ) async -> Value? {

@@ -1,22 +1,22 @@
 @_spi(FixedExpiryValidationTime) import X509
 
-/// Asks once what the issuers of a chain say of it.
+/// Checks the revocation status of a chain once.
 ///
-/// X509's policy knows "passes" and "fails", each of them with more meanings than one: a certificate without a
-/// responder passes, and so does an unanswered question where errors are forgiven; a broken chain and an unusable
-/// answer fail. So it is run twice, and each run is set up so that one of its outcomes has a single cause:
+/// X509's policy returns only "passes" or "fails", and each is ambiguous: a certificate without a responder passes, as
+/// does a missing response in soft mode; a broken chain and an unusable response both fail. So the policy runs twice,
+/// each time configured so that one of its outcomes has a single cause:
 ///
-/// 1. Hard, and silence fails: a pass means that every certificate is good.
-/// 2. Soft, and silence passes: a failure means that a signed answer says "revoked".
+/// 1. Hard mode, a missing response fails: a pass means that every certificate is good.
+/// 2. Soft mode, a missing response passes: a failure means that a signed response says "revoked".
 ///
-/// The second run asks again, since each question has a nonce of its own that its answer may have to repeat.
+/// The second run sends new requests, since each request has its own nonce, which the response may have to repeat.
 struct RevocationCheck: Sendable {
     let transport: any OCSPTransport
     let limits: RevocationLimits
 
-    /// Certificates have to be within their validity at the chain's validation time, answers at present.
+    /// Certificates must be valid at the chain's validation time, responses at the present time.
     ///
-    /// Returns after ``RevocationLimits/checkWaitMax`` at the latest, and at once when cancelled; with `unknown` then.
+    /// Returns `unknown` after ``RevocationLimits/checkWaitMax`` at the latest, and immediately when cancelled.
     func verdict(of chain: CertificateChain) async -> RevocationVerdict {
         await within(limits.checkWaitMax) { await ask(about: chain) } ?? .unknown
     }
@@ -25,7 +25,7 @@ struct RevocationCheck: Sendable {
         let leafHasResponder = chain.leaf.hasOCSPResponder
         let intermediateHasResponder = chain.intermediate.hasOCSPResponder
         guard leafHasResponder || intermediateHasResponder else { return .unknown }
-        // In both modes X509 fails a root that names a responder, and a chain that is invalid: not revoked for that.
+        // In both modes X509 fails a root that names a responder, and an invalid chain. Neither means revoked.
         guard chain.root.hasNoOCSPAccess, await chain.passes() else { return .unknown }
 
         let questions = OCSPQuestions(transport: transport, limits: limits)
@@ -59,7 +59,7 @@ extension CertificateChain {
         return await isValid(&verifier)
     }
 
-    /// False as well if the leaf is valid by another path than the whole chain.
+    /// False also if the leaf is valid by a path other than the whole chain.
     private func isValid(_ verifier: inout Verifier<some VerifierPolicy>) async -> Bool {
         let result = await verifier.validate(leaf: leaf, intermediates: CertificateStore([intermediate]))
         guard case .validCertificate(let path) = result else { return false }
@@ -68,7 +68,7 @@ extension CertificateChain {
 }
 
 extension Certificate {
-    /// Whether X509 would ask anybody about this certificate.
+    /// True if X509 would send a request about this certificate.
     fileprivate var hasOCSPResponder: Bool {
         guard let access = try? extensions.authorityInformationAccess else { return false }
         return access.contains { description in
@@ -79,7 +79,7 @@ extension Certificate {
         }
     }
 
-    /// Whether the certificate can be a root for X509.
+    /// True if X509 accepts the certificate as a root.
     fileprivate var hasNoOCSPAccess: Bool {
         do {
             return try extensions.authorityInformationAccess?.contains { $0.method == .ocspServer } != true

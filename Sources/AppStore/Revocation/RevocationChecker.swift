@@ -1,10 +1,10 @@
 import Subscriptions
 import Synchronization
 
-/// Knows which chains are revoked, and asks their issuers when that has to be learnt anew.
+/// Caches the revocation status of chains and refreshes it with OCSP checks.
 ///
-/// A chain is asked for by one check at a time, however many want to know. Checks are few and bounded in time, and
-/// whatever goes wrong in them ends as `unknown`.
+/// At most one check per chain runs at a time, and all callers share its result. Checks are limited in number and time,
+/// and every failure results in `unknown`.
 package final class RevocationChecker: Sendable {
     package let mode: RevocationMode
     private let check: RevocationCheck
@@ -14,10 +14,10 @@ package final class RevocationChecker: Sendable {
     private let state: Mutex<CheckState>
 
     /// - Parameters:
-    ///   - now: Ages verdicts. The freshness of answers is judged by X509, which reads the system's clock.
-    ///   - onVerdict: Called when a chain's verdict becomes another than it was, with the time of the check; after
-    ///     those who wait for it have it. Calls about one chain come one after another. `good` for a chain that was
-    ///     revoked means that the revocation was lifted. Should end soon: a check counts as under way until then.
+    ///   - now: The clock for the age of verdicts. X509 checks the freshness of responses with the system clock.
+    ///   - onVerdict: Called when a chain's verdict changes, with the time of the check, after waiting callers have
+    ///     been resumed. Calls about one chain are serialized. `good` for a chain that was revoked means that the
+    ///     revocation was lifted. Should return soon: the check counts as running until then.
     package init(
         mode: RevocationMode, transport: some OCSPTransport, limits: RevocationLimits = RevocationLimits(),
         now: @escaping @Sendable () -> Instant,
@@ -31,9 +31,9 @@ package final class RevocationChecker: Sendable {
         state = Mutex(CheckState(limits: limits))
     }
 
-    /// The verdict known at this moment, without waiting. Nil if there is none, and always nil in mode `off`.
+    /// Returns the cached verdict without waiting; nil if there is none, and always nil in mode `off`.
     ///
-    /// In mode `background` this starts a check if none is fresh; in mode `required` ``verdict(of:)`` does.
+    /// In mode `background`, starts a check unless the verdict is fresh; in mode `required`, ``verdict(of:)`` does.
     package func knownVerdict(of chain: CertificateChain) -> RevocationVerdict? {
         guard mode != .off else { return nil }
         let now = now()
@@ -43,11 +43,11 @@ package final class RevocationChecker: Sendable {
         }
     }
 
-    /// The verdict known, or that of a check, which everybody who waits for this chain joins.
+    /// Returns the cached verdict if it is fresh; otherwise waits for a check, which all callers for this chain share.
     ///
-    /// A revocation is returned at once, and so is `unknown` until its chain is asked for again. In mode `off` the
-    /// answer is `unknown`. Returns after ``RevocationLimits/checkWaitMax`` at the latest, then with `unknown`, and
-    /// with that at once when cancelled; the check goes on for the others.
+    /// A revocation is returned immediately, even if a check is due, and so is a recent `unknown` until its retry is
+    /// due. In mode `off` the result is `unknown`. Returns `unknown` after ``RevocationLimits/checkWaitMax`` at the
+    /// latest, and immediately when cancelled; the check continues for other callers.
     package func verdict(of chain: CertificateChain) async -> RevocationVerdict {
         guard mode != .off else { return .unknown }
         let now = now()
@@ -62,9 +62,10 @@ package final class RevocationChecker: Sendable {
         return await within(limits.checkWaitMax) { await promise.value } ?? .unknown
     }
 
-    /// Takes revocations known from before a restart, with the time of the check that found each.
+    /// Restores revocations that were found before a restart, each with the time of its check.
     ///
-    /// Call it before notifications come. The latest count if there are more than ``RevocationLimits/chainsMax``.
+    /// Call it before the first notification is accepted. If there are more than ``RevocationLimits/chainsMax``, the
+    /// latest are kept.
     package func restore(revoked: [ChainID: Instant]) {
         state.withLock { state in
             for (id, checkedAt) in revoked.sorted(by: { $0.value > $1.value }).prefix(limits.chainsMax).reversed() {
@@ -73,19 +74,19 @@ package final class RevocationChecker: Sendable {
         }
     }
 
-    /// Ends all checks, answers `unknown` to those who wait, and starts none any more. Safe to repeat.
+    /// Cancels all checks, returns `unknown` to waiting callers, and rejects new checks. Safe to repeat.
     package func stop() async {
         let underWay = state.withLock { $0.stop() }
         for task in underWay { task.cancel() }
         for task in underWay { await task.value }
     }
 
-    /// Whether no check waits or is under way.
+    /// True if no check is queued or running.
     package var isIdle: Bool { state.withLock { $0.isIdle } }
 
     // MARK: Checks
 
-    /// The promise of the chain's check, started or queued now if there was none; nil if there is no room for it.
+    /// Returns the promise of the chain's check, starting or queueing one if necessary; nil if there is no room for it.
     private func join(_ chain: CertificateChain, in state: inout CheckState) -> Promise<RevocationVerdict>? {
         guard let promise = state.enqueue(chain) else { return nil }
         startChecks(in: &state)
@@ -102,7 +103,7 @@ package final class RevocationChecker: Sendable {
         let answer = await check.verdict(of: chain)
         let now = now()
         let settled = state.withLock { state -> (verdict: RevocationVerdict, isNew: Bool)? in
-            // A check that was cut short has learnt nothing.
+            // A cancelled check has no result.
             guard answer != .unknown || !Task.isCancelled else { return nil }
             return state.settle(chain.id, answer, at: now)
         }

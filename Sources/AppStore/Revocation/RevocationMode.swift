@@ -1,9 +1,9 @@
-/// How much an owner wants of revocation checks.
+/// How revocation checks are performed.
 package enum RevocationMode: String, Sendable, CaseIterable {
-    /// Nobody is asked.
+    /// No checks.
     case off
-    /// Issuers are asked beside the notifications, none of which waits.
+    /// Checks run asynchronously; notifications do not wait for them.
     case background
-    /// A notification waits until its chain's issuers have answered.
+    /// A notification waits for the check of its chain.
     case required
 }

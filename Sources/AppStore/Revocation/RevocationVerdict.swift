@@ -1,9 +1,10 @@
-/// What the issuers of a chain say of it.
+/// The revocation status of a chain.
 package enum RevocationVerdict: String, Sendable, CaseIterable {
-    /// Leaf and intermediate are both good by fresh, signed answers.
+    /// Fresh, signed responses report both leaf and intermediate as good.
     case good
-    /// A fresh, signed answer says that the leaf or the intermediate is revoked.
+    /// A fresh, signed response reports the leaf or the intermediate as revoked.
     case revoked
-    /// Nobody could say: a responder was away or sent something unusable, or a certificate names no responder.
+    /// The status could not be determined: a responder was unavailable or sent an unusable response, or a certificate
+    /// names no responder.
     case unknown
 }

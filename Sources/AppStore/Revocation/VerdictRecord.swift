@@ -1,11 +1,11 @@
 import Subscriptions
 
-/// What is known of one chain, and until when it need not be asked for again.
+/// The verdict on one chain and how long it is fresh.
 struct VerdictRecord: Sendable {
     private(set) var verdict: RevocationVerdict
     private var settledAt: Instant
     private var freshUntil: Instant
-    /// Checks since the last usable answer.
+    /// Number of checks since the last usable response.
     private var silences = 0
 
     init(_ answer: RevocationVerdict, at now: Instant, limits: RevocationLimits) {
@@ -15,9 +15,9 @@ struct VerdictRecord: Sendable {
         settle(answer, at: now, limits: limits)
     }
 
-    /// Takes the outcome of a check.
+    /// Records the result of a check.
     ///
-    /// Silence does not lift a revocation: otherwise whoever can cut us off from the responder could.
+    /// An `unknown` result does not lift a revocation; otherwise an attacker that blocks the responder could lift it.
     mutating func settle(_ answer: RevocationVerdict, at now: Instant, limits: RevocationLimits) {
         settledAt = now
         if answer != .unknown || verdict != .revoked { verdict = answer }
@@ -25,18 +25,18 @@ struct VerdictRecord: Sendable {
         let wait =
             switch verdict {
             case .good, .revoked: limits.answerHolds
-            // Twenty doublings are beyond any longest wait.
+            // Twenty doublings exceed any maximum wait.
             case .unknown: min(limits.retryFirst * (1 << min(silences - 1, 20)), limits.retryLongest)
             }
         freshUntil = now.advanced(byMilliseconds: Int64(wait / .milliseconds(1)))
     }
 
-    /// False as well when the clock was set back behind the record, which would then hold for too long.
+    /// False also if the clock was set back to before the record, which would then stay fresh for too long.
     func isFresh(at now: Instant) -> Bool {
         settledAt <= now && now < freshUntil
     }
 
-    /// What the record is worth. A revocation holds until it is lifted; "good" does not outlive its time.
+    /// The verdict that currently applies: a revocation until it is lifted, `good` only while it is fresh.
     func verdict(at now: Instant) -> RevocationVerdict? {
         verdict != .good || isFresh(at: now) ? verdict : nil
     }

@@ -3,7 +3,7 @@ import HTTPTypes
 import Hummingbird
 import Metrics
 
-/// Lets a request pass whose `Authorization: Bearer …` names a token in force with the scope, or a wider one.
+/// Passes requests whose `Authorization: Bearer …` is an active token with at least the required scope.
 struct RequiresScope<Context: RequestContext>: RouterMiddleware {
     let scope: TokenScope
     let tokens: TokenBook
@@ -12,7 +12,7 @@ struct RequiresScope<Context: RequestContext>: RouterMiddleware {
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
     ) async throws -> Response {
         guard let credentials = request.headers[.authorization] else {
-            throw refusal(.unauthorized, "token_missing", "a bearer token is needed", challenge: "Bearer")
+            throw refusal(.unauthorized, "token_missing", "missing bearer token", challenge: "Bearer")
         }
         guard let token = Self.token(credentials), let granted = try await tokens.scope(of: token) else {
             throw refusal(
@@ -22,7 +22,7 @@ struct RequiresScope<Context: RequestContext>: RouterMiddleware {
         guard granted >= scope else {
             throw refusal(
                 .forbidden, "scope_missing",
-                "the token's scope is \(granted.rawValue), and \(scope.rawValue) is needed",
+                "the token has scope \(granted.rawValue), but \(scope.rawValue) is required",
                 challenge: "Bearer error=\"insufficient_scope\", scope=\"\(scope.rawValue)\"")
         }
         return try await next(request, context)

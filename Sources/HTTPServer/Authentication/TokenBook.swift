@@ -1,17 +1,17 @@
 import EventLog
 import Synchronization
 
-/// Knows the tokens in force, so that a request costs a look-up and a hash, and no round trip to the database.
+/// Caches the active tokens, so that authenticating a request needs no round trip to the database.
 ///
-/// All of them are read again when a request comes and what was read is older than ``EventLog/Limits/tokensAgeMax``:
-/// a token that was made or revoked counts as that after so long, plus the time of one read. When it cannot be read
-/// nobody is let in on what was known once.
+/// Requests trigger reloads of all tokens, and a cache older than ``EventLog/Limits/tokensAgeMax`` is never used. A
+/// created or revoked token takes effect after at most that time plus the time of one reload. If reloading fails,
+/// requests fail as soon as the cache has expired.
 package final class TokenBook: Sendable {
     private typealias Tokens = [String: LiveToken]
 
     private struct State {
         var tokens: Tokens = [:]
-        /// The start of the read that found them.
+        /// When the reload that returned them started.
         var readAt: ContinuousClock.Instant?
         var reading: Task<Result<Tokens, ReadError>, Never>?
     }
@@ -28,7 +28,7 @@ package final class TokenBook: Sendable {
         self.read = read
     }
 
-    /// What the bearer may do; nil when the token is not in force.
+    /// Returns the token's scope; nil if the token is not active.
     package func scope(of token: AccessToken) async throws(ReadError) -> TokenScope? {
         guard let known = try await tokens()[token.id], token.matches(digest: known.digest) else { return nil }
         return known.scope
@@ -38,7 +38,7 @@ package final class TokenBook: Sendable {
         let (known, reading) = state.withLock { state -> (Tokens?, Task<Result<Tokens, ReadError>, Never>?) in
             let age = state.readAt.map { now() - $0 }
             let isFresh = age.map { $0 < EventLog.Limits.tokensAgeMax } ?? false
-            // Read ahead of time while requests come, so that none of them waits for it.
+            // Reload early while requests arrive, so that none of them waits for it.
             if state.reading == nil, age.map({ $0 >= EventLog.Limits.tokensAgeMax / 2 }) ?? true {
                 state.reading = Task { await readAll() }
             }

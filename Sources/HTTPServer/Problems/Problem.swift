@@ -4,13 +4,13 @@ import Hummingbird
 import NIOCore
 import Subscriptions
 
-/// Why the private listener does not do what it is asked, in the form of RFC 9457. Thrown by routes.
+/// An error response of the private listener, in the form of RFC 9457. Thrown by routes.
 ///
-/// Its `type` is `about:blank`: the status says what kind of problem it is, and `field` which parameter or member of
-/// the request is wrong, if one is.
+/// Its `type` is `about:blank`: the status identifies the kind of problem, and `field` the invalid parameter or member
+/// of the request, if there is one.
 struct Problem: Error {
     let status: HTTPResponse.Status
-    /// For whoever reads it; holds nothing of the request's values.
+    /// A message for people. Contains no values from the request.
     let detail: String
     let field: String?
     let headers: HTTPFields
@@ -32,10 +32,10 @@ struct Problem: Error {
     init(_ failure: BodyReader.Failure) {
         switch failure {
         case .tooLarge: self.init(.contentTooLarge, "the body is larger than \(Limits.bodyBytesMax) bytes")
-        case .noRoom: self.init(.serviceUnavailable, "too many bodies are being received")
-        case .ending: self.init(.serviceUnavailable, "the server ends, and the body had not arrived")
+        case .noRoom: self.init(.serviceUnavailable, "too many request bodies are being received")
+        case .ending: self.init(.serviceUnavailable, "the server is shutting down")
         case .tooSlow: self.init(.requestTimeout, "the body did not arrive in time")
-        case .incomplete: self.init(.badRequest, "the body did not arrive as a whole")
+        case .incomplete: self.init(.badRequest, "the body is incomplete")
         }
     }
 

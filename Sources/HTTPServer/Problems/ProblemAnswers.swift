@@ -3,7 +3,7 @@ import Hummingbird
 import Logging
 import Subscriptions
 
-/// Answers whatever a route or the framework throws as a ``Problem``, and tells the operator of what is ours.
+/// Converts errors of routes and the framework to ``Problem`` responses and logs server errors.
 struct ProblemAnswers<Context: RequestContext>: RouterMiddleware {
     let paths: KnownPaths
     let logger: Logger
@@ -32,14 +32,14 @@ struct ProblemAnswers<Context: RequestContext>: RouterMiddleware {
             return Problem(error)
         case let failure as BodyReader.Failure: return Problem(failure)
         case let error as any HTTPResponseError:
-            // No route threw it, so this is the router's for a method that the path has not as well.
+            // Routes do not throw it, so it is the router's 404, which it also returns for an unsupported method.
             if error.status == .notFound, let allow = paths.allow(request.uri.path) {
-                return Problem(.methodNotAllowed, "this path is for \(allow)", headers: [.allow: allow])
+                return Problem(.methodNotAllowed, "method not allowed: expected \(allow)", headers: [.allow: allow])
             }
             return Problem(error.status, error.status.reasonPhrase.lowercased())
         default:
             logger.error("request failed", metadata: ["error": "\(type(of: error))"])
-            return Problem(.internalServerError, "the request failed; the server's log says more")
+            return Problem(.internalServerError, "internal error: see the server log")
         }
     }
 }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// By what a file is told to have changed, replacing it by another one included. Links are followed.
+/// The identity and modification time of a file, to detect that it was changed or replaced. Follows links.
 struct FileStamp: Equatable {
     private let device: UInt64
     private let inode: UInt64
@@ -8,7 +8,7 @@ struct FileStamp: Equatable {
     private let modifiedSeconds: Int
     private let modifiedNanoseconds: Int
 
-    /// All zero for a file that is not there.
+    /// All zero for a missing file.
     init(_ path: String) {
         var status = stat()
         let isThere = stat(path, &status) == 0

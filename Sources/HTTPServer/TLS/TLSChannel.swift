@@ -3,8 +3,8 @@ import Logging
 import NIOCore
 import NIOSSL
 
-/// Puts TLS before another channel, with the certificate that is in force when the connection comes. The framework's
-/// own channel keeps the one that it began with.
+/// Adds TLS to a channel, with the certificate that is current when a connection is accepted. The framework's own
+/// channel keeps the certificate that it was created with.
 struct TLSChannel<Base: ServerChildChannel>: ServerChildChannel {
     typealias Value = Base.Value
 
@@ -25,7 +25,7 @@ struct TLSChannel<Base: ServerChildChannel>: ServerChildChannel {
 }
 
 extension HTTPServerBuilder {
-    /// HTTP/1.1, plain without an identity.
+    /// HTTP/1.1, with TLS if an identity is given.
     static func http1(idleTimeout: TimeAmount, identity: TLSIdentity?) -> HTTPServerBuilder {
         let configuration = HTTP1Channel.Configuration(
             additionalChannelHandlers: [ReceiveBufferHandler()], idleTimeout: idleTimeout)

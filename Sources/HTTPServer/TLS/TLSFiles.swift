@@ -1,6 +1,6 @@
-/// Where a listener's certificate chain and its key are, both PEM.
+/// The paths of a listener's certificate chain and private key, both in PEM.
 package struct TLSFiles: Sendable, Hashable {
-    /// The leaf first, then what leads to a root.
+    /// The leaf first, then the intermediates.
     package let certificate: String
     package let key: String
 

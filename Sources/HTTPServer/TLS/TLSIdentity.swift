@@ -3,13 +3,13 @@ import Logging
 import NIOSSL
 import Synchronization
 
-/// The certificate that a listener shows, as the files had it last when they could be used.
+/// The current certificate of a listener: the last valid one that the files contained.
 ///
-/// Connections that are made after a reload get the new one; those that are there stay as they are.
+/// A reload applies to new connections; existing ones keep their certificate.
 package final class TLSIdentity: Sendable {
     private struct State {
         var context: NIOSSLContext
-        /// Of the files when they were last looked into, whatever came of it.
+        /// The stamps of the files at the last reload, successful or not.
         var stamp: [FileStamp]
     }
 
@@ -17,7 +17,7 @@ package final class TLSIdentity: Sendable {
     private let state: Mutex<State>
     private let logger: Logger
 
-    /// - Throws: ``TLSFileError`` when there is nothing to start with.
+    /// - Throws: ``TLSFileError`` if the files are invalid, since there is no previous certificate to keep.
     package init(files: TLSFiles, logger: Logger) throws(TLSFileError) {
         self.files = files
         self.logger = logger
@@ -27,21 +27,20 @@ package final class TLSIdentity: Sendable {
 
     var context: NIOSSLContext { state.withLock { $0.context } }
 
-    /// Reads the files if they changed since they were read. What cannot be used is told in one line, once, and the
-    /// certificate before it goes on.
+    /// Reloads the files if they changed. Invalid files are logged once, and the previous certificate stays in use.
     ///
-    /// - Parameter isForced: Reads them in any case.
+    /// - Parameter isForced: Reload even if the files are unchanged.
     package func reload(isForced: Bool = false) {
         let stamp = Self.stamp(files)
         guard state.withLock({ isForced || $0.stamp != stamp }) else { return }
         do throws(TLSFileError) {
             let context = try Self.context(files)
             state.withLock { $0 = State(context: context, stamp: stamp) }
-            logger.notice("the certificate was read anew", metadata: ["file": "\(files.certificate)"])
+            logger.notice("certificate reloaded", metadata: ["file": "\(files.certificate)"])
         } catch {
             state.withLock { $0.stamp = stamp }
             logger.error(
-                "the new certificate cannot be used, the one before it goes on", metadata: ["error": "\(error)"])
+                "certificate reload failed, keeping the previous one", metadata: ["error": "\(error)"])
         }
     }
 
@@ -50,15 +49,15 @@ package final class TLSIdentity: Sendable {
         do {
             chain = try NIOSSLCertificate.fromPEMFile(files.certificate)
         } catch {
-            throw TLSFileError(file: files.certificate, problem: "is no certificate in PEM, or cannot be read")
+            throw TLSFileError(file: files.certificate, problem: "is not a PEM certificate or cannot be read")
         }
         let key: NIOSSLPrivateKey
         do {
             key = try NIOSSLPrivateKey(file: files.key, format: .pem)
         } catch {
-            throw TLSFileError(file: files.key, problem: "is no private key in PEM, or cannot be read")
+            throw TLSFileError(file: files.key, problem: "is not a PEM private key or cannot be read")
         }
-        guard !chain.isEmpty else { throw TLSFileError(file: files.certificate, problem: "holds no certificate") }
+        guard !chain.isEmpty else { throw TLSFileError(file: files.certificate, problem: "contains no certificate") }
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
         configuration.minimumTLSVersion = .tlsv12
@@ -66,7 +65,7 @@ package final class TLSIdentity: Sendable {
         do {
             return try NIOSSLContext(configuration: configuration)
         } catch {
-            // Each of them is well-formed, so what is left is that they do not belong together.
+            // Both are well-formed, so they do not match.
             throw TLSFileError(file: files.key, problem: "is not the key of \(files.certificate)")
         }
     }
@@ -76,7 +75,7 @@ package final class TLSIdentity: Sendable {
     }
 }
 
-/// A certificate or key that cannot be used, in one line that names the file.
+/// An invalid certificate or key; the description is one line that names the file.
 package struct TLSFileError: Error, CustomStringConvertible {
     let file: String
     let problem: String

@@ -1,5 +1,5 @@
 extension ContentAccess {
-    /// Judges issues by all lines of a customer: readable is what one of them reaches. See
+    /// Evaluates issues against all subscriptions of a customer: an issue is readable if any of them unlocks it. See
     /// ``Subscription/contentAccess(issues:at:)``.
     package static func of(_ subscriptions: [Subscription], issues: [Instant], at instant: Instant) -> [ContentAccess] {
         var reached: [Instant: ContentAccess] = [:]

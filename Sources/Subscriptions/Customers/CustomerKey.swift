@@ -1,11 +1,11 @@
-/// An id by which a customer can be known, within one stream.
+/// An id that identifies a customer within a stream.
 package struct CustomerKey: Sendable, Hashable, Comparable {
     package enum Kind: String, Sendable, Hashable, CaseIterable {
-        /// The backend's own id. The order of the cases is that in which an id is looked up.
+        /// The backend's own id. Lookups try the kinds in the order of the cases.
         case link
-        /// An `appAccountToken`, in lower case: Apple promises no case.
+        /// An `appAccountToken`, lower-cased because Apple does not guarantee its case.
         case account
-        /// An `appTransactionId`: one per Apple Account, of family members too.
+        /// An `appTransactionId`: one per Apple Account, family members included.
         case appTransaction = "app_transaction"
         /// An `originalTransactionId`.
         case subscription
@@ -24,17 +24,17 @@ package struct CustomerKey: Sendable, Hashable, Comparable {
     }
 }
 
-/// The name of a group of keys that belong together: the smallest `originalTransactionId` among them by bytes, so that
-/// it does not depend on the order of events. Groups without one are named by their smallest other key.
+/// The id of a group of keys that belong to one customer: the bytewise smallest `originalTransactionId` in it, so that
+/// it does not depend on the order of events. A group without one is identified by its smallest other key.
 package struct CustomerId: Sendable, Hashable, Comparable {
     package let text: ExactText
 
-    /// A name that was stored.
+    /// Reads a stored id.
     package init(stored text: String) {
         self.text = ExactText(text)
     }
 
-    /// The name of the group of this key alone.
+    /// The id of a group that consists of this key.
     package init(_ key: CustomerKey) {
         text = key.kind == .subscription ? key.id : ExactText(":\(key.kind.rawValue):\(key.id)")
     }
@@ -46,18 +46,18 @@ package struct CustomerId: Sendable, Hashable, Comparable {
     }
 }
 
-/// Joins groups of keys; what is joined has the smallest name.
+/// A union-find of groups of keys; a joined group has the smallest id of its parts.
 package struct CustomerGroups: Sendable {
     private var parents: [CustomerId: CustomerId] = [:]
 
     package init() {}
 
-    /// The name of the group that this one is part of by now.
+    /// Returns the id of the group that the given group is currently part of.
     package mutating func name(of id: CustomerId) -> CustomerId {
         var root = id
         while let parent = parents[root] { root = parent }
         var step = id
-        // Makes the way short for those who come next.
+        // Path compression.
         while step != root, let parent = parents[step] {
             parents[step] = root
             step = parent

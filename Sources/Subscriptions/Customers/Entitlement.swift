@@ -1,13 +1,13 @@
-/// What a customer is or was entitled to: the last unbroken run of access that gives it.
+/// An entitlement that a customer has or had: the last unbroken run of access that grants it.
 package struct Entitlement: Sendable, Hashable {
     package let entitlement: String
-    /// End of the run; ``Instant/latest`` for what has none.
+    /// End of the run; ``Instant/latest`` if it has none.
     package let until: Instant
-    /// In the order of their bytes.
+    /// Sorted by bytes.
     package let productIds: [String]
-    /// `originalTransactionId`s of the lines behind the run, in the order of their bytes.
+    /// `originalTransactionId`s of the subscriptions that grant the run, sorted by bytes.
     package let subscriptions: [String]
-    /// The first events behind the run, ascending.
+    /// The positions of the events that first reported the run's periods, ascending.
     package let positions: [Int64]
 
     package init(
@@ -22,7 +22,7 @@ package struct Entitlement: Sendable, Hashable {
 
     package func isActive(at instant: Instant) -> Bool { instant < until }
 
-    /// A period as far as it entitles to one thing.
+    /// A period that grants one entitlement.
     package struct Grant: Sendable {
         let entitlement: String
         let line: String
@@ -43,10 +43,10 @@ package struct Entitlement: Sendable, Hashable {
         }
     }
 
-    /// What lines amount to by an instant, each entitlement once, in the order of their bytes: the same that SQL finds
-    /// for what is known today.
+    /// Returns the entitlements that subscriptions grant at an instant, each once, sorted by bytes. Equal to the result
+    /// of the SQL view for current data.
     ///
-    /// - Parameter entitlements: What the products entitle to; those that are not in it entitle to their own id.
+    /// - Parameter entitlements: Entitlements by product; a product that is not in it grants its own id.
     package static func all(
         of subscriptions: [Subscription], entitlements: [String: [String]], at instant: Instant
     ) -> [Entitlement] {
@@ -65,7 +65,7 @@ package struct Entitlement: Sendable, Hashable {
         return all(of: grants, at: instant)
     }
 
-    /// As ``all(of:entitlements:at:)``, of periods whose entitlements are known.
+    /// Like ``all(of:entitlements:at:)``, for periods whose entitlements are known.
     package static func all(of grants: [Grant], at instant: Instant) -> [Entitlement] {
         Dictionary(grouping: grants) { ExactText($0.entitlement) }.sorted { $0.key < $1.key }
             .compactMap { name, grants in
@@ -78,7 +78,7 @@ package struct Entitlement: Sendable, Hashable {
             }
     }
 
-    /// The last run that began by the instant; what overlaps or touches is one.
+    /// Returns the last run that began by the instant; periods that overlap or touch form one run.
     private static func lastRun(_ grants: [Grant], at instant: Instant) -> [Grant]? {
         var run: [Grant] = []
         var end = Instant.earliest

@@ -1,5 +1,5 @@
-/// A text that equals another one if their bytes are the same, in the order of these bytes. Swift's own strings are
-/// equal in several spellings of one letter, which are several keys to a database.
+/// A string that is compared and ordered by its bytes. Swift's `String` treats canonically equivalent spellings as
+/// equal, which are distinct keys in a database.
 package struct ExactText: Sendable, Hashable, Comparable, CustomStringConvertible {
     package let text: String
 
@@ -23,7 +23,7 @@ package struct ExactText: Sendable, Hashable, Comparable, CustomStringConvertibl
     }
 
     package func hash(into hasher: inout Hasher) {
-        // All at once: byte by byte it costs ten times as much.
+        // One call for all bytes: hashing byte by byte costs ten times as much.
         var text = text
         text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }

@@ -1,24 +1,24 @@
-/// A backend's word on which purchases belong to one of its customers: the whole set, in place of the one before.
+/// The complete set of purchases that a backend links to one of its customers. It replaces the previous set.
 package struct LinkStatement: Sendable, Hashable {
     /// The backend's own id.
     package let customerId: ExactText
-    /// Without repetition, in order: equal sets give equal bytes.
+    /// Distinct and sorted, so that equal sets have equal bytes.
     package let links: [CustomerKey]
 
-    /// Most links of one customer.
+    /// Maximum number of links of a customer.
     package static let linksMax = 100
-    /// Longest id, in bytes.
+    /// Maximum length of an id in bytes.
     package static let idBytesMax = 256
 
-    /// What is wrong with a statement, named by its field.
+    /// An invalid field of a link request.
     package struct Malformed: Error, Hashable, CustomStringConvertible {
-        /// Begins with the field.
+        /// Starts with the name of the field.
         package let description: String
 
         package var field: String { String(description.prefix { $0 != " " }) }
     }
 
-    /// - Parameter links: Of any kind but `link`.
+    /// - Parameter links: Keys of any kind except `link`.
     package init(customerId: String, links: some Sequence<CustomerKey>) {
         self.customerId = ExactText(customerId)
         self.links = Set(links).sorted()
@@ -53,7 +53,7 @@ package struct LinkStatement: Sendable, Hashable {
         return CustomerKey(kind, id)
     }
 
-    /// - Parameter field: What the error calls the id.
+    /// - Parameter field: The name of the field in errors.
     package static func check(_ id: String, _ field: String) throws(Malformed) {
         if id.isEmpty { throw Malformed(description: "\(field) must not be empty") }
         if id.utf8.contains(0) { throw Malformed(description: "\(field) must not hold a NUL character") }
@@ -66,7 +66,7 @@ package struct LinkStatement: Sendable, Hashable {
 // MARK: - JSON
 
 extension LinkStatement {
-    /// The canonical text, which is the body of the event.
+    /// The canonical JSON, which is the body of the event.
     package var canonicalText: [UInt8] {
         var writer = JSONWriter()
         write(to: &writer)
@@ -85,7 +85,7 @@ extension LinkStatement {
         }
     }
 
-    /// Reads what ``write(to:)`` wrote.
+    /// Reads the JSON that ``write(to:)`` writes.
     package init(json: JSONValue) throws(FactsError) {
         guard let customerId = json["customerId"]?.string else { throw FactsError(member: "link.customerId") }
         do throws(Malformed) {
@@ -97,7 +97,7 @@ extension LinkStatement {
 }
 
 extension CustomerKey.Kind {
-    /// Apple's name of the id in a link; nil for what cannot be linked.
+    /// Apple's name of the id in a link; nil if the kind cannot be linked.
     var linkField: StaticString? {
         switch self {
         case .link: nil
@@ -111,9 +111,9 @@ extension CustomerKey.Kind {
 // MARK: - Event
 
 extension LinkStatement {
-    /// The statement as an event of the log.
+    /// Creates the event to append to the log.
     ///
-    /// - Parameter dedupeKey: Another one when the same set is stated again later.
+    /// - Parameter dedupeKey: Must differ when the same set is sent again later.
     package func event(
         environment: Environment, app: String?, receivedAt: Instant, dedupeKey: DedupeKey
     ) -> Event {

@@ -1,15 +1,16 @@
 extension SubscriptionFacts {
-    /// What ties the line to others of its customer, each with the first event that said so: `account`,
-    /// `app_transaction`, and as `subscription` another line that came in one notification with it.
+    /// Returns the keys that link the subscription to others of its customer, each with the position of the first event
+    /// that reported it: `account`, `app_transaction`, and as `subscription` another subscription that arrived in the
+    /// same notification.
     ///
-    /// A row that came through family sharing carries the buyer's account token, which does not make the member the
-    /// buyer. An `appTransactionId` is the member's own.
+    /// A family-shared row carries the buyer's account token, which does not identify the member. An `appTransactionId`
+    /// is always the member's own.
     ///
-    /// - Parameter last: Of the events up to this position alone.
+    /// - Parameter last: Only events up to this position are considered.
     package func customerKeys(upTo last: Int64 = .max) -> [CustomerKey: Int64] {
         var keys: [CustomerKey: Int64] = [:]
         func add(_ kind: CustomerKey.Kind, _ id: String?, _ position: Int64) {
-            // Nothing of Apple's is so long, and an index could not hold it.
+            // Apple's ids are never this long, and an index could not store one.
             guard let id, (1...LinkStatement.idBytesMax).contains(id.utf8.count) else { return }
             let key = CustomerKey(kind, id)
             keys[key] = min(keys[key] ?? position, position)
@@ -35,7 +36,7 @@ extension SubscriptionFacts {
         return keys
     }
 
-    /// Whether an event behind the position stated something that was not known before.
+    /// True if an event after the position reported a fact that was not known before.
     package func hasNews(since position: Int64) -> Bool {
         transactions.values.contains { $0.position > position } || renewals.values.contains { $0.position > position }
             || companions.values.contains { $0 > position }

@@ -1,8 +1,9 @@
-/// A JSON value in one spelling: keys in the order of their bytes, of equal keys the last, no white space.
+/// A JSON value in canonical form: keys sorted by bytes, the last of duplicate keys, no white space.
 ///
-/// For what is kept without being understood. Every value that it can hold passes through PostgreSQL's `jsonb`
-/// unchanged in meaning: NUL characters and half surrogates become replacement characters, numbers that a database's
-/// decimals might refuse or change become texts of their digits, and what lies deeper than ``depthMax`` becomes null.
+/// Holds fields that are stored without being interpreted. Creating one makes the value safe for PostgreSQL's `jsonb`,
+/// which then stores it unchanged: NUL characters and lone surrogates become replacement characters, numbers that a
+/// decimal type might reject or change become strings of their digits, and values nested deeper than ``depthMax``
+/// become null.
 package struct CanonicalJSON: Sendable, Hashable {
     package let utf8: [UInt8]
 
@@ -14,7 +15,7 @@ package struct CanonicalJSON: Sendable, Hashable {
         self.init(value, levels: Self.depthMax)
     }
 
-    /// What this type has written before, perhaps inside an object of its own.
+    /// Reads a value that this type wrote, possibly as part of another canonical object.
     init(stored value: JSONValue) {
         self.init(value, levels: 2 * Self.depthMax)
     }
@@ -25,7 +26,7 @@ package struct CanonicalJSON: Sendable, Hashable {
         utf8 = writer.bytes
     }
 
-    /// An object of the given entries.
+    /// Creates an object with the given members.
     package init(members: [(key: String, value: CanonicalJSON)]) {
         var writer = JSONWriter()
         Self.write(members: members, to: &writer) { $1.value(rawJSON: $0.utf8) }
@@ -73,17 +74,17 @@ package struct CanonicalJSON: Sendable, Hashable {
         }
     }
 
-    /// Digits, with or without a fraction, that a decimal type keeps as they are.
+    /// True for a number without an exponent that a decimal type stores unchanged.
     private static func isPlain(_ number: String) -> Bool {
         number.utf8.count <= numberDigitsMax && !number.utf8.contains(UInt8(ascii: "e"))
             && !number.utf8.contains(UInt8(ascii: "E"))
-            // Decimals know no negative zero.
+            // Decimal types have no negative zero.
             && (!number.hasPrefix("-") || number.utf8.contains { (UInt8(ascii: "1")...UInt8(ascii: "9")).contains($0) })
     }
 }
 
 extension JSONValue {
-    /// The text with what is no Unicode, and NUL, replaced.
+    /// The string, with invalid Unicode and NUL replaced by replacement characters.
     package var repairedString: String {
         let text = String(decoding: unescapedBytes, as: UTF8.self)
         return text.utf8.contains(0) ? String(text.map { $0 == "\0" ? "\u{FFFD}" : $0 }) : text

@@ -1,25 +1,25 @@
-/// A parsed JSON text: its bytes, and a flat list of where each value stands in them.
+/// A parsed JSON text: its bytes and a flat list of the byte range of each value.
 ///
-/// Nothing is converted on parsing. Numbers stay the digits that arrived, so 64-bit ids never pass through floating
-/// point, and a 10 KB receipt that nobody asks for costs one scan. Strings may hold any byte sequence; they are
-/// checked when they are read. Of equal keys in one object the last one counts.
+/// Parsing converts nothing. Numbers stay the digits that arrived, so 64-bit ids never pass through floating point, and
+/// an unread 10 KB receipt costs one scan. Strings may hold any byte sequence; they are validated when read. The last
+/// of duplicate keys in an object counts.
 package final class JSONDocument: Sendable {
     package let bytes: [UInt8]
     let nodes: [Node]
-    /// Some byte outside strings' escapes is not ASCII, so that the text may be invalid UTF-8.
+    /// True if any string contains a byte that is not ASCII, so that it may be invalid UTF-8.
     package let holdsNonASCII: Bool
 
-    /// One value, or one key of an object. Containers are followed by their content; keys by their value.
+    /// A value, or a key of an object. Containers are followed by their content, keys by their value.
     struct Node {
         var kind: Kind
-        /// A string with at least one backslash.
+        /// True for a string that contains a backslash.
         var isEscaped = false
-        /// Of a key without escapes: tells most other keys apart at a glance.
+        /// A hash of a key without escapes, which rules out most other keys.
         private(set) var keyMark: UInt16 = 0
-        /// Bytes of the value; of a string, without its quotes.
+        /// The byte range of the value; for a string, without its quotes.
         var start: Int32
         var end: Int32
-        /// Index of the first node behind this value and all that it contains.
+        /// Index of the first node after this value and its content.
         var next: Int32
 
         init(kind: Kind, isEscaped: Bool = false, start: Int32, end: Int32, next: Int32) {
@@ -40,7 +40,7 @@ package final class JSONDocument: Sendable {
         case object, array, string, number, `true`, `false`, null
     }
 
-    /// - Throws: ``JSONError``, with the byte at which the text stops being JSON.
+    /// - Throws: ``JSONError`` with the offset of the first byte that is not valid JSON.
     package init(_ bytes: [UInt8]) throws(JSONError) {
         guard bytes.count <= Int(Int32.max) else { throw JSONError(offset: Int(Int32.max), problem: .tooLong) }
         var parser = JSONParser()
@@ -52,7 +52,7 @@ package final class JSONDocument: Sendable {
 
     package var root: JSONValue { JSONValue(document: self, index: 0) }
 
-    /// Calls for every string, keys included, in the order of the text.
+    /// Calls the body with every string, including keys, in document order.
     package func forEachString(_ body: (JSONValue) -> Void) {
         for index in nodes.indices where nodes[index].kind == .string {
             body(JSONValue(document: self, index: index))
@@ -80,11 +80,11 @@ package struct JSONError: Error, Hashable, CustomStringConvertible {
     package var description: String { "\(problem.rawValue) at byte \(offset)" }
 }
 
-/// A value inside a document. Reading it as what it is not gives nil.
+/// A value in a document. Reading it as another type returns nil.
 package struct JSONValue: Sendable {
     let document: JSONDocument
     let index: Int
-    /// One bit for each of 64 kinds of keys: clear where no entry is of that kind. See ``indexed``.
+    /// A Bloom filter of 64 bits over the hashes of the object's keys; all ones if not computed. See ``indexed``.
     private var keys: UInt64 = .max
 
     init(document: JSONDocument, index: Int) {
@@ -99,9 +99,9 @@ package struct JSONValue: Sendable {
     package var isArray: Bool { node.kind == .array }
     package var isNull: Bool { node.kind == .null }
     package var isString: Bool { node.kind == .string }
-    /// A string with at least one backslash.
+    /// True for a string that contains a backslash.
     package var isEscaped: Bool { node.isEscaped }
-    /// A string of ASCII without a backslash, as nearly everything is that Apple sends.
+    /// True for an ASCII string without a backslash, as nearly all strings from Apple are.
     package var isPlainASCII: Bool { isString && !isEscaped && !document.holdsNonASCII }
 
     package var bool: Bool? {
@@ -112,7 +112,7 @@ package struct JSONValue: Sendable {
         }
     }
 
-    /// The digits of a number, as they arrived.
+    /// The text of a number, as it arrived.
     package var numberText: String? {
         guard node.kind == .number else { return nil }
         return String(decoding: document.bytes[Int(node.start)..<Int(node.end)], as: UTF8.self)
@@ -120,13 +120,13 @@ package struct JSONValue: Sendable {
 
     package var int64: Int64? { numberText.flatMap { Int64($0) } }
 
-    /// Where the value stands in the document's bytes; a string without its quotes, escapes not resolved.
+    /// The value's range in the document's bytes; for a string, without quotes and with escapes unresolved.
     package var contentRange: Range<Int> { Int(node.start)..<Int(node.end) }
 
     /// The bytes at ``contentRange``.
     package var bytes: [UInt8] { Array(document.bytes[contentRange]) }
 
-    /// Nil if it is no string, or no Unicode text (invalid UTF-8, a lone surrogate).
+    /// Nil if the value is not a string, or not valid Unicode (invalid UTF-8, a lone surrogate).
     package var string: String? {
         guard isString else { return nil }
         let content = document.bytes[contentRange]
@@ -134,7 +134,7 @@ package struct JSONValue: Sendable {
             let (bytes, isUnicode) = unescapedJSONString(content)
             return isUnicode ? String(validating: bytes, as: UTF8.self) : nil
         }
-        // ASCII needs no check, and nearly everything that Apple sends is ASCII.
+        // ASCII needs no validation, and nearly everything that Apple sends is ASCII.
         if !document.holdsNonASCII {
             return document.bytes.withUnsafeBufferPointer {
                 String(decoding: UnsafeBufferPointer(rebasing: $0[contentRange]), as: UTF8.self)
@@ -143,7 +143,7 @@ package struct JSONValue: Sendable {
         return String(validating: content, as: UTF8.self)
     }
 
-    /// The instant that a string states in the form of ``Instant/description``.
+    /// The instant of a string in the format of ``Instant/description``.
     var canonicalInstant: Instant? {
         let node = node
         guard node.kind == .string, !node.isEscaped else { return nil }
@@ -152,19 +152,19 @@ package struct JSONValue: Sendable {
         }
     }
 
-    /// The bytes of a string with its escapes resolved, half surrogates as a replacement character.
+    /// The bytes of a string with escapes resolved and lone surrogates replaced by a replacement character.
     package var unescapedBytes: [UInt8] {
         let content = document.bytes[contentRange]
         return node.isEscaped ? unescapedJSONString(content).bytes : Array(content)
     }
 
-    /// The value of the last entry so named.
+    /// The value of the last member with the key.
     package subscript(key: StaticString) -> JSONValue? {
         place(of: key).map { JSONValue(document: document, index: $0) }
     }
 
-    /// As `self[key]?.string`, and so on: facts are read by the dozen, and a value of its own for each costs more than
-    /// looking for it.
+    /// Equivalent to `self[key]?.string`, without creating a value: facts have dozens of members, and creating a value
+    /// costs more than finding it.
     func string(_ key: StaticString) -> String? {
         guard let place = place(of: key) else { return nil }
         let node = document.nodes[place]
@@ -185,7 +185,7 @@ package struct JSONValue: Sendable {
         }
     }
 
-    /// The same value, in which keys that are absent are found to be so at a glance. Pays where many are looked for.
+    /// The same value with a filter that rejects most absent keys without a search. Pays off for many lookups.
     var indexed: JSONValue {
         var indexed = self
         indexed.keys = document.nodes.withUnsafeBufferPointer { nodes in
@@ -206,15 +206,15 @@ package struct JSONValue: Sendable {
 
     private static func bit(_ mark: UInt16) -> UInt64 { 1 &<< UInt64(mark) }
 
-    /// Where the value of the last entry so named stands among the nodes.
+    /// The node index of the value of the last member with the key.
     private func place(of key: StaticString) -> Int? {
         var found: Int?
         forEachPlace(of: key) { place, _ in found = place }
         return found
     }
 
-    /// The entries so named: the value of the last one, how many they are, and one bit for each of the first 64 entries
-    /// of the object that is among them.
+    /// The members with the key: the value of the last one, their number, and a bit set of their ordinals among the
+    /// first 64 members of the object.
     package func entries(named key: StaticString) -> (last: JSONValue?, count: Int, bits: UInt64) {
         var last: Int?
         var count = 0
@@ -227,20 +227,19 @@ package struct JSONValue: Sendable {
         return (last.map { JSONValue(document: document, index: $0) }, count, bits)
     }
 
-    /// Every value that stands under the key, more than one where the key is repeated.
+    /// All values of the key, several if the key is repeated.
     package func values(named key: StaticString) -> [JSONValue] {
         var values: [JSONValue] = []
         forEachPlace(of: key) { place, _ in values.append(JSONValue(document: document, index: place)) }
         return values
     }
 
-    /// Calls for every value that stands under the key, by its index among the nodes, with the number of its entry in the
-    /// object.
+    /// Calls the body with the node index and the member's ordinal of every value of the key.
     @inline(__always)
     private func forEachPlace(of key: StaticString, _ body: (_ place: Int, _ ordinal: Int) -> Void) {
         let name = KeyName(UnsafeBufferPointer(start: key.utf8Start, count: key.utf8CodeUnitCount))
         guard keys & Self.bit(name.mark) != 0 else { return }
-        // Fields are looked up by the dozen, so the arrays are opened once for all entries.
+        // Dozens of fields are looked up, so the arrays are accessed once for all members.
         document.nodes.withUnsafeBufferPointer { nodes in
             guard nodes[index].kind == .object else { return }
             document.bytes.withUnsafeBufferPointer { bytes in
@@ -269,7 +268,7 @@ package struct JSONValue: Sendable {
         return true
     }
 
-    /// The entries of an object in the order of the text; none of anything else.
+    /// The members of an object in document order; empty for any other value.
     package var members: [(key: JSONValue, value: JSONValue)] {
         guard isObject else { return [] }
         var result: [(key: JSONValue, value: JSONValue)] = []
@@ -283,10 +282,10 @@ package struct JSONValue: Sendable {
         return result
     }
 
-    /// The elements of an array; none of anything else.
+    /// The elements of an array; empty for any other value.
     package var elements: [JSONValue] { elements(atMost: .max) }
 
-    /// The first elements of an array.
+    /// Returns at most this many elements of an array, from its start.
     package func elements(atMost limit: Int) -> [JSONValue] {
         guard isArray else { return [] }
         var result: [JSONValue] = []
@@ -300,10 +299,10 @@ package struct JSONValue: Sendable {
     }
 }
 
-/// A key as it is looked for.
+/// A key to look up.
 struct KeyName {
     let bytes: UnsafeBufferPointer<UInt8>
-    /// Of the length and of the bytes at both ends. Equal keys have equal marks; the reverse is left to comparing.
+    /// A hash of the length and the bytes at both ends. Equal keys have equal marks; equal marks require a comparison.
     let mark: UInt16
 
     init(_ bytes: UnsafeBufferPointer<UInt8>) {
@@ -320,7 +319,7 @@ struct KeyName {
     }
 }
 
-/// The bytes of a JSON string's content with its escapes resolved, and whether none of them was half a surrogate.
+/// Returns a JSON string's bytes with escapes resolved, and false if an escape was a lone surrogate.
 private func unescapedJSONString(_ content: ArraySlice<UInt8>) -> (bytes: [UInt8], isUnicode: Bool) {
     var result: [UInt8] = []
     var isUnicode = true
@@ -362,7 +361,7 @@ private func unescapedJSONString(_ content: ArraySlice<UInt8>) -> (bytes: [UInt8
     return (result, isUnicode)
 }
 
-/// The parser has checked that these are four hexadecimal digits.
+/// Converts four hexadecimal digits, which the parser has validated.
 private func hexadecimal(_ digits: ArraySlice<UInt8>) -> UInt32 {
     digits.reduce(0) { value, digit in
         value << 4 | UInt32(digit & 15) + (digit > UInt8(ascii: "9") ? 9 : 0)

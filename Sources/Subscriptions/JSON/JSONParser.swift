@@ -1,13 +1,13 @@
-/// Checks a JSON text by RFC 8259 and records where its values stand.
+/// Validates a JSON text against RFC 8259 and records the byte ranges of its values.
 ///
-/// Works through a loop with a stack of its own, since the depth of the text is the sender's choice.
+/// Uses a loop with an explicit stack, since the sender controls the nesting depth.
 struct JSONParser {
     private(set) var nodes: [JSONDocument.Node] = []
     private(set) var sawNonASCII = false
 
     private static let depthMax = 512
-    /// Apple's largest bodies hold some ten thousand values. The list of them takes 16 bytes each, before anybody has
-    /// proved who he is.
+    /// Apple's largest bodies contain about ten thousand values. Each takes 16 bytes before the sender is
+    /// authenticated.
     private static let valuesMax = 500_000
 
     private enum Expectation {
@@ -26,7 +26,7 @@ struct JSONParser {
     private mutating func parse(_ bytes: UnsafeBufferPointer<UInt8>) throws(JSONError) {
         var open: [Int] = []
         var expectation = Expectation.value
-        // A byte order mark is not JSON, but senders add it and it harms nobody.
+        // A byte order mark is not JSON, but some senders add it, and ignoring it is harmless.
         var offset = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
         skipWhitespace(bytes, &offset)
         guard offset < bytes.count else { throw JSONError(offset: offset, problem: .empty) }
@@ -170,8 +170,7 @@ struct JSONParser {
         offset = index
     }
 
-    /// Base64 receipts are nearly all of a body, so eight bytes are looked at in one step, and thirty-two in those of
-    /// them.
+    /// Base64 receipts are nearly all of a body, so the scan checks 32 bytes per step, then 8.
     private mutating func scanString(_ bytes: UnsafeBufferPointer<UInt8>, _ offset: inout Int) throws(JSONError) {
         let start = offset + 1
         var index = start
@@ -194,8 +193,8 @@ struct JSONParser {
         offset = index + 1
     }
 
-    /// The first place that may hold a quote, a backslash, a control character or a byte that is not ASCII; whether it
-    /// does is left to the caller near the end of the text.
+    /// Returns the first index that may hold a quote, a backslash, a control character or a non-ASCII byte. Near the
+    /// end of the text the caller must check every byte.
     private static func endOfPlainBytes(_ bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
         guard let base = UnsafeRawPointer(bytes.baseAddress) else { return start }
         func marks(_ index: Int) -> UInt64 {
@@ -214,8 +213,8 @@ struct JSONParser {
         return index
     }
 
-    /// The top bit of each byte that is a quote, a backslash, a control character or not ASCII. A borrow can mark the
-    /// bytes above such a byte too, so only the lowest mark counts.
+    /// Sets the top bit of each byte that is a quote, a backslash, a control character or not ASCII. A borrow can also
+    /// mark bytes above such a byte, so only the lowest mark is valid.
     @inline(__always)
     private static func specialBytes(_ word: UInt64) -> UInt64 {
         let ones: UInt64 = 0x0101_0101_0101_0101

@@ -1,13 +1,13 @@
-/// Writes JSON text piece by piece; the one form in which facts are stored, printed and served.
+/// Writes JSON text incrementally, in the form in which facts are stored, printed and served.
 ///
-/// What is absent is left out: members with a nil value write nothing.
+/// Absent values are omitted: members with a nil value write nothing.
 package struct JSONWriter {
     package private(set) var bytes: [UInt8] = []
     private var needsComma = false
 
     package init() {}
 
-    /// - Parameter bytesExpected: About as long as the text will be.
+    /// - Parameter bytesExpected: Approximate length of the text, for reserving memory.
     package init(bytesExpected: Int) {
         bytes.reserveCapacity(bytesExpected)
     }
@@ -46,7 +46,7 @@ package struct JSONWriter {
         needsComma = false
     }
 
-    /// A key that is known at run time only.
+    /// Writes a key that is known only at run time.
     package mutating func key(_ key: String) {
         value(key)
         bytes.append(UInt8(ascii: ":"))
@@ -66,7 +66,7 @@ package struct JSONWriter {
         bytes.append(UInt8(ascii: "\""))
     }
 
-    /// Whether a byte stands for itself in a string.
+    /// True if a byte needs no escape in a string.
     @inline(__always)
     private static func isPlain(_ byte: UInt8) -> Bool {
         byte >= 0x20 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") && byte != 0x7F
@@ -110,7 +110,7 @@ package struct JSONWriter {
         bytes.append(UInt8(ascii: "\""))
     }
 
-    /// A text that is JSON already.
+    /// Writes a value that is already JSON text.
     package mutating func value(rawJSON: some Sequence<UInt8>) {
         separate()
         bytes.append(contentsOf: rawJSON)
