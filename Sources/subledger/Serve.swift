@@ -144,6 +144,7 @@ struct Serve: AsyncParsableCommand {
             CertificateService(
                 identities: [roles.contains(.receiver) ? receiving.identity : nil, privateIdentity].compactMap(\.self)),
             analysts,
+            appending?.durability,
             projector?.service,
             appending?.service,
             backends.listener,
