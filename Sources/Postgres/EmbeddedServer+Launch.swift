@@ -6,8 +6,8 @@ extension EmbeddedServer {
     func launch() async throws(EmbeddedServerError) {
         isLaunching = true
         defer { isLaunching = false }
-        try folder.prepare()
-        if access(folder.cluster, F_OK) != 0 {
+        try folder.prepare(superuser: superuser, logins: logins)
+        if try !folder.hasCluster {
             try await makeCluster()
         }
         try await endOrphans()
@@ -77,6 +77,8 @@ extension EmbeddedServer {
         all["port"] = "5432"
         all["unix_socket_directories"] = quotedIdentifier(folder.run)
         all["unix_socket_permissions"] = "0700"
+        all["hba_file"] = folder.hostAccess
+        all["ident_file"] = folder.userMap
         let options = all.sorted { $0.key < $1.key }.flatMap { ["-c", "\($0.key)=\($0.value)"] }
         return [binaries.postgres, "-D", folder.cluster] + options
     }
@@ -84,12 +86,11 @@ extension EmbeddedServer {
     /// Makes the cluster beside its place and moves it there when it is complete, so that a crash in the middle leaves
     /// nothing half-made.
     private func makeCluster() async throws(EmbeddedServerError) {
-        try? FileManager.default.removeItem(atPath: folder.newCluster)
-        try folder.makePrivateFolder(folder.newCluster)
+        try folder.makeNewCluster()
         let log = ServerLog(path: folder.initLog)
         let command = [
-            binaries.initdb, "-D", folder.newCluster, "-U", superuser, "-E", "UTF8", "--locale=C", "-A", "trust",
-            "--data-checksums", "--no-instructions",
+            binaries.initdb, "-D", folder.newCluster, "-U", superuser, "-E", "UTF8", "--locale=C", "--auth-local=peer",
+            "--auth-host=reject", "--data-checksums", "--no-instructions",
         ]
         let process = try ChildProcess.start(folder.command(command), output: folder.initLog)
         guard await process.wait() == 0 else {

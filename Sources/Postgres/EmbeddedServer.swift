@@ -16,6 +16,7 @@ package actor EmbeddedServer {
     let folder: ServerFolder
     let binaries: ServerBinaries
     let superuser: String
+    let logins: [String]
     let settings: [String: String]
     let logger: Logger
     var child: ChildProcess?
@@ -24,13 +25,14 @@ package actor EmbeddedServer {
     private var lock: FolderLock?
 
     private init(
-        folder: ServerFolder, binaries: ServerBinaries, lock: FolderLock, superuser: String,
+        folder: ServerFolder, binaries: ServerBinaries, lock: FolderLock, superuser: String, logins: [String],
         settings: [String: String], logger: Logger
     ) {
         self.folder = folder
         self.binaries = binaries
         self.lock = lock
         self.superuser = superuser
+        self.logins = logins
         self.settings = settings
         self.logger = logger
     }
@@ -40,16 +42,19 @@ package actor EmbeddedServer {
     /// - Parameters:
     ///   - folder: Where everything lies: `postgres` (the cluster), `run` (the socket), `lock` and `postgres.log`.
     ///   - superuser: Its name is fixed when the cluster is made.
+    ///   - logins: Further database roles that this user, and root, may log in as without a password.
     ///   - settings: Server settings by name, such as `max_connections`.
     /// - Throws: ``EmbeddedServerError``, one line for an operator.
     package static func start(
-        folder: String, superuser: String = "subledger", settings: [String: String] = [:], logger: Logger
+        folder: String, superuser: String = "subledger", logins: [String] = [], settings: [String: String] = [:],
+        logger: Logger
     ) async throws(EmbeddedServerError) -> EmbeddedServer {
         let folder = try ServerFolder(path: folder, account: try ServerAccount.ifRoot())
-        let lock = try FolderLock(path: folder.lock, folder: folder.path)
+        let lock = try FolderLock(folder)
         let binaries = try ServerBinaries.find(version: try folder.clusterVersion())
         let server = EmbeddedServer(
-            folder: folder, binaries: binaries, lock: lock, superuser: superuser, settings: settings, logger: logger
+            folder: folder, binaries: binaries, lock: lock, superuser: superuser, logins: logins, settings: settings,
+            logger: logger
         )
         do {
             try await server.launch()

@@ -96,6 +96,7 @@ struct Serve: AsyncParsableCommand {
 
     private func serve(_ settings: Settings) async throws {
         let logger = try settings.logger()
+        try settings.checkFilesAreReadable()
         let roles = try settings.roles()
         let configured = try settings.apps()
         let receiving = ReceiverPart.Settings(
@@ -104,6 +105,7 @@ struct Serve: AsyncParsableCommand {
             identity: try settings.publicTLS().map { try TLSIdentity(files: $0, logger: logger) })
         let privateIdentity = try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) }
         let privateAddress = try settings.privateAddress()
+        try settings.leaveRoot(logger: logger)
         if roles.contains(.receiver) {
             ReceiverPart.warn(about: configured, rootFiles: settings.rootFiles, logger: logger)
         }
