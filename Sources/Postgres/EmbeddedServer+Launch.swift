@@ -14,6 +14,7 @@ extension EmbeddedServer {
         let started = ContinuousClock.now
         while true {
             let log = ServerLog(path: folder.log)
+            running = FileIdentity(binaries.postgres)
             child = try ChildProcess.start(folder.command(serverCommand()), output: folder.log)
             switch await waitUntilReady(deadline: started + Self.readyTime) {
             case .ready:
@@ -79,6 +80,8 @@ extension EmbeddedServer {
         all["unix_socket_permissions"] = "0700"
         all["hba_file"] = folder.hostAccess
         all["ident_file"] = folder.userMap
+        // A backend that loads it later would load the file of a newer release, once the package is upgraded.
+        all["shared_preload_libraries"] = "plpgsql"
         let options = all.sorted { $0.key < $1.key }.flatMap { ["-c", "\($0.key)=\($0.value)"] }
         return [binaries.postgres, "-D", folder.cluster] + options
     }
