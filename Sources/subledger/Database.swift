@@ -29,7 +29,7 @@ struct Database {
 
     private static func startServer(folder: String, logger: Logger) async throws -> EmbeddedServer {
         try await EmbeddedServer.start(
-            folder: folder, logins: ["subledger_reader", "subledger_analyst"], logger: logger)
+            folder: folder, logins: ReaderLimits.logins, settings: ReaderLimits.serverSettings, logger: logger)
     }
 
     /// What a database URL names; nil without one.
@@ -94,9 +94,7 @@ struct Database {
             let durability = try await Durability.check(connection)
             let outcome = try await Schema.migrate(connection)
             if embedded != nil {
-                try await connection.script(
-                    "alter role subledger_reader login; alter role subledger_analyst login",
-                    deadline: .now + Limits.connectWaitMax)
+                try await connection.script(ReaderLimits.script, deadline: .now + Limits.connectWaitMax)
             }
             await connection.close()
             return Database(owner: owner, embedded: embedded, outcome: outcome, durability: durability)

@@ -132,11 +132,9 @@ struct Serve: AsyncParsableCommand {
         let backends = PrivatePart(
             at: privateAddress, identity: privateIdentity, roles: roles, database: database,
             appender: appending?.appender, apps: Set(configured.map(\.bundleId)), metrics: metrics, logger: logger)
-        let analysts = database.embedded.map { server in
-            AnalystSessions(server: server, owner: database.owner, logger: logger)
-        }
+        let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools =
-            [appending?.pool, receiver?.healthPool, analysts?.pool].compactMap(\.self) + (projector?.pools ?? [])
+            [appending?.pool, receiver?.healthPool, readerWatch?.pool].compactMap(\.self) + (projector?.pools ?? [])
             + backends.pools
 
         // In the order of their start; they end in the opposite order, each when it has finished its work. A process
@@ -145,7 +143,7 @@ struct Serve: AsyncParsableCommand {
             DatabaseService(embedded: database.embedded, pools: pools),
             CertificateService(
                 identities: [roles.contains(.receiver) ? receiving.identity : nil, privateIdentity].compactMap(\.self)),
-            analysts,
+            readerWatch,
             appending?.durability,
             projector?.service,
             appending?.service,
