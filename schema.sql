@@ -35,7 +35,8 @@ insert into subledger.schema_version (version) values (1);
 -- Roles -------------------------------------------------------------------------------------------------------------
 -- Roles belong to the cluster, so another database may have made them already, or be making them just now.
 -- They are groups: grant them to the logins of your services. The server takes on the one that just suffices.
--- The analyst's settings hold for who logs in as that role itself; they are not handed on to its members.
+-- Their settings hold for a login as the role itself, not for its members, and a session can change them: they guard
+-- against accidents. The server enforces them on the private server that it runs.
 
 do $$
 declare
@@ -47,9 +48,14 @@ begin
     begin
       if not exists (select from pg_roles where rolname = name) then
         execute format('create role %I nologin', name);
-        -- A question that nobody waits for any more must not work on, and nothing is to be written by mistake.
-        if name = 'subledger_analyst' then
+        -- A query that nobody waits for must end. An open transaction keeps dead rows and the queue of notifications.
+        if name in ('subledger_reader', 'subledger_analyst') then
           execute format('alter role %I set statement_timeout = %L', name, '60s');
+          execute format('alter role %I set idle_in_transaction_session_timeout = %L', name, '60s');
+          execute format('alter role %I set idle_session_timeout = %L', name, '1h');
+        end if;
+        -- Nothing is to be written by mistake.
+        if name = 'subledger_analyst' then
           execute format('alter role %I set default_transaction_read_only = on', name);
           -- Compiling a question over all periods takes longer than it saves, and sorting on disk than in memory.
           execute format('alter role %I set jit = off', name);

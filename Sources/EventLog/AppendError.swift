@@ -4,7 +4,7 @@ import Postgres
 package enum AppendError: Error, Hashable, CustomStringConvertible {
     /// Too much is waiting already.
     case queueFull
-    /// The database is away, or did not answer in time before anything was sent to it.
+    /// The database is away, broken or too busy, or did not answer in time before anything was sent to it.
     case unavailable
     /// The commit was sent and never confirmed: the event may be in the log or not.
     case outcomeUnknown
@@ -33,7 +33,9 @@ package enum AppendError: Error, Hashable, CustomStringConvertible {
     init(_ error: PostgresError) {
         switch error.kind {
         case .outcomeUnknown: self = .outcomeUnknown
-        case .server(let sqlstate): self = error.isTransient ? .unavailable : .refused(sqlstate: sqlstate)
+        // Damage is the server's fault and not the event's: the sender keeps it until an operator has healed that.
+        case .server(let sqlstate):
+            self = error.isTransient || error.isDamage ? .unavailable : .refused(sqlstate: sqlstate)
         case .unavailable, .deadlineExceeded, .closed: self = .unavailable
         case .decoding: self = .outcomeUnknown
         }

@@ -10,6 +10,7 @@ package actor Appender {
     private let writer: EventLogWriter
     private let queueEventsMax: Int
     private let logger: Logger
+    private let durability: DurabilityWatch?
     private let metrics = AppendMetrics()
     private var streamIds: [StreamKey: Int32] = [:]
     private var queue: [Waiting] = []
@@ -23,8 +24,13 @@ package actor Appender {
         let continuation: CheckedContinuation<Result<Appended, AppendError>, Never>
     }
 
-    package init(pool: PostgresPool, queueEventsMax: Int = Limits.queueEventsMax, logger: Logger) {
+    /// - Parameter durability: Refuses events while the database is unsafe; nil if nobody looks.
+    package init(
+        pool: PostgresPool, queueEventsMax: Int = Limits.queueEventsMax, durability: DurabilityWatch? = nil,
+        logger: Logger
+    ) {
         self.writer = EventLogWriter(pool: pool)
+        self.durability = durability
         self.queueEventsMax = queueEventsMax
         self.logger = logger
     }
@@ -47,7 +53,7 @@ package actor Appender {
 
     /// Appends what was made ready before; otherwise as ``append(_:receivedAt:)``.
     package func append(_ entry: EventLogWriter.Entry) async throws(AppendError) -> Appended {
-        guard !isStopping else { throw .unavailable }
+        guard !isStopping, durability?.condition ?? .safe == .safe else { throw .unavailable }
         guard queue.count < queueEventsMax, queueBytes + entry.bodyBytes <= Limits.queueBytesMax else {
             throw .queueFull
         }

@@ -10,27 +10,29 @@ package enum Durability {
 
     /// - Throws: ``DurabilityError/unsafe(setting:)`` on a server that may corrupt or lose what it committed.
     package static func check(_ connection: PostgresConnection) async throws -> Settings {
-        let rows = try await connection.query(Statements.settings, deadline: .now + Limits.readWaitMax)
-        var synchronousCommitIsOff = false
-        for row in rows {
-            let name: String = try row.value(at: 0)
-            let value: String = try row.value(at: 1)
-            guard value == "off" else { continue }
-            guard name == "synchronous_commit" else { throw DurabilityError.unsafe(setting: name) }
-            synchronousCommitIsOff = true
-        }
-        return Settings(synchronousCommitIsOff: synchronousCommitIsOff)
+        let off = try settingsOff(try await connection.query(settings, deadline: .now + Limits.readWaitMax))
+        if let unsafe = off.first(where: { $0 != sessionSetting }) { throw DurabilityError.unsafe(setting: unsafe) }
+        return Settings(synchronousCommitIsOff: off.contains(sessionSetting))
     }
 
-    private enum Statements {
-        static let settings = Statement(
-            "durability_settings",
-            """
-            select name, setting
-            from pg_settings
-            where name in ('fsync', 'full_page_writes', 'synchronous_commit')
-            """)
+    /// Those that are off in the session that asked.
+    static func settingsOff(_ rows: RowSet) throws -> [String] {
+        var names: [String] = []
+        for row in rows where try row.value(String.self, at: 1) == "off" { names.append(try row.value(at: 0)) }
+        return names
     }
+
+    /// The one that a session can switch on for itself.
+    private static let sessionSetting = "synchronous_commit"
+
+    static let settings = Statement(
+        "durability_settings",
+        """
+        select name, setting
+        from pg_settings
+        where name in ('fsync', 'full_page_writes', 'synchronous_commit')
+        order by name
+        """)
 }
 
 package enum DurabilityError: Error, CustomStringConvertible {

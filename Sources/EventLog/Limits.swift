@@ -17,6 +17,9 @@ package enum Limits {
     /// Most events that are looked at for one page with a filter, so that a page takes tenths of a second at most
     /// whatever is asked for.
     package static let scannedEventsMax: Int64 = 20_000
+    /// Time between two looks at the settings that make the log durable: so long may notifications be acknowledged on a
+    /// server that was made unsafe. A look costs less than a millisecond.
+    package static let durabilityLookTime = Duration.seconds(5)
     /// Longest time for a read.
     package static let readWaitMax = Duration.seconds(5)
     /// Most tokens in force. A backend needs one or two, and a server keeps all of them in memory.

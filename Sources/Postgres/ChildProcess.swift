@@ -14,7 +14,7 @@ struct ChildProcess: Sendable {
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        posix_spawn_file_actions_addopen(&actions, 1, output, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0o600)
         posix_spawn_file_actions_adddup2(&actions, 1, 2)
         _ = posix_spawn_file_actions_addclosefrom_np(&actions, 3)
         _ = posix_spawn_file_actions_addchdir_np(&actions, "/")
@@ -36,6 +36,8 @@ struct ChildProcess: Sendable {
         defer {
             for text in arguments + environment { free(text) }
         }
+        // The right to listen on low ports is ours, not the child's. Only this thread's inheritance changes.
+        subledger_clear_ambient_capabilities()
         var pid: pid_t = 0
         let code = posix_spawn(&pid, command[0], &actions, &attributes, &arguments, &environment)
         guard code == 0 else {

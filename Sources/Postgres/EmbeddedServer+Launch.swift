@@ -6,14 +6,15 @@ extension EmbeddedServer {
     func launch() async throws(EmbeddedServerError) {
         isLaunching = true
         defer { isLaunching = false }
-        try folder.prepare()
-        if access(folder.cluster, F_OK) != 0 {
+        try folder.prepare(superuser: superuser, logins: logins)
+        if try !folder.hasCluster {
             try await makeCluster()
         }
         try await endOrphans()
         let started = ContinuousClock.now
         while true {
             let log = ServerLog(path: folder.log)
+            running = FileIdentity(binaries.postgres)
             child = try ChildProcess.start(folder.command(serverCommand()), output: folder.log)
             switch await waitUntilReady(deadline: started + Self.readyTime) {
             case .ready:
@@ -77,6 +78,10 @@ extension EmbeddedServer {
         all["port"] = "5432"
         all["unix_socket_directories"] = quotedIdentifier(folder.run)
         all["unix_socket_permissions"] = "0700"
+        all["hba_file"] = folder.hostAccess
+        all["ident_file"] = folder.userMap
+        // A backend that loads it later would load the file of a newer release, once the package is upgraded.
+        all["shared_preload_libraries"] = "plpgsql"
         let options = all.sorted { $0.key < $1.key }.flatMap { ["-c", "\($0.key)=\($0.value)"] }
         return [binaries.postgres, "-D", folder.cluster] + options
     }
@@ -84,12 +89,11 @@ extension EmbeddedServer {
     /// Makes the cluster beside its place and moves it there when it is complete, so that a crash in the middle leaves
     /// nothing half-made.
     private func makeCluster() async throws(EmbeddedServerError) {
-        try? FileManager.default.removeItem(atPath: folder.newCluster)
-        try folder.makePrivateFolder(folder.newCluster)
+        try folder.makeNewCluster()
         let log = ServerLog(path: folder.initLog)
         let command = [
-            binaries.initdb, "-D", folder.newCluster, "-U", superuser, "-E", "UTF8", "--locale=C", "-A", "trust",
-            "--data-checksums", "--no-instructions",
+            binaries.initdb, "-D", folder.newCluster, "-U", superuser, "-E", "UTF8", "--locale=C", "--auth-local=peer",
+            "--auth-host=reject", "--data-checksums", "--no-instructions",
         ]
         let process = try ChildProcess.start(folder.command(command), output: folder.initLog)
         guard await process.wait() == 0 else {

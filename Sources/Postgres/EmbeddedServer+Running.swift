@@ -8,6 +8,8 @@ extension EmbeddedServer {
         let run = folder + "/run"
         guard access(run + "/.s.PGSQL.5432", F_OK) == 0 else { return nil }
         let configuration = ConnectionConfiguration(socketFolder: run, user: superuser, database: database)
+        // Another user's folder could hold another user's server.
+        guard (try? TrustedFolder(path: folder, account: ServerAccount.ifRoot())) != nil else { return nil }
         // What a killed server has left does not answer.
         guard let connection = try? await PostgresConnection.connect(configuration, deadline: .now + .seconds(5))
         else { return nil }

@@ -16,21 +16,29 @@ package actor EmbeddedServer {
     let folder: ServerFolder
     let binaries: ServerBinaries
     let superuser: String
+    let logins: [String]
     let settings: [String: String]
     let logger: Logger
     var child: ChildProcess?
+    /// The binary that the child runs.
+    var running: FileIdentity?
+    /// A binary that came in its place, and since when it is there.
+    var replacement: (binary: FileIdentity, since: ContinuousClock.Instant)?
+    /// A replacement that cannot run this cluster.
+    var unusable: FileIdentity?
     var isLaunching = false
     var isStopping = false
     private var lock: FolderLock?
 
     private init(
-        folder: ServerFolder, binaries: ServerBinaries, lock: FolderLock, superuser: String,
+        folder: ServerFolder, binaries: ServerBinaries, lock: FolderLock, superuser: String, logins: [String],
         settings: [String: String], logger: Logger
     ) {
         self.folder = folder
         self.binaries = binaries
         self.lock = lock
         self.superuser = superuser
+        self.logins = logins
         self.settings = settings
         self.logger = logger
     }
@@ -40,16 +48,21 @@ package actor EmbeddedServer {
     /// - Parameters:
     ///   - folder: Where everything lies: `postgres` (the cluster), `run` (the socket), `lock` and `postgres.log`.
     ///   - superuser: Its name is fixed when the cluster is made.
+    ///   - logins: Further database roles that this user, and root, may log in as without a password.
     ///   - settings: Server settings by name, such as `max_connections`.
+    ///   - binaries: The PostgreSQL to run; an installed one that suits the cluster if nil.
     /// - Throws: ``EmbeddedServerError``, one line for an operator.
     package static func start(
-        folder: String, superuser: String = "subledger", settings: [String: String] = [:], logger: Logger
+        folder: String, superuser: String = "subledger", logins: [String] = [], settings: [String: String] = [:],
+        binaries: ServerBinaries? = nil, logger: Logger
     ) async throws(EmbeddedServerError) -> EmbeddedServer {
         let folder = try ServerFolder(path: folder, account: try ServerAccount.ifRoot())
-        let lock = try FolderLock(path: folder.lock, folder: folder.path)
-        let binaries = try ServerBinaries.find(version: try folder.clusterVersion())
+        let lock = try FolderLock(folder)
+        let version = try folder.clusterVersion()
+        let chosen = if let binaries { binaries } else { try ServerBinaries.find(version: version) }
         let server = EmbeddedServer(
-            folder: folder, binaries: binaries, lock: lock, superuser: superuser, settings: settings, logger: logger
+            folder: folder, binaries: chosen, lock: lock, superuser: superuser, logins: logins, settings: settings,
+            logger: logger
         )
         do {
             try await server.launch()
@@ -75,24 +88,33 @@ package actor EmbeddedServer {
         child?.pid
     }
 
-    /// Restarts the server whenever it dies, until the task is cancelled or ``stop()`` is called.
+    /// Restarts the server when it dies, and in order when its binaries were replaced on disk, until the task is
+    /// cancelled or ``stop()`` is called.
     ///
     /// Failed restarts are repeated after 50 ms, doubling to 5 s.
     package func supervise() async {
         var backOff = BackOff()
+        var isRestart = false
         while !Task.isCancelled, !isStopping {
             if isLaunching || isAlive() {
-                await pause(milliseconds: 100)
+                if !isLaunching, isReplaced(now: .now) {
+                    logger.notice("PostgreSQL was replaced on disk, restarting the embedded database")
+                    isRestart = true
+                    await shutDown()
+                } else {
+                    await pause(milliseconds: 100)
+                }
                 continue
             }
             if backOff.isWaiting(now: .now) {
                 await pause(milliseconds: 20)
                 continue
             }
-            logger.error("embedded database died, starting it again")
+            if !isRestart { logger.error("embedded database died, starting it again") }
             do {
                 try await launch()
                 backOff.reset()
+                isRestart = false
             } catch {
                 logger.error("embedded database did not start", metadata: ["error": "\(error)"])
                 backOff.fail(now: .now, jitter: 0)
@@ -107,16 +129,19 @@ package actor EmbeddedServer {
         while isLaunching {
             await pause(milliseconds: 10)
         }
-        if isAlive() {
-            let steps = [
-                (SIGINT, Self.fastShutdownTime), (SIGQUIT, Self.immediateShutdownTime), (SIGKILL, .seconds(5)),
-            ]
-            for (signal, time) in steps {
-                child?.signal(signal)
-                if await waitForEnd(until: .now + time) { break }
-            }
-        }
+        await shutDown()
         lock = nil
+    }
+
+    /// Ends the server in order, and by force if that takes too long.
+    private func shutDown() async {
+        let steps = [
+            (SIGINT, Self.fastShutdownTime), (SIGQUIT, Self.immediateShutdownTime), (SIGKILL, .seconds(5)),
+        ]
+        for (signal, time) in steps where isAlive() {
+            child?.signal(signal)
+            if await waitForEnd(until: .now + time) { break }
+        }
     }
 
     /// Collects the child if it has ended.

@@ -7,16 +7,15 @@ final class FolderLock: Sendable {
     /// Takes the lock and writes our process id into it, for the message that the next one gets.
     ///
     /// - Throws: ``EmbeddedServerError`` when another process, or this one, has the folder already.
-    init(path: String, folder: String) throws(EmbeddedServerError) {
-        let descriptor = Foundation.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw EmbeddedServerError("cannot create \(path): \(errnoText()); check the rights of the folder")
-        }
+    init(_ folder: ServerFolder) throws(EmbeddedServerError) {
+        let descriptor = try folder.openLock()
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-            let owner = (try? String(contentsOfFile: path, encoding: .utf8))?.split(separator: "\n").first ?? "unknown"
+            var bytes = [UInt8](repeating: 0, count: 32)
+            let count = max(0, pread(descriptor, &bytes, bytes.count, 0))
+            let owner = String(decoding: bytes.prefix(count), as: UTF8.self).split(separator: "\n").first ?? "unknown"
             close(descriptor)
             throw EmbeddedServerError(
-                "the folder \(folder) is in use by process \(owner); stop it, or choose another folder"
+                "the folder \(folder.path) is in use by process \(owner); stop it, or choose another folder"
             )
         }
         let text = "\(getpid())\n"

@@ -58,17 +58,25 @@ package struct PostgresError: Error, Sendable {
     }
 
     /// True when the same call may succeed later: no connection, too many connections, no disk or memory, starting up
-    /// or shutting down, a conflict with another transaction, or a server that only reads while another takes over.
+    /// or shutting down, a conflict with another transaction, a lock not had, a statement cancelled, a limit of the
+    /// server reached, a fault of the server or of its system, or a server that only reads while another takes over.
+    ///
+    /// Data that the server found damaged (XX001, XX002) stays so.
     package var isTransient: Bool {
         switch kind {
         case .unavailable:
             true
         case .server(let code):
-            code.hasPrefix("08") || code.hasPrefix("40") || code.hasPrefix("53") || code.hasPrefix("57P0")
-                || code == "25006"
+            ["08", "40", "53", "54", "58"].contains(code.prefix(2)) || code.hasPrefix("57P0")
+                || ["25006", "55P03", "57014"].contains(code) || (code.hasPrefix("XX") && !isDamage)
         case .deadlineExceeded, .outcomeUnknown, .decoding, .closed:
             false
         }
+    }
+
+    /// The server found its own files damaged.
+    package var isDamage: Bool {
+        sqlstate == "XX001" || sqlstate == "XX002"
     }
 
     /// A word from a closed list, for metrics.

@@ -1,32 +1,77 @@
 import Foundation
 
-/// The account that runs PostgreSQL when we are root, since PostgreSQL refuses to be.
-struct ServerAccount: Sendable {
+/// The account that runs the server when we are root, since PostgreSQL refuses to be and nothing else should.
+package struct ServerAccount: Sendable {
+    /// In this order; the second is there wherever PostgreSQL is installed.
+    static let names = ["subledger", "postgres"]
+
+    package let name: String
+    package let home: String
     let user: uid_t
     let group: gid_t
     let setpriv: String
 
+    /// False when it is PostgreSQL's own account, which other servers of the machine may use too.
+    package var isOwn: Bool { name == Self.names[0] }
+
     /// - Returns: Nothing unless we are root.
     /// - Throws: ``EmbeddedServerError`` when there is no such account.
-    static func ifRoot() throws(EmbeddedServerError) -> ServerAccount? {
+    package static func ifRoot() throws(EmbeddedServerError) -> ServerAccount? {
         guard geteuid() == 0 else { return nil }
-        var entry = passwd()
-        var found: UnsafeMutablePointer<passwd>?
-        var buffer = [CChar](repeating: 0, count: 16_384)
-        guard getpwnam_r("postgres", &entry, &buffer, buffer.count, &found) == 0, found != nil else {
-            throw EmbeddedServerError(
-                "PostgreSQL refuses to run as root and there is no user postgres to run it; "
-                    + "create it, start as another user, or set a database URL"
-            )
-        }
         guard let setpriv = ServerBinaries.onPath("setpriv") else {
             throw EmbeddedServerError("setpriv was not found; install util-linux, or start as another user than root")
         }
-        return ServerAccount(user: entry.pw_uid, group: entry.pw_gid, setpriv: setpriv)
+        for name in names {
+            var entry = passwd()
+            var found: UnsafeMutablePointer<passwd>?
+            var buffer = [CChar](repeating: 0, count: 16_384)
+            guard getpwnam_r(name, &entry, &buffer, buffer.count, &found) == 0, found != nil, entry.pw_uid != 0 else {
+                continue
+            }
+            return ServerAccount(
+                name: name, home: String(cString: entry.pw_dir), user: entry.pw_uid, group: entry.pw_gid,
+                setpriv: setpriv)
+        }
+        throw EmbeddedServerError(
+            "the server does not run as root, and there is no user subledger or postgres to run it: "
+                + "create the system user subledger, or start as another user")
+    }
+
+    /// The name of a system user, or its number if it has none.
+    package static func name(of user: uid_t) -> String {
+        var entry = passwd()
+        var found: UnsafeMutablePointer<passwd>?
+        var buffer = [CChar](repeating: 0, count: 16_384)
+        guard getpwuid_r(user, &entry, &buffer, buffer.count, &found) == 0, found != nil else { return "\(user)" }
+        return String(cString: entry.pw_name)
     }
 
     /// The command that becomes another one under this account, in the same process.
-    func command(_ command: [String]) -> [String] {
-        [setpriv, "--reuid=\(user)", "--regid=\(group)", "--init-groups", "--"] + command
+    ///
+    /// - Parameter privileges: Further arguments of `setpriv`.
+    func command(_ command: [String], privileges: [String] = []) -> [String] {
+        [setpriv, "--reuid=\(user)", "--regid=\(group)", "--init-groups"] + privileges + ["--"] + command
+    }
+
+    /// As root we can go where the account cannot.
+    func checkPassage(to path: String) throws(EmbeddedServerError) {
+        guard let folder = obstacle(on: path) else { return }
+        throw EmbeddedServerError(
+            "the user \(name) cannot pass through \(folder) to \(path); "
+                + "run chmod o+x \(folder), or choose another folder"
+        )
+    }
+
+    /// The first folder above the path that the account cannot pass through.
+    func obstacle(on path: String) -> String? {
+        var folder = (path as NSString).deletingLastPathComponent
+        while true {
+            var status = stat()
+            let isKnown = stat(folder, &status) == 0
+            let isOwner = status.st_uid == user && status.st_mode & S_IXUSR != 0
+            guard !isKnown || isOwner || status.st_mode & S_IXOTH != 0 else { return folder }
+            if folder == "/" || folder.isEmpty { return nil }
+            folder = (folder as NSString).deletingLastPathComponent
+        }
     }
 }

@@ -58,7 +58,7 @@ package struct ServerBinaries: Sendable {
     }
 
     /// Asks the binary: `postgres (PostgreSQL) 15.18`.
-    private static func version(of postgres: String) -> Int? {
+    static func version(of postgres: String) -> Int? {
         let process = Process()
         let output = Pipe()
         process.executableURL = URL(fileURLWithPath: postgres)

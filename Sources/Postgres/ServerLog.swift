@@ -14,8 +14,9 @@ struct ServerLog {
 
     /// The last fatal line since then, else the last line.
     func lastLine() -> String {
-        guard let file = FileHandle(forReadingAtPath: path) else { return "no output" }
-        defer { try? file.close() }
+        let descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+        guard descriptor >= 0 else { return "no output" }
+        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         try? file.seek(toOffset: start)
         let data = (try? file.read(upToCount: 1 << 20)) ?? Data()
         let lines = String(decoding: data, as: UTF8.self).split(separator: "\n")

@@ -6,6 +6,7 @@ import Postgres
 /// What appends to the log: notifications of a receiver, links that backends state to a reader.
 struct AppendingPart {
     let service: AppenderService
+    let durability: DurabilityService
     let pool: PostgresPool
 
     var appender: Appender { service.appender }
@@ -25,6 +26,9 @@ struct AppendingPart {
             if apps.isEmpty { logger.notice("no app is configured: links are refused here") }
         }
         let pool = database.pool(.receiver, limit: 2, logger: logger)
-        return AppendingPart(service: AppenderService(appender: Appender(pool: pool, logger: logger)), pool: pool)
+        let durability = DurabilityWatch(pool: pool, logger: logger)
+        let appender = Appender(pool: pool, durability: durability, logger: logger)
+        return AppendingPart(
+            service: AppenderService(appender: appender), durability: DurabilityService(watch: durability), pool: pool)
     }
 }

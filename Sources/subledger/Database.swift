@@ -17,7 +17,7 @@ struct Database {
     /// Starts the private server if there is no URL, and brings the schema up to date.
     static func open(_ settings: Settings, logger: Logger) async throws -> Database {
         if let owner = try named(settings) { return try await prepare(owner, embedded: nil) }
-        let server = try await EmbeddedServer.start(folder: settings.dataFolder, logger: logger)
+        let server = try await startServer(folder: settings.dataFolder, logger: logger)
         do {
             try await server.createDatabase(embeddedName)
             return try await prepare(server.configuration(database: embeddedName), embedded: server)
@@ -25,6 +25,11 @@ struct Database {
             await server.stop()
             throw error
         }
+    }
+
+    private static func startServer(folder: String, logger: Logger) async throws -> EmbeddedServer {
+        try await EmbeddedServer.start(
+            folder: folder, logins: ReaderLimits.logins, settings: ReaderLimits.serverSettings, logger: logger)
     }
 
     /// What a database URL names; nil without one.
@@ -54,7 +59,7 @@ struct Database {
             throw SettingError(
                 description: "there is no database in \(folder): name its folder, or give a database URL")
         }
-        let server = try await EmbeddedServer.start(folder: folder, logger: logger)
+        let server = try await startServer(folder: folder, logger: logger)
         do {
             let owner = server.configuration(database: embeddedName)
             let value = try await command(try await existing(owner, embedded: server))
@@ -89,10 +94,7 @@ struct Database {
             let durability = try await Durability.check(connection)
             let outcome = try await Schema.migrate(connection)
             if embedded != nil {
-                // Whoever can reach the private server's socket is the operator: `psql -U subledger_reader` should do.
-                try await connection.script(
-                    "alter role subledger_reader login; alter role subledger_analyst login",
-                    deadline: .now + Limits.connectWaitMax)
+                try await connection.script(ReaderLimits.script, deadline: .now + Limits.connectWaitMax)
             }
             await connection.close()
             return Database(owner: owner, embedded: embedded, outcome: outcome, durability: durability)

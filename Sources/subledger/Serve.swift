@@ -96,6 +96,7 @@ struct Serve: AsyncParsableCommand {
 
     private func serve(_ settings: Settings) async throws {
         let logger = try settings.logger()
+        try settings.checkFilesAreReadable()
         let roles = try settings.roles()
         let configured = try settings.apps()
         let receiving = ReceiverPart.Settings(
@@ -104,6 +105,7 @@ struct Serve: AsyncParsableCommand {
             identity: try settings.publicTLS().map { try TLSIdentity(files: $0, logger: logger) })
         let privateIdentity = try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) }
         let privateAddress = try settings.privateAddress()
+        try settings.leaveRoot(logger: logger)
         if roles.contains(.receiver) {
             ReceiverPart.warn(about: configured, rootFiles: settings.rootFiles, logger: logger)
         }
@@ -130,11 +132,9 @@ struct Serve: AsyncParsableCommand {
         let backends = PrivatePart(
             at: privateAddress, identity: privateIdentity, roles: roles, database: database,
             appender: appending?.appender, apps: Set(configured.map(\.bundleId)), metrics: metrics, logger: logger)
-        let analysts = database.embedded.map { server in
-            AnalystSessions(server: server, owner: database.owner, logger: logger)
-        }
+        let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools =
-            [appending?.pool, receiver?.healthPool, analysts?.pool].compactMap(\.self) + (projector?.pools ?? [])
+            [appending?.pool, receiver?.healthPool, readerWatch?.pool].compactMap(\.self) + (projector?.pools ?? [])
             + backends.pools
 
         // In the order of their start; they end in the opposite order, each when it has finished its work. A process
@@ -143,7 +143,8 @@ struct Serve: AsyncParsableCommand {
             DatabaseService(embedded: database.embedded, pools: pools),
             CertificateService(
                 identities: [roles.contains(.receiver) ? receiving.identity : nil, privateIdentity].compactMap(\.self)),
-            analysts,
+            readerWatch,
+            appending?.durability,
             projector?.service,
             appending?.service,
             backends.listener,

@@ -38,6 +38,15 @@ struct AppenderService: Service {
     }
 }
 
+/// Looks whether the database is still safe to append to.
+struct DurabilityService: Service {
+    let watch: DurabilityWatch
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await watch.run() }
+    }
+}
+
 struct ProjectorService: Service {
     let projector: Projector
 

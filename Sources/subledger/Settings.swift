@@ -143,6 +143,8 @@ struct Settings {
 
     // MARK: Apps
 
+    var appsFile: String? { text("apps.file") }
+
     /// Of the app that is given by itself.
     var appBundleId: String? { text("app.bundle.id") }
 
@@ -151,7 +153,7 @@ struct Settings {
     /// The apps of the apps file, and the one that is given by itself.
     func apps() throws(SettingError) -> [App] {
         var apps: [App] = []
-        if let path = text("apps.file") { apps += try AppsFile.read(path) }
+        if let path = appsFile { apps += try AppsFile.read(path) }
         if let app = try singleApp() { apps.append(app) }
         let repeated = Dictionary(grouping: apps, by: \.bundleId).first { $0.value.count > 1 }
         if let repeated { throw SettingError(description: "app \(repeated.key) is configured twice") }

@@ -1,3 +1,4 @@
+import AppStore
 import EventLog
 import Foundation
 import Postgres
@@ -38,5 +39,72 @@ struct DurabilityTests {
     func asynchronous() async throws {
         #expect(try await Self.check(["synchronous_commit": "off"]).get().synchronousCommitIsOff)
         #expect(try await Self.check([:]).get().synchronousCommitIsOff == false)
+    }
+
+    @Test(
+        "a setting that becomes unsafe refuses events until it is on again, with a line for each change",
+        arguments: ["fsync", "full_page_writes", "synchronous_commit"])
+    func changes(_ setting: String) async throws {
+        let folder = "/tmp/subledger-durability-\(UUID().uuidString.prefix(8))"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let logs = LogRecorder()
+        let server = try await EmbeddedServer.start(folder: folder, logger: LogRecorder().logger)
+        let database = server.configuration(database: "postgres")
+        try await TestCluster.migrate(database)
+        let pool = PostgresPool(database.with(role: "subledger_receiver"), limit: 2, logger: logs.logger)
+        let watch = DurabilityWatch(pool: pool, logger: logs.logger)
+        let appender = Appender(pool: pool, durability: watch, logger: logs.logger)
+        let running = Task { await appender.run() }
+        await watch.look()
+        #expect(watch.condition == .safe)
+
+        try await Self.set(setting, "off", database)
+        _ = try await eventually("the change is seen") {
+            await watch.look()
+            return watch.condition == .unsafe(setting: setting) ? true : nil
+        }
+        await watch.look()
+        let refusal = await #expect(throws: AppendError.self) { try await Self.append(1, to: appender) }
+        try await Self.set(setting, "on", database)
+        _ = try await eventually("it heals") {
+            await watch.look()
+            return watch.condition == .safe ? true : nil
+        }
+        let place = try await Self.append(1, to: appender)
+
+        #expect(refusal == .unavailable)
+        #expect(place.isNew && place.position == 1)
+        #expect(logs.text.ranges(of: "a database setting is unsafe").count == 1)
+        #expect(logs.text.ranges(of: "the database settings are safe again").count == 1)
+        await appender.stop()
+        await running.value
+        await pool.close()
+        await server.stop()
+    }
+
+    @Test("a database that does not answer changes nothing about what is known of its settings")
+    func unanswered() async throws {
+        let pool = PostgresPool(
+            ConnectionConfiguration(socketFolder: "/tmp/nowhere", user: "u", database: "d"), limit: 1,
+            logger: LogRecorder().logger)
+        let watch = DurabilityWatch(pool: pool, logger: LogRecorder().logger)
+
+        await watch.look()
+
+        #expect(watch.condition == .safe)
+        await pool.close()
+    }
+
+    private static func set(_ setting: String, _ value: String, _ database: ConnectionConfiguration) async throws {
+        let connection = try await TestCluster.connect(database)
+        try await connection.script("alter system set \(setting) = \(value)", deadline: .now + .seconds(20))
+        try await connection.script("select pg_reload_conf()", deadline: .now + .seconds(20))
+        await connection.close()
+    }
+
+    private static func append(_ number: Int, to appender: Appender) async throws -> Appended {
+        let apps = Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])])
+        return try await appender.append(
+            try apps.verify(try V1Body(number: number).bytes, receivedAt: TestBundle.now), receivedAt: TestBundle.now)
     }
 }

@@ -76,10 +76,10 @@ struct RolesTests {
         let user = "roles_" + UUID().uuidString.lowercased().prefix(8)
         try await database.script(
             """
-            create role \(user) login;
+            create role \(user) login password 'test';
             grant subledger_owner, subledger_reader, subledger_products, subledger_authenticator to \(user);
             """)
-        let reader = try database.server("reader", user: String(user))
+        let reader = try database.server("reader", user: String(user), more: ["PGPASSWORD": "test"])
         let client = HTTPClient(port: try await reader.privatePort(), token: try await database.token(.link))
         #expect(try await client.get("/health").status == 200)
         let refused = try await client.put(
@@ -89,7 +89,7 @@ struct RolesTests {
         reader.signal(SIGTERM)
         try await reader.hasEnded()
 
-        let both = try database.server("reader,projector", user: String(user))
+        let both = try database.server("reader,projector", user: String(user), more: ["PGPASSWORD": "test"])
         try await both.hasEnded()
 
         #expect(both.exitStatus == 69)

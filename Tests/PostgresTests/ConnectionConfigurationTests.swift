@@ -58,9 +58,11 @@ struct ConnectionConfigurationTests {
 @Suite("errors")
 struct PostgresErrorTests {
     @Test(
-        "an unavailable server is transient, a rejected statement is not",
+        "a server that is unavailable, busy or broken is transient; a rejected statement and damaged data are not",
         arguments: [
-            ("08006", true), ("53300", true), ("57P01", true), ("57P03", true), ("57014", false), ("23505", false),
+            ("08006", true), ("53300", true), ("57P01", true), ("57P03", true), ("57014", true), ("55P03", true),
+            ("54000", true), ("58P01", true), ("58030", true), ("XX000", true), ("XX001", false), ("XX002", false),
+            ("23505", false), ("42501", false), ("55006", false),
         ]
     )
     func transient(sqlstate: String, isTransient: Bool) {

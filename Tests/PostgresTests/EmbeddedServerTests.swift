@@ -143,7 +143,9 @@ struct EmbeddedServerTests {
         #expect("\(try #require(error))".contains("too long for a unix socket"))
     }
 
-    @Test("a folder closed to the server's account is rejected, permissions unchanged", .enabled(if: geteuid() == 0))
+    @Test(
+        "a folder inside one that is closed to the server's account is rejected, permissions unchanged",
+        .enabled(if: geteuid() == 0))
     func closedFolder() async throws {
         let folder = try #require(OwnFolderTrait.folder) + "/closed"
         try FileManager.default.createDirectory(
@@ -151,7 +153,7 @@ struct EmbeddedServerTests {
         )
 
         let error = await #expect(throws: EmbeddedServerError.self) {
-            try await EmbeddedServer.start(folder: folder, logger: .quiet)
+            try await EmbeddedServer.start(folder: folder + "/data", logger: .quiet)
         }
 
         #expect("\(try #require(error))".contains("chmod o+x \(folder)"))

@@ -20,24 +20,17 @@ struct StormDatabase: Sendable {
             logger: Logger(label: "storm", factory: { _ in SwiftLogNoOpLogHandler() }))
         try await server.createDatabase(name)
         let database = StormDatabase(server: server, folder: folder)
-        try await database.requirePassword()
+        try await database.makeOwner()
         return database
     }
 
-    /// Makes the owner that servers connect as, no superuser, and has it asked for its password.
-    private func requirePassword() async throws {
-        let access = folder + "/postgres/pg_hba.conf"
-        let rules = try String(contentsOfFile: access, encoding: .utf8)
-        // Written in place: the file belongs to the server's account.
-        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: access))
-        try file.truncate(atOffset: 0)
-        try file.write(contentsOf: Data(("local all storm scram-sha-256\n" + rules).utf8))
-        try file.close()
+    /// Makes the owner that servers connect as, no superuser. It needs its password, as every login does that is not the
+    /// private server's own.
+    private func makeOwner() async throws {
         try await script(
             """
             create role storm login createrole password '\(Canary.password)';
             alter database \(Self.name) owner to storm;
-            select pg_reload_conf();
             """)
     }
 
