@@ -117,6 +117,23 @@ struct Settings {
         return ListenAddress(host: text([listener, "host"]) ?? host, port: port)
     }
 
+    func publicConnectionsPerAddress() throws(SettingError) -> Int {
+        try connectionsPerAddress("public") ?? Limits.publicConnectionsPerAddress
+    }
+
+    func privateConnectionsPerAddress() throws(SettingError) -> Int {
+        try connectionsPerAddress("private") ?? Limits.privateConnectionsPerAddress
+    }
+
+    private func connectionsPerAddress(_ listener: String) throws(SettingError) -> Int? {
+        guard let numberText = text([listener, "connections", "per", "address"]) else { return nil }
+        guard let number = Int(numberText), number > 0 else {
+            throw SettingError(
+                description: "\(listener) connections per address \"\(numberText)\": expected a number from 1")
+        }
+        return number
+    }
+
     func publicTLS() throws(SettingError) -> TLSFiles? { try tls("public") }
 
     func privateTLS() throws(SettingError) -> TLSFiles? { try tls("private") }
