@@ -84,7 +84,9 @@ struct Settings {
     // MARK: Log
 
     func logger() throws(SettingError) -> Logger {
-        var logger = Logger(label: "subledger") { label in StreamLogHandler.standardError(label: label) }
+        var logger = Logger(label: "subledger") { label in
+            OneLineLogHandler(StreamLogHandler.standardError(label: label))
+        }
         let name = text("log.level") ?? "info"
         guard let level = Logger.Level(rawValue: name) else {
             throw SettingError(
