@@ -133,6 +133,10 @@ let package = Package(
             ],
             path: "Tests/LatencyBenchmark"),
         .executableTarget(
+            name: "Hostile",
+            dependencies: ["TestSupport", .product(name: "ArgumentParser", package: "swift-argument-parser")],
+            path: "Tests/Hostile"),
+        .executableTarget(
             name: "VerifyBenchmark",
             dependencies: [
                 "AppStore", "StoreSimulator", "Subscriptions", "TestSupport",

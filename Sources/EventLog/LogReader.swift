@@ -20,9 +20,9 @@ package struct LogReader: Sendable {
     }
 
     /// Answers when the database does.
-    package func ping() async throws(ReadError) {
+    package func ping(within limit: Duration = Limits.readWaitMax) async throws(ReadError) {
         do throws(PostgresError) {
-            _ = try await pool.query(Statements.ping, [], deadline: .now + Limits.readWaitMax)
+            _ = try await pool.query(Statements.ping, [], deadline: .now + limit)
         } catch {
             throw ReadError(error)
         }

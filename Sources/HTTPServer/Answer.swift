@@ -17,7 +17,9 @@ enum Answer {
 
     static func error(_ status: HTTPResponse.Status, _ problem: String) -> Response {
         var response = json(status) { $0.member("error", problem) }
-        if status == .serviceUnavailable { response.headers[.retryAfter] = String(Limits.retryAfterSeconds) }
+        if status == .serviceUnavailable || status == .tooManyRequests {
+            response.headers[.retryAfter] = String(Limits.retryAfterSeconds)
+        }
         return response
     }
 }

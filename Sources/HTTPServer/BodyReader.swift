@@ -1,23 +1,32 @@
+import HTTPTypes
 import Hummingbird
 import NIOCore
 import Synchronization
 
-/// Collects request bodies within bounds: of one body, of the time it takes, and of all large ones together.
+/// Collects request bodies within bounds: of one body, and of all large ones together. The time that a body takes is
+/// bounded by its connection, see ``ConnectionHandler``.
 package final class BodyReader: Sendable {
     package enum Failure: Error {
         case tooLarge
         case tooSlow
-        /// Too many bytes are held for other large bodies.
+        /// Too many bytes are held for other large bodies, or another one needed the room of this one.
         case noRoom
-        /// The server ends, and the body was not there in time.
+        /// The server ends, and the body had not arrived.
         case ending
         /// The sender went away.
         case incomplete
     }
 
-    /// Bytes of bodies beyond what each of them may take without asking.
-    private let held = Mutex(0)
-    private let deadlines = BodyDeadlines()
+    private struct State {
+        /// Bytes of bodies beyond ``Limits/bodyBytesFree`` of each.
+        var held = 0
+        /// Of those, the bytes of bodies that were displaced and are not gone yet.
+        var leaving = 0
+        /// Bodies that hold such bytes and are still arriving, oldest first.
+        var arriving: [Room] = []
+    }
+
+    private let state = Mutex(State())
 
     package init() {}
 
@@ -25,29 +34,26 @@ package final class BodyReader: Sendable {
     package func withBody<Value>(of request: Request, _ use: ([UInt8]) async throws -> Value) async throws -> Value {
         let announced = request.headers[.contentLength].flatMap { Int($0) } ?? 0
         guard announced <= Limits.bodyBytesMax else { throw Failure.tooLarge }
-        // Somebody may announce what never comes, so only what is free is taken before it is there.
-        let expected = max(0, min(announced, Limits.bodyBytesFree))
-        let room = Room(reader: self)
-        defer { room.giveBack() }
-        let body = try await withThrowingTaskGroup(of: [UInt8].self) { group in
-            group.addTask { try await Self.collect(request.body, expected, room) }
-            // Parts may come slowly or not at all, so the time is watched beside them. Who has not sent everything is
-            // not waiting for a commit, and must not keep a server that ends.
-            group.addTask { [deadlines] in throw try await deadlines.end() }
-            defer { group.cancelAll() }
-            return try await group.next() ?? []
+        let channel = CurrentConnection.channel
+        if request.headers[.expect] != nil {
+            channel?.triggerUserOutboundEvent(ConnectionHandler.BodyWanted(), promise: nil)
         }
+        let room = Room(channel: channel)
+        defer { release(room) }
+        // A sender may announce bytes that never come, so no more than the free ones are reserved before they do.
+        let body = try await collect(request.body, max(0, min(announced, Limits.bodyBytesFree)), room)
+        hasArrived(room)
         return try await use(body)
     }
 
-    private static func collect(_ parts: RequestBody, _ expected: Int, _ room: Room) async throws -> [UInt8] {
+    private func collect(_ parts: RequestBody, _ expected: Int, _ room: Room) async throws -> [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(expected)
         do {
             for try await part in parts {
                 let count = body.count + part.readableBytes
                 guard count <= Limits.bodyBytesMax else { throw Failure.tooLarge }
-                guard room.grow(to: count) else { throw Failure.noRoom }
+                guard count <= Limits.bodyBytesFree || grow(room, to: count) else { throw Failure.noRoom }
                 body.append(contentsOf: part.readableBytesView)
             }
         } catch let failure as Failure {
@@ -57,36 +63,66 @@ package final class BodyReader: Sendable {
         }
         return body
     }
+}
 
-    /// What one body takes of the common room.
-    private final class Room: Sendable {
-        private let reader: BodyReader
-        private let taken = Mutex(0)
+// MARK: - The common room
 
-        init(reader: BodyReader) {
-            self.reader = reader
+extension BodyReader {
+    /// What one body takes of the common room. All but `channel` is guarded by the reader's state.
+    private final class Room: @unchecked Sendable {
+        /// Nil outside of a listener.
+        let channel: (any Channel)?
+        var taken = 0
+        var isDisplaced = false
+
+        init(channel: (any Channel)?) {
+            self.channel = channel
         }
+    }
 
-        /// False if there is not enough left. The first bytes of a body need none, so that a few senders of large
-        /// bodies cannot keep out everybody else.
-        func grow(to bodyBytes: Int) -> Bool {
-            taken.withLock { taken in
-                let more = max(bodyBytes - Limits.bodyBytesFree, 0) - taken
-                let hasRoom = reader.held.withLock { held in
-                    guard held + more <= Limits.bodiesBytesMax else { return false }
-                    held += more
-                    return true
-                }
-                if hasRoom { taken += more }
-                return hasRoom
-            }
+    /// False if there is not enough room. The first bytes of a body need none, so that small bodies are taken whatever
+    /// large ones do.
+    private func grow(_ room: Room, to bodyBytes: Int) -> Bool {
+        let more = max(bodyBytes - Limits.bodyBytesFree, 0) - room.taken
+        let (hasRoom, displaced) = state.withLock { state in
+            guard !room.isDisplaced, state.held + more <= Limits.bodiesBytesMax else { return (false, [Room]()) }
+            if room.taken == 0 { state.arriving.append(room) }
+            state.held += more
+            room.taken += more
+            return (true, Self.displace(&state, for: room))
         }
+        for room in displaced {
+            room.channel?.triggerUserOutboundEvent(ConnectionHandler.BodyUnwanted(failure: .noRoom), promise: nil)
+        }
+        return hasRoom
+    }
 
-        func giveBack() {
-            taken.withLock { taken in
-                reader.held.withLock { $0 -= taken }
-                taken = 0
-            }
+    /// Displaces bodies, the one that has been arriving longest first, until the rest fits.
+    private static func displace(_ state: inout State, for newcomer: Room) -> [Room] {
+        var displaced: [Room] = []
+        while state.held - state.leaving > Limits.bodiesBytesDisplacing,
+            let oldest = state.arriving.firstIndex(where: { $0 !== newcomer })
+        {
+            let room = state.arriving.remove(at: oldest)
+            room.isDisplaced = true
+            state.leaving += room.taken
+            displaced.append(room)
+        }
+        return displaced
+    }
+
+    private func hasArrived(_ room: Room) {
+        guard room.taken > 0 else { return }
+        state.withLock { state in state.arriving.removeAll { $0 === room } }
+    }
+
+    private func release(_ room: Room) {
+        guard room.taken > 0 else { return }
+        state.withLock { state in
+            state.arriving.removeAll { $0 === room }
+            state.held -= room.taken
+            if room.isDisplaced { state.leaving -= room.taken }
+            room.taken = 0
         }
     }
 }

@@ -76,9 +76,11 @@ struct ChangeRoutes: Sendable {
             writer.member("app", question.stream.app)
             writer.member("environment", question.stream.environment.rawValue)
             writer.member("asOf", page.asOf)
+            let fitting = FittingChanges(page)
             writer.key("changes")
-            writer.array(page.told) { $1.write(at: page.asOf, to: &$0) }
-            writer.member("cursor", cursor(question.stream, page.through))
+            writer.array(fitting.texts) { $0.value(rawJSON: $1) }
+            writer.member("cursor", cursor(question.stream, fitting.through))
+            writer.member("more", fitting.isCut ? true : nil)
         }
     }
 
@@ -127,31 +129,55 @@ struct ChangeRoutes: Sendable {
         return Response(
             status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"],
             body: ResponseBody { writer in
-                var after = first.through
-                try await SoleWriter(writer).write(events(question.stream, first), within: Limits.streamWriteMax)
+                var fitting = FittingChanges(first)
+                var after = fitting.through
+                try await SoleWriter(writer).write(events(question.stream, fitting), within: Limits.streamWriteMax)
                 while await !signal.hasEnded, ends > .now {
                     let page = try await next(
                         question.stream, try await self.head(of: question.stream), after: after, limit: question.limit,
                         until: min(ends, .now + Limits.streamSilenceMax))
-                    try await SoleWriter(writer).write(events(question.stream, page), within: Limits.streamWriteMax)
-                    after = page.through
+                    fitting = FittingChanges(page)
+                    try await SoleWriter(writer).write(events(question.stream, fitting), within: Limits.streamWriteMax)
+                    after = fitting.through
                 }
                 try await writer.finish(nil)
             })
     }
 
     /// Encodes a page as server-sent events; an empty page as a comment.
-    private func events(_ stream: StreamKey, _ page: ChangeReader.Page) -> ByteBuffer {
-        guard !page.told.isEmpty else { return ByteBuffer(string: ":\n\n") }
+    private func events(_ stream: StreamKey, _ page: FittingChanges) -> ByteBuffer {
+        guard !page.texts.isEmpty else { return ByteBuffer(string: ":\n\n") }
         var buffer = ByteBuffer()
-        for told in page.told {
-            var writer = JSONWriter()
-            told.write(at: page.asOf, to: &writer)
-            buffer.writeString("id: \(cursor(stream, told.number))\ndata: ")
-            buffer.writeBytes(writer.bytes)
+        for (text, number) in zip(page.texts, page.numbers) {
+            buffer.writeString("id: \(cursor(stream, number))\ndata: ")
+            buffer.writeBytes(text)
             buffer.writeString("\n\n")
         }
         return buffer
+    }
+}
+
+/// The changes of a page that fit in an answer, as JSON, and the first one in any case.
+struct FittingChanges {
+    private(set) var texts: [[UInt8]] = []
+    private(set) var numbers: [Int64] = []
+    /// The cursor of the answer.
+    let through: Int64
+    /// The page has further changes.
+    let isCut: Bool
+
+    init(_ page: ChangeReader.Page, bytesMax: Int = Limits.changesBytesMax) {
+        var bytes = 0
+        for told in page.told {
+            var writer = JSONWriter()
+            told.write(at: page.asOf, to: &writer)
+            bytes += writer.bytes.count
+            guard texts.isEmpty || bytes <= bytesMax else { break }
+            texts.append(writer.bytes)
+            numbers.append(told.number)
+        }
+        isCut = texts.count < page.told.count
+        through = isCut ? numbers.last ?? page.through : page.through
     }
 }
 

@@ -25,7 +25,7 @@ package struct Listener: Service {
 
     package init(
         _ router: Router<BasicRequestContext>, address: ListenAddress, identity: TLSIdentity?,
-        connections: OpenConnections = OpenConnections(limit: Limits.connectionsMax), logger: Logger,
+        connections: ConnectionTable, logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void
     ) {
         self.address = address
@@ -34,10 +34,10 @@ package struct Listener: Service {
         quiet.logLevel = max(logger.logLevel, .warning)
         application = Application(
             router: router,
-            server: .http1(idleTimeout: Limits.idleTimeout, identity: identity),
+            server: .limited(identity: identity, connections: connections),
             configuration: .init(
                 address: .hostname(address.host, port: address.port), backlog: Limits.connectionsWaitingMax,
-                availableConnectionsDelegate: OpenConnections.Delegate(connections: connections)),
+                availableConnectionsDelegate: ConnectionTable.Delegate(connections: connections)),
             onServerRunning: { channel in await onListening(channel.localAddress?.port ?? address.port) },
             logger: quiet)
     }

@@ -22,7 +22,9 @@ struct NotificationMetrics: Sendable {
         }
         let ours: [AppendError] = [.queueFull, .unavailable, .outcomeUnknown, .refused(sqlstate: "")]
         let theirs: [Refusal] = [.secretMissing, .secretWrong(app: nil), .appUnknown, .appAmbiguous]
-        let reasons = ours.map(\.label) + theirs.map(\.label) + VerificationFailure.allCases.map(\.rawValue)
+        let reasons =
+            ours.map(\.label) + theirs.map(\.label) + VerificationFailure.allCases.map(\.rawValue)
+            + LocalStreams.Excess.allCases.map(\.rawValue)
         for reason in reasons { Self.refused(reason).increment(by: 0) }
     }
 

@@ -13,13 +13,16 @@ struct NotificationRoutes: Sendable {
     let now: @Sendable () -> Instant
     let logger: Logger
     private let bodies = BodyReader()
+    private let localStreams = LocalStreams()
     private let metrics = NotificationMetrics()
+    private let refusals: RefusalLog
 
     init(verifier: NotificationVerifier, appender: Appender, now: @escaping @Sendable () -> Instant, logger: Logger) {
         self.verifier = verifier
         self.appender = appender
         self.now = now
         self.logger = logger
+        refusals = RefusalLog(logger: logger)
     }
 
     func add(to router: Router<BasicRequestContext>) {
@@ -38,6 +41,7 @@ struct NotificationRoutes: Sendable {
             let taken = try await bodies.withBody(of: request) { body in
                 let receivedAt = now()
                 let notification = try await verifier.verify(body, receivedAt: receivedAt)
+                try localStreams.admit(notification.stream, bodyBytes: body.count)
                 return Taken(
                     entry: EventLogWriter.Entry(notification, receivedAt: receivedAt),
                     hasShortChain: notification.hasShortChain)
@@ -47,6 +51,8 @@ struct NotificationRoutes: Sendable {
             var metadata: Logger.Metadata = [:]
             if let app = refusal.app { metadata["stream.app"] = "\(app)" }
             return refuse(refusal.status, refusal.label, refusal.description, metadata)
+        } catch let excess as LocalStreams.Excess {
+            return refuse(excess.status, excess.rawValue, excess.problem)
         } catch BodyReader.Failure.tooLarge {
             return refuse(.contentTooLarge, "body_too_large", "the body is larger than \(Limits.bodyBytesMax) bytes")
         } catch BodyReader.Failure.noRoom {
@@ -71,6 +77,7 @@ struct NotificationRoutes: Sendable {
         do throws(AppendError) {
             let appended = try await appender.append(taken.entry)
             metrics.note(taken.entry, hasShortChain: taken.hasShortChain, appended)
+            localStreams.note(taken.entry.stream, appended.position)
             var metadata: Logger.Metadata = [
                 "stream.app": "\(taken.entry.stream.app)",
                 "stream.environment": "\(taken.entry.stream.environment.rawValue)",
@@ -78,8 +85,11 @@ struct NotificationRoutes: Sendable {
                 "event.defects": "\(event.defects.count)",
             ]
             if !event.unknownFields.isEmpty {
-                // Names of fields, by Apple; their values stay in the log of events.
-                metadata["event.unknown_fields"] = "\(event.unknownFields.prefix(10).joined(separator: ","))"
+                // Their values stay in the log of events.
+                let names = event.unknownFields.prefix(Limits.loggedNamesMax)
+                    .map { $0.printable(Limits.loggedNameCharactersMax) }
+                metadata["event.unknown_fields"] = "\(names.joined(separator: ","))"
+                metadata["event.unknown_fields_count"] = "\(event.unknownFields.count)"
             }
             if appended.isConflict {
                 logger.warning(
@@ -103,9 +113,7 @@ struct NotificationRoutes: Sendable {
         _ status: HTTPResponse.Status, _ label: String, _ problem: String, _ metadata: Logger.Metadata = [:]
     ) -> Response {
         metrics.noteRefusal(label)
-        logger.notice(
-            "notification refused",
-            metadata: metadata.merging(["http.status": "\(status.code)", "refusal.reason": "\(label)"]) { $1 })
+        refusals.note(label, metadata.merging(["http.status": "\(status.code)"]) { $1 })
         return Answer.error(status, problem)
     }
 }

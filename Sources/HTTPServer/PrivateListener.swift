@@ -8,14 +8,19 @@ extension Listener {
     /// The listener for backends and operators.
     ///
     /// - Parameters:
+    ///   - connectionsPerAddress: Connections of one peer address beyond which its own idle ones are closed.
     ///   - identity: For HTTPS; nil for plain HTTP.
     ///   - onListening: Called with the port once connections are accepted.
     package static func `private`(
-        at address: ListenAddress, routes: PrivateRoutes, identity: TLSIdentity? = nil, logger: Logger,
-        onListening: @escaping @Sendable (Int) async -> Void
+        at address: ListenAddress, routes: PrivateRoutes,
+        connectionsPerAddress: Int = Limits.privateConnectionsPerAddress, identity: TLSIdentity? = nil,
+        logger: Logger, onListening: @escaping @Sendable (Int) async -> Void
     ) -> Listener {
         Listener(
-            routes.finished(), address: address, identity: identity, logger: logger, onListening: onListening)
+            routes.finished(), address: address, identity: identity,
+            connections: ConnectionTable(
+                limit: Limits.privateConnectionsMax, perAddress: connectionsPerAddress, listener: "private"),
+            logger: logger, onListening: onListening)
     }
 }
 
@@ -25,10 +30,11 @@ extension PrivateRoutes {
     /// - Parameters:
     ///   - tokens: Those that are in force.
     ///   - links: Nil where nothing is appended to the log.
+    ///   - health: What the server's readiness depends on.
     package init(
         tokens: TokenBook, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
         customers: CustomerReader, links: CustomerLinkRoute?, changes: ChangeReader, signal: ChangeSignal,
-        metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
+        metrics: MetricsRegistry, health: [HealthCheck], now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.init(tokens: tokens, logger: logger)
         SubscriptionRoutes(subscriptions: subscriptions, now: now).add(to: self)
@@ -36,7 +42,7 @@ extension PrivateRoutes {
         EventRoutes(log: log).add(to: self)
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         ProductRoutes(products: products).add(to: self)
-        MonitoringRoutes(log: log, metrics: metrics).add(to: self)
+        MonitoringRoutes(health: health, metrics: metrics).add(to: self)
         open.get("/openapi.json") { _, _ in
             Response(
                 status: .ok, headers: [.contentType: "application/json"],
@@ -46,9 +52,9 @@ extension PrivateRoutes {
 
     /// What a process without readers answers on its private listener: health and metrics.
     ///
-    /// - Parameter log: Reads as a role that the process has anyway.
-    package init(log: LogReader, metrics: MetricsRegistry, logger: Logger) {
+    /// - Parameter health: What the server's readiness depends on.
+    package init(health: [HealthCheck], metrics: MetricsRegistry, logger: Logger) {
         self.init(tokens: TokenBook { [] }, logger: logger)
-        MonitoringRoutes(log: log, metrics: metrics).add(to: self)
+        MonitoringRoutes(health: health, metrics: metrics).add(to: self)
     }
 }

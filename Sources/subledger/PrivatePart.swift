@@ -14,8 +14,8 @@ struct PrivatePart {
     let pools: [PostgresPool]
 
     init(
-        at address: ListenAddress, identity: TLSIdentity?, roles: Set<ServerRole>, database: Database,
-        appender: Appender?, apps: Set<String>, metrics: MetricsRegistry, logger: Logger
+        at address: ListenAddress, connectionsPerAddress: Int, identity: TLSIdentity?, roles: Set<ServerRole>,
+        database: Database, appender: Appender?, apps: Set<String>, metrics: MetricsRegistry, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
             logger.info("private listener is up", metadata: ["http.address": "\(address.on(port))"])
@@ -34,16 +34,19 @@ struct PrivatePart {
                 subscriptions: SubscriptionReader(pool: pool), products: ProductStore(pool: productPool),
                 customers: CustomerReader(pool: pool),
                 links: appender.map { CustomerLinkRoute(log: log, appender: $0, apps: apps) },
-                changes: ChangeReader(pool: pool), signal: signal, metrics: metrics, now: Clock.now, logger: logger)
+                changes: ChangeReader(pool: pool), signal: signal, metrics: metrics,
+                health: [.database(LogReader(pool: pool))], now: Clock.now, logger: logger)
         } else {
             changes = nil
             // The health of what this process does: it works as the role that it has anyway.
             let role: Database.Role = roles.contains(.receiver) ? .receiver : .projector
             let pool = database.pool(role, limit: 1, logger: logger)
             pools = [pool]
-            routes = PrivateRoutes(log: LogReader(pool: pool), metrics: metrics, logger: logger)
+            routes = PrivateRoutes(
+                health: [.database(LogReader(pool: pool))], metrics: metrics, logger: logger)
         }
         listener = Listener.private(
-            at: address, routes: routes, identity: identity, logger: logger, onListening: onListening)
+            at: address, routes: routes, connectionsPerAddress: connectionsPerAddress, identity: identity,
+            logger: logger, onListening: onListening)
     }
 }

@@ -16,6 +16,7 @@ struct ReceiverPart {
         let roots: RootCertificates
         let revocationMode: RevocationMode
         let identity: TLSIdentity?
+        let connectionsPerAddress: Int
     }
 
     init(_ settings: Settings, appender: Appender, database: Database, logger: Logger) async throws {
@@ -33,8 +34,9 @@ struct ReceiverPart {
             verifier: NotificationVerifier(
                 apps: Apps(settings.apps), signatures: SignatureVerifier(roots: settings.roots),
                 revocation: revocation.checker),
-            appender: appender, log: LogReader(pool: healthPool), identity: settings.identity,
-            now: Clock.now, logger: logger,
+            appender: appender, health: [.database(LogReader(pool: healthPool))],
+            connectionsPerAddress: settings.connectionsPerAddress, identity: settings.identity, now: Clock.now,
+            logger: logger,
             onListening: { port in
                 logger.info("public listener is up", metadata: ["http.address": "\(address.on(port))"])
             })
@@ -49,7 +51,7 @@ struct ReceiverPart {
         }
         for app in configured where app.environments.contains(where: \.isLocal) {
             logger.warning(
-                "notifications of Xcode or local tests are taken, which nobody signs: anybody can make them up",
+                "notifications of Xcode or local tests are accepted unsigned: anybody can send them, to the same disk",
                 metadata: ["stream.app": "\(app.bundleId)"])
         }
         for app in configured where app.appAppleId == nil && app.environments.contains(.production) {

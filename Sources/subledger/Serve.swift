@@ -63,6 +63,14 @@ struct Serve: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The key of that, PEM. [SUBLEDGER_PUBLIC_TLS_KEY]", valueName: "file"))
     var publicTlsKey: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            Connections of one address beyond which its own idle ones are closed; raise it behind a proxy. \
+            [SUBLEDGER_PUBLIC_CONNECTIONS_PER_ADDRESS; \(Limits.publicConnectionsPerAddress)]
+            """, valueName: "number"))
+    var publicConnectionsPerAddress: String?
+
     @Option(help: "Address for backends and operators. [SUBLEDGER_PRIVATE_HOST; 127.0.0.1]")
     var privateHost: String?
 
@@ -76,6 +84,14 @@ struct Serve: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The key of that, PEM. [SUBLEDGER_PRIVATE_TLS_KEY]", valueName: "file"))
     var privateTlsKey: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            As --public-connections-per-address. \
+            [SUBLEDGER_PRIVATE_CONNECTIONS_PER_ADDRESS; \(Limits.privateConnectionsPerAddress)]
+            """, valueName: "number"))
+    var privateConnectionsPerAddress: String?
+
     func run() async throws {
         try await reportingFailures {
             let flags = database.values.merging(
@@ -86,6 +102,8 @@ struct Serve: AsyncParsableCommand {
                     (["public", "host"], publicHost), (["public", "port"], publicPort),
                     (["public", "tls", "certificate"], publicTlsCertificate),
                     (["public", "tls", "key"], publicTlsKey),
+                    (["public", "connections", "per", "address"], publicConnectionsPerAddress),
+                    (["private", "connections", "per", "address"], privateConnectionsPerAddress),
                     (["private", "host"], privateHost), (["private", "port"], privatePort),
                     (["private", "tls", "certificate"], privateTlsCertificate),
                     (["private", "tls", "key"], privateTlsKey),
@@ -102,9 +120,11 @@ struct Serve: AsyncParsableCommand {
         let receiving = ReceiverPart.Settings(
             apps: configured, address: try settings.publicAddress(), roots: try settings.roots(),
             revocationMode: try settings.revocationMode(),
-            identity: try settings.publicTLS().map { try TLSIdentity(files: $0, logger: logger) })
+            identity: try settings.publicTLS().map { try TLSIdentity(files: $0, logger: logger) },
+            connectionsPerAddress: try settings.publicConnectionsPerAddress())
         let privateIdentity = try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) }
         let privateAddress = try settings.privateAddress()
+        let privatePerAddress = try settings.privateConnectionsPerAddress()
         try settings.leaveRoot(logger: logger)
         if roles.contains(.receiver) {
             ReceiverPart.warn(about: configured, rootFiles: settings.rootFiles, logger: logger)
@@ -130,8 +150,9 @@ struct Serve: AsyncParsableCommand {
             roles.contains(.projector)
             ? ProjectorPart(database: database, logger: logger) : nil
         let backends = PrivatePart(
-            at: privateAddress, identity: privateIdentity, roles: roles, database: database,
-            appender: appending?.appender, apps: Set(configured.map(\.bundleId)), metrics: metrics, logger: logger)
+            at: privateAddress, connectionsPerAddress: privatePerAddress, identity: privateIdentity, roles: roles,
+            database: database, appender: appending?.appender, apps: Set(configured.map(\.bundleId)), metrics: metrics,
+            logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools =
             [appending?.pool, receiver?.healthPool, readerWatch?.pool].compactMap(\.self) + (projector?.pools ?? [])

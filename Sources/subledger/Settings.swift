@@ -84,7 +84,9 @@ struct Settings {
     // MARK: Log
 
     func logger() throws(SettingError) -> Logger {
-        var logger = Logger(label: "subledger") { label in StreamLogHandler.standardError(label: label) }
+        var logger = Logger(label: "subledger") { label in
+            OneLineLogHandler(StreamLogHandler.standardError(label: label))
+        }
         let name = text("log.level") ?? "info"
         guard let level = Logger.Level(rawValue: name) else {
             throw SettingError(
@@ -115,6 +117,23 @@ struct Settings {
             throw SettingError(description: "\(listener) port \"\(portText)\" is not a number from 0 to 65535")
         }
         return ListenAddress(host: text([listener, "host"]) ?? host, port: port)
+    }
+
+    func publicConnectionsPerAddress() throws(SettingError) -> Int {
+        try connectionsPerAddress("public") ?? Limits.publicConnectionsPerAddress
+    }
+
+    func privateConnectionsPerAddress() throws(SettingError) -> Int {
+        try connectionsPerAddress("private") ?? Limits.privateConnectionsPerAddress
+    }
+
+    private func connectionsPerAddress(_ listener: String) throws(SettingError) -> Int? {
+        guard let numberText = text([listener, "connections", "per", "address"]) else { return nil }
+        guard let number = Int(numberText), number > 0 else {
+            throw SettingError(
+                description: "\(listener) connections per address \"\(numberText)\": expected a number from 1")
+        }
+        return number
     }
 
     func publicTLS() throws(SettingError) -> TLSFiles? { try tls("public") }

@@ -20,6 +20,7 @@ struct ServeFloor: AsyncParsableCommand {
         }
         let listener = Listener(
             router, address: ListenAddress(host: "127.0.0.1", port: 0), identity: nil,
+            connections: ConnectionTable(limit: 4096, perAddress: 4096, listener: "floor"),
             logger: Logger(label: "floor"),
             onListening: { port in FileHandle.standardOutput.write(Data("port \(port)\n".utf8)) })
         try await listener.run()

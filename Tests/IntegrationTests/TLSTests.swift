@@ -51,7 +51,7 @@ struct TLSTests {
 
         /// Whether the listener shows the certificate.
         func shows(_ certificate: String, _ port: Int) throws -> Bool {
-            try curl("--cacert", path(certificate), "https://127.0.0.1:\(port)/health").output
+            try curl("--cacert", path(certificate), "https://127.0.0.1:\(port)/health/live").output
                 == "{\"status\":\"ok\"}\n"
         }
 

@@ -28,7 +28,7 @@ struct TestBundle {
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
         roots: RootCertificates = .apple, now: @escaping @Sendable () -> Instant = { Self.now },
-        database: ConnectionConfiguration? = nil,
+        database: ConnectionConfiguration? = nil, health: [HealthCheck] = [],
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         let database = if let database { database } else { try await TestCluster.freshDatabase() }
@@ -51,14 +51,15 @@ struct TestBundle {
         let open = Listener.public(
             at: anywhere,
             verifier: NotificationVerifier(apps: Apps(apps), signatures: SignatureVerifier(roots: roots)),
-            appender: appender, log: log, now: now, logger: logger,
+            appender: appender, health: health + [.database(log)], now: now, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
         let routes = PrivateRoutes(
             tokens: TokenBook(read: TokenReader(pool: authenticator).live), log: log,
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
             links: CustomerLinkRoute(log: log, appender: appender, apps: Set(apps.map(\.bundleId))),
-            changes: ChangeReader(pool: reader), signal: signal, metrics: MetricsRegistry(), now: now, logger: logger)
+            changes: ChangeReader(pool: reader), signal: signal, metrics: MetricsRegistry(),
+            health: health + [.database(log)], now: now, logger: logger)
         let operations = routes.operations
         let closed = Listener.private(
             at: anywhere,

@@ -6,10 +6,21 @@ package final class RawConnection: Sendable {
 
     /// - Parameter receiveBytesMax: What the system keeps of answers that nobody reads; nil for what it likes, which may
     ///   be all of them.
-    package init(port: Int, receiveBytesMax: Int32? = nil) throws {
+    /// - Parameter source: The address of this end; nil for the usual one.
+    package init(port: Int, from source: String? = nil, receiveBytesMax: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         if var bytes = receiveBytesMax {
             setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, socklen_t(MemoryLayout<Int32>.size))
+        }
+        if let source {
+            var own = sockaddr_in()
+            own.sin_family = sa_family_t(AF_INET)
+            own.sin_addr.s_addr = inet_addr(source)
+            withUnsafePointer(to: &own) { pointer in
+                _ = pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+                }
+            }
         }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -27,10 +38,18 @@ package final class RawConnection: Sendable {
         close(descriptor)
     }
 
-    /// Sends as much as the other side takes without waiting.
-    package func write(_ text: String) {
+    /// Sends as much as the other side takes without waiting, and returns the number of bytes.
+    @discardableResult
+    package func write(_ text: String) -> Int {
         let bytes = Array(text.utf8)
-        _ = send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+        return max(0, send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)))
+    }
+
+    /// Whether the other side has closed the connection and everything before that was read.
+    package var hasEnded: Bool {
+        var byte: UInt8 = 0
+        let count = recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))
+        return count == 0 || (count < 0 && errno != EAGAIN)
     }
 
     /// What has arrived since the last call, without waiting.

@@ -1,18 +1,12 @@
-import EventLog
 import Hummingbird
-import Subscriptions
 
-/// What watches the server asks, without a token: `GET /health`, whether the database answers just now, and
-/// `GET /metrics`, in Prometheus' text format.
+/// What a monitoring system asks, without a token: health, and `GET /metrics` in Prometheus' text format.
 struct MonitoringRoutes: Sendable {
-    let log: LogReader
+    let health: [HealthCheck]
     let metrics: MetricsRegistry
 
     func add(to routes: PrivateRoutes) {
-        routes.open.get("/health") { _, _ in
-            try await log.ping()
-            return Answer.json(.ok) { $0.member("status", "ok") }
-        }
+        HealthRoutes(checks: health, showsConditions: true).add(to: routes.open)
         routes.open.get("/metrics") { _, _ in
             Response(
                 status: .ok, headers: [.contentType: "text/plain; version=0.0.4"],

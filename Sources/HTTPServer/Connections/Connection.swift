@@ -1,0 +1,54 @@
+import NIOCore
+import Synchronization
+
+/// An open connection's place in the ``ConnectionTable``.
+///
+/// Its handler updates the state on its event loop, the table reads it from any: one atomic number, so that a request
+/// takes no lock.
+final class Connection: Sendable {
+    /// A sender, with the number of its connections.
+    final class Sender: Sendable {
+        let address: PeerAddress
+        let open = Atomic(0)
+
+        init(address: PeerAddress) {
+            self.address = address
+        }
+    }
+
+    let channel: any Channel
+    let sender: Sender
+    private let table: ConnectionTable
+    private let state: Atomic<UInt64>
+
+    private static let isAnswering = UInt64.max
+
+    init(channel: any Channel, sender: Sender, table: ConnectionTable) {
+        self.channel = channel
+        self.sender = sender
+        self.table = table
+        state = Atomic(NIODeadline.now().uptimeNanoseconds)
+    }
+
+    /// Since when the peer has kept us waiting, for a request, the rest of one, or to read its answer; in nanoseconds of
+    /// ``NIODeadline``. Nil while the peer waits for us: such a connection is never closed for room.
+    var waitingSince: UInt64? {
+        let since = state.load(ordering: .relaxed)
+        return since == Self.isAnswering ? nil : since
+    }
+
+    func peerKeepsUsWaiting(since start: NIODeadline) {
+        state.store(start.uptimeNanoseconds, ordering: .relaxed)
+    }
+
+    func peerWaitsForAnswer() {
+        state.store(Self.isAnswering, ordering: .relaxed)
+    }
+
+    /// Whether the connection has to be closed after its next answer, for others to get its place.
+    var isPlaceNeeded: Bool { table.isPlaceNeeded(by: sender) }
+
+    func noteClose(_ reason: ConnectionTable.CloseReason) { table.count(reason) }
+
+    func hasClosed() { table.remove(self) }
+}

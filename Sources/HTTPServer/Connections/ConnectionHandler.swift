@@ -1,0 +1,299 @@
+import NIOCore
+import NIOHTTP1
+
+/// Keeps one connection within its limits: the time that it may be idle, that a request may take to arrive and an answer
+/// to be read, and when it is closed.
+///
+/// Stands between the HTTP/1.1 coder and the framework. Deadlines share one scheduled task, which is moved only when a
+/// deadline comes before it, so that a request that arrives at once costs no timer.
+final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    /// A route begins to read the body of the request.
+    struct BodyWanted: Sendable {}
+
+    /// The body is not wanted any more; its reader gets the failure.
+    struct BodyUnwanted: Sendable {
+        let failure: BodyReader.Failure
+    }
+
+    private enum Input {
+        /// Requests are read.
+        case open
+        /// The request that is being received is the last one.
+        case lastRequest
+        /// What still comes is discarded.
+        case ignored
+    }
+
+    private let connection: Connection
+    private var input = Input.open
+    /// A request's head was read, and its end was not.
+    private var isReceiving = false
+    private var hasBodyFailed = false
+    private var expectsContinue = false
+    private var isServerEnding = false
+    /// Requests, the one that is being received included, whose answers are not written.
+    private var unanswered = 0
+    private var closesAfterAnswer = false
+    /// The last answer is written, and the rest of the peer's bytes is read for a moment: closing a socket that has
+    /// unread bytes may destroy the answer on its way.
+    private var isLingering = false
+    private var isAnswerWritten = false
+    private var lingerBytes = 0
+    /// When the present state began, or the request that is being received.
+    private var since = NIODeadline.now()
+    private var bodyDue = NIODeadline.distantFuture
+    private var unwritableSince: NIODeadline?
+    private var scheduled: (task: Scheduled<Void>, due: NIODeadline)?
+
+    init(connection: Connection) {
+        self.connection = connection
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        schedule(context)
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        schedule(context)
+        context.fireChannelActive()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        scheduled?.task.cancel()
+        scheduled = nil
+        connection.hasClosed()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        scheduled?.task.cancel()
+        scheduled = nil
+        connection.hasClosed()
+        context.fireChannelInactive()
+    }
+}
+
+// MARK: - Requests
+
+extension ConnectionHandler {
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard input != .ignored else { return discard(unwrapInboundIn(data), context) }
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            guard head.hasOneHost else {
+                // The framework answers what it cannot parse: 400, after the answers to earlier requests.
+                input = .ignored
+                context.fireErrorCaught(HTTPParserError.invalidHost)
+                return
+            }
+            begin(head)
+        case .body:
+            if hasBodyFailed { return }
+        case .end:
+            isReceiving = false
+            if input == .lastRequest { input = .ignored }
+            if hasBodyFailed { return }
+            updatePlace()
+        }
+        context.fireChannelRead(data)
+    }
+
+    private func begin(_ head: HTTPRequestHead) {
+        since = .now()
+        isReceiving = true
+        hasBodyFailed = false
+        unanswered += 1
+        expectsContinue = head.expectsContinue
+        bodyDue = since + (isServerEnding ? Limits.bodyWaitAtEndMax : Limits.bodyWaitMax)
+        if !head.staysOpen { input = .lastRequest }
+        updatePlace()
+    }
+
+    private func discard(_ part: HTTPServerRequestPart, _ context: ChannelHandlerContext) {
+        switch part {
+        case .head: break
+        case .body(let bytes):
+            lingerBytes += bytes.readableBytes
+            if isLingering, lingerBytes > Limits.lingerBytesMax { close(context) }
+        case .end:
+            isReceiving = false
+            if isAnswerWritten { close(context) }
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        // Most requests arrive whole in one read, and then there is nothing to watch.
+        if isReceiving { schedule(context) }
+        context.fireChannelReadComplete()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if event is ChannelShouldQuiesceEvent {
+            isServerEnding = true
+            bodyDue = min(bodyDue, NIODeadline.now() + Limits.bodyWaitAtEndMax)
+            schedule(context)
+        } else if isLingering, case ChannelEvent.inputClosed? = event as? ChannelEvent {
+            return close(context)
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+        switch event {
+        case is BodyWanted:
+            if isReceiving, expectsContinue {
+                let head = HTTPResponseHead(version: .http1_1, status: .continue)
+                context.writeAndFlush(wrapOutboundOut(.head(head)), promise: nil)
+            }
+            expectsContinue = false
+            promise?.succeed()
+        case let event as BodyUnwanted:
+            if isReceiving { failBody(event.failure, context) }
+            promise?.succeed()
+        default: context.triggerUserOutboundEvent(event, promise: promise)
+        }
+    }
+
+    /// The route answers, and the connection is closed after the answer.
+    private func failBody(_ failure: BodyReader.Failure, _ context: ChannelHandlerContext) {
+        guard !hasBodyFailed else { return }
+        hasBodyFailed = true
+        if input == .open { input = .lastRequest }
+        context.fireErrorCaught(failure)
+    }
+}
+
+// MARK: - Answers
+
+extension ConnectionHandler {
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        switch unwrapOutboundIn(data) {
+        case .head(var head):
+            if mustCloseAfterAnswer {
+                closesAfterAnswer = true
+                head.headers.replaceOrAdd(name: "connection", value: "close")
+            }
+            context.write(wrapOutboundOut(.head(head)), promise: promise)
+        case .body: context.write(data, promise: promise)
+        case .end: end(data, promise, context)
+        }
+    }
+
+    private var mustCloseAfterAnswer: Bool {
+        // Without a request it is the answer to something that cannot be parsed.
+        if unanswered == 0 || isServerEnding || connection.isPlaceNeeded { return true }
+        return unanswered == 1 && (isReceiving || input != .open)
+    }
+
+    private func end(_ data: NIOAny, _ promise: EventLoopPromise<Void>?, _ context: ChannelHandlerContext) {
+        unanswered = max(0, unanswered - 1)
+        guard closesAfterAnswer else {
+            since = .now()
+            updatePlace()
+            schedule(context)
+            return context.write(data, promise: promise)
+        }
+        let wasReadWhole = !isReceiving && unanswered == 0 && input != .open
+        input = .ignored
+        isLingering = true
+        since = .now()
+        updatePlace()
+        schedule(context)
+        let written = promise ?? context.eventLoop.makePromise()
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        written.futureResult.whenComplete { _ in
+            let (handler, context) = bound.value
+            handler.isAnswerWritten = true
+            if wasReadWhole {
+                context.close(promise: nil)
+            } else {
+                context.close(mode: .output, promise: nil)
+            }
+        }
+        context.writeAndFlush(data, promise: written)
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        unwritableSince = context.channel.isWritable ? nil : .now()
+        updatePlace()
+        schedule(context)
+        context.fireChannelWritabilityChanged()
+    }
+}
+
+// MARK: - Deadlines
+
+extension ConnectionHandler {
+    private func updatePlace() {
+        if let unwritableSince {
+            connection.peerKeepsUsWaiting(since: unwritableSince)
+        } else if unanswered > (isReceiving ? 1 : 0), !isLingering {
+            connection.peerWaitsForAnswer()
+        } else {
+            connection.peerKeepsUsWaiting(since: since)
+        }
+    }
+
+    /// Nil while the peer waits for us.
+    private var due: NIODeadline? {
+        if isLingering { return since + (unwritableSince == nil ? Limits.lingerMax : Limits.idleTimeout) }
+        if let unwritableSince { return unwritableSince + Limits.idleTimeout }
+        if isReceiving { return hasBodyFailed ? bodyDue + Limits.idleTimeout : bodyDue }
+        return unanswered > 0 ? nil : since + Limits.idleTimeout
+    }
+
+    private func schedule(_ context: ChannelHandlerContext) {
+        guard let due, context.channel.isActive else { return }
+        if let scheduled {
+            if scheduled.due <= due { return }
+            scheduled.task.cancel()
+        }
+        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        let task = context.eventLoop.scheduleTask(deadline: due) {
+            let (handler, context) = bound.value
+            handler.scheduled = nil
+            handler.look(context)
+        }
+        scheduled = (task, due)
+    }
+
+    private func look(_ context: ChannelHandlerContext) {
+        guard let due else { return }
+        guard due <= .now() else { return schedule(context) }
+        if isReceiving, !hasBodyFailed, !isLingering, unwritableSince == nil {
+            failBody(isServerEnding ? .ending : .tooSlow, context)
+            return schedule(context)
+        }
+        if !isLingering { connection.noteClose(unwritableSince == nil ? .idle : .answerUnread) }
+        close(context)
+    }
+
+    private func close(_ context: ChannelHandlerContext) {
+        context.triggerUserOutboundEvent(SocketEnd.Close(), promise: nil)
+    }
+}
+
+extension HTTPRequestHead {
+    /// Source: RFC 9112, section 3.2: a request of HTTP/1.1 without a Host, or with several, is answered 400.
+    fileprivate var hasOneHost: Bool {
+        let count = headers[canonicalForm: "host"].count
+        return isPersistent ? count == 1 : count <= 1
+    }
+
+    /// Of HTTP/1.1 or a later minor version.
+    private var isPersistent: Bool { version.major == 1 && version.minor >= 1 }
+
+    /// An HTTP/1.0 client may ask for a lasting connection; no server has to grant it.
+    fileprivate var staysOpen: Bool {
+        isPersistent && !headers[canonicalForm: "connection"].contains { $0.lowercased() == "close" }
+    }
+
+    /// Source: RFC 9110, section 10.1.1: from HTTP/1.0 it is ignored.
+    fileprivate var expectsContinue: Bool {
+        isPersistent && headers[canonicalForm: "expect"].contains { $0.lowercased() == "100-continue" }
+    }
+}

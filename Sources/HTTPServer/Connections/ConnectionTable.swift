@@ -1,0 +1,126 @@
+import HummingbirdCore
+import Metrics
+import NIOCore
+import Synchronization
+
+/// The connections of a listener, bounded in total and for each peer address.
+///
+/// When nearly all places are taken, or an address exceeds its share, each new connection displaces the one that has
+/// kept the server waiting longest: idle, or slow to send its request or to read its answer. A connection that has sent
+/// its whole request is never displaced, so a genuine sender needs only as long as its own bytes take. Connections
+/// beyond the total wait in the kernel's queue and take no memory of ours there.
+package final class ConnectionTable: Sendable {
+    /// Why a connection was closed that had not asked for it. Values of a metric's label.
+    enum CloseReason: String, CaseIterable {
+        /// Another connection needed the place.
+        case room
+        /// Another connection of the same address needed the place.
+        case address
+        /// No request came, or the rest of one did not, in time.
+        case idle
+        /// The peer did not read its answer.
+        case answerUnread = "answer_unread"
+    }
+
+    private struct State {
+        var open: [ObjectIdentifier: Connection] = [:]
+        var senders: [PeerAddress: Connection.Sender] = [:]
+    }
+
+    private let limit: Int
+    private let perAddress: Int
+    /// From so many on, new connections displace others. The rest is for connections that wait for their answer, and
+    /// for those that are being closed.
+    private let displacingFrom: Int
+    private let state = Mutex(State())
+    private let openCount = Atomic(0)
+    private let acceptedCount = Atomic(0)
+    private let closed: [CloseReason: Counter]
+
+    /// - Parameters:
+    ///   - perAddress: Connections of one address beyond which its own are displaced.
+    ///   - listener: The listener's name in metrics.
+    package init(limit: Int, perAddress: Int, listener: String) {
+        self.limit = limit
+        self.perAddress = perAddress
+        displacingFrom = limit - max(1, limit / Limits.reservedPlacesDivisor)
+        // Made at the start: the first of its kind must be seen as an increase from zero.
+        closed = Dictionary(
+            uniqueKeysWithValues: CloseReason.allCases.map { reason in
+                let counter = Counter(
+                    label: "subledger_connections_closed_total",
+                    dimensions: [("listener", listener), ("reason", reason.rawValue)])
+                counter.increment(by: 0)
+                return (reason, counter)
+            })
+    }
+
+    /// Enters a connection, on its event loop, and displaces another one if its place is needed.
+    func open(_ channel: any Channel) -> Connection {
+        let address = PeerAddress(channel.remoteAddress)
+        let (connection, displaced, reason) = state.withLock { state in
+            let sender = state.senders[address] ?? Connection.Sender(address: address)
+            state.senders[address] = sender
+            let connection = Connection(channel: channel, sender: sender, table: self)
+            state.open[ObjectIdentifier(connection)] = connection
+            sender.open.add(1, ordering: .relaxed)
+            openCount.add(1, ordering: .relaxed)
+            var displaced: Connection?
+            var reason = CloseReason.address
+            if sender.open.load(ordering: .relaxed) > perAddress {
+                displaced = Self.longestWaiting(state, except: connection) { $0.sender === sender }
+            } else if state.open.count > displacingFrom {
+                reason = .room
+                displaced = Self.longestWaiting(state, except: connection) { _ in true }
+            }
+            if let displaced { Self.remove(displaced, from: &state, openCount) }
+            return (connection, displaced, reason)
+        }
+        if let displaced {
+            count(reason)
+            displaced.channel.triggerUserOutboundEvent(SocketEnd.Close(), promise: nil)
+        }
+        return connection
+    }
+
+    /// A look at each connection: it happens only while places are scarce, and takes microseconds.
+    private static func longestWaiting(
+        _ state: State, except newcomer: Connection, where isCandidate: (Connection) -> Bool
+    ) -> Connection? {
+        var longest: (connection: Connection, since: UInt64)?
+        for connection in state.open.values where connection !== newcomer && isCandidate(connection) {
+            guard let since = connection.waitingSince, since < longest?.since ?? .max else { continue }
+            longest = (connection, since)
+        }
+        return longest?.connection
+    }
+
+    /// Safe to repeat: a displaced connection is removed before it has closed.
+    func remove(_ connection: Connection) {
+        state.withLock { Self.remove(connection, from: &$0, openCount) }
+    }
+
+    private static func remove(_ connection: Connection, from state: inout State, _ openCount: borrowing Atomic<Int>) {
+        guard state.open.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
+        openCount.subtract(1, ordering: .relaxed)
+        let sender = connection.sender
+        if sender.open.subtract(1, ordering: .relaxed).newValue == 0 { state.senders[sender.address] = nil }
+    }
+
+    func isPlaceNeeded(by sender: Connection.Sender) -> Bool {
+        openCount.load(ordering: .relaxed) > displacingFrom || sender.open.load(ordering: .relaxed) > perAddress
+    }
+
+    func count(_ reason: CloseReason) { closed[reason]?.increment() }
+
+    /// Stops the listener from accepting beyond the limit; called by its channel.
+    struct Delegate: AvailableConnectionsDelegate {
+        let connections: ConnectionTable
+
+        mutating func connectionOpened() { connections.acceptedCount.add(1, ordering: .relaxed) }
+        mutating func connectionClosed() { connections.acceptedCount.subtract(1, ordering: .relaxed) }
+        func isAcceptingNewConnections() -> Bool {
+            connections.acceptedCount.load(ordering: .relaxed) < connections.limit
+        }
+    }
+}

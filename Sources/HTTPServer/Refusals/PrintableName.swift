@@ -1,0 +1,18 @@
+extension String {
+    /// At most so many characters, with anything but printable ASCII escaped as `\u{…}`: for names that a stranger
+    /// chose.
+    func printable(_ charactersMax: Int) -> String {
+        var result = ""
+        var count = 0
+        for scalar in unicodeScalars {
+            guard count < charactersMax else { return result + "…" }
+            count += 1
+            switch scalar {
+            case "\\": result += "\\\\"
+            case " "..."~": result.unicodeScalars.append(scalar)
+            default: result += "\\u{\(String(scalar.value, radix: 16))}"
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,46 @@
+import Subscriptions
+import Testing
+
+@testable import HTTPServer
+@testable import Projector
+
+@Suite("A page of changes stays under its bytes")
+struct FittingChangesTests {
+    private let page = ChangeReader.Page(
+        told: (1...5).map { number in
+            ChangeReader.Told(
+                number: number, toldAt: TestBundle.now,
+                change: Change(.opened, of: "\(number)", at: TestBundle.now, because: .clock),
+                customer: ChangeReader.Customer())
+        }, asOf: TestBundle.now, through: 7)
+
+    @Test("a page that fits is whole, and its cursor is that of the page")
+    func whole() {
+        let fitting = FittingChanges(page)
+
+        #expect(fitting.numbers == [1, 2, 3, 4, 5])
+        #expect(fitting.through == 7)
+        #expect(!fitting.isCut)
+    }
+
+    @Test("a page that is too large ends after the changes that fit, and its cursor goes on there")
+    func cut() {
+        let each = FittingChanges(page).texts[0].count
+
+        let fitting = FittingChanges(page, bytesMax: 2 * each)
+
+        #expect(fitting.numbers == [1, 2])
+        #expect(fitting.texts.count == 2)
+        #expect(fitting.through == 2)
+        #expect(fitting.isCut)
+    }
+
+    @Test("one change that is too large by itself passes, or its reader would stand still")
+    func oneChange() {
+        let fitting = FittingChanges(page, bytesMax: 1)
+
+        #expect(fitting.numbers == [1])
+        #expect(fitting.through == 1)
+        #expect(fitting.isCut)
+    }
+}

@@ -1,0 +1,78 @@
+import HTTPServer
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite("Health says whether requests can be served, and what is wrong to the operator alone")
+struct HealthTests {
+    @Test("ready while nothing is failing, and the private listener names each condition")
+    func degraded() async throws {
+        let health = [
+            HealthCheck(name: "projection") { .degraded("a stream stands still") },
+            HealthCheck(name: "durability") { .ok },
+        ]
+        try await TestBundle.withServer(health: health) { server in
+            for path in ["/health", "/health/ready"] {
+                let open = try await server.apple.get(path)
+                let closed = try await HTTPClient(port: server.backend.port).get(path)
+
+                #expect(open.status == 200)
+                #expect(open.body == "{\"status\":\"ok\"}\n")
+                #expect(closed.status == 200)
+                #expect(
+                    closed.body == """
+                        {"status":"degraded","conditions":[{"name":"projection","state":"degraded",\
+                        "detail":"a stream stands still"},{"name":"durability","state":"ok"},\
+                        {"name":"database","state":"ok"}]}
+
+                        """)
+            }
+        }
+    }
+
+    @Test("not ready while one condition is failing, and alive all the same; strangers are not told which")
+    func failing() async throws {
+        let health = [HealthCheck(name: "appending") { .failing("the last batches were not stored") }]
+        try await TestBundle.withServer(health: health) { server in
+            let open = try await server.apple.get("/health/ready")
+            let closed = try await server.backend.get("/health")
+
+            #expect(open.status == 503)
+            #expect(open.headers["retry-after"] == "5")
+            #expect(open.body == "{\"status\":\"unavailable\"}\n")
+            #expect(closed.status == 503)
+            #expect(closed.json["status"] as? String == "failing")
+            for client in [server.apple, server.backend] {
+                let live = try await client.get("/health/live")
+                #expect(live.status == 200)
+                #expect(live.body == "{\"status\":\"ok\"}\n")
+            }
+        }
+    }
+
+    @Test("a hundred questions at once cost one look at the conditions for each listener")
+    func sharedLook() async throws {
+        let looks = Looks()
+        let health = [HealthCheck(name: "slow") { await looks.next() }]
+        try await TestBundle.withServer(health: health) { server in
+            let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 0..<100 { group.addTask { try await server.apple.get("/health").status } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+
+            #expect(statuses == Array(repeating: 200, count: 100))
+            #expect(looks.count <= 10)
+        }
+    }
+
+    private final class Looks: Sendable {
+        private let looks = Mutex(0)
+
+        var count: Int { looks.withLock { $0 } }
+
+        func next() async -> HealthState {
+            looks.withLock { $0 += 1 }
+            return .ok
+        }
+    }
+}

@@ -1,0 +1,63 @@
+import EventLog
+import Foundation
+import NIOCore
+import Testing
+
+@testable import HTTPServer
+
+@Suite("README's table of limits has the numbers of the code")
+struct LimitsTableTests {
+    private typealias HTTP = HTTPServer.Limits
+
+    private static let limits: [String: String] = [
+        "connections of the public listener": "\(HTTP.publicConnectionsMax)",
+        "connections of the private listener": "\(HTTP.privateConnectionsMax)",
+        "connections of one address, public": "\(HTTP.publicConnectionsPerAddress)",
+        "connections of one address, private": "\(HTTP.privateConnectionsPerAddress)",
+        "wait for a request, or for its answer to be read": seconds(HTTP.idleTimeout),
+        "wait for a body": seconds(HTTP.bodyWaitMax),
+        "wait for a body while the server ends": seconds(HTTP.bodyWaitAtEndMax),
+        "rest of a refused request": "\(seconds(HTTP.lingerMax)), \(bytes(HTTP.lingerBytesMax))",
+        "body": bytes(HTTP.bodyBytesMax),
+        "bodies above \(bytes(HTTP.bodyBytesFree)), together": bytes(HTTP.bodiesBytesMax),
+        "notifications that wait for their commit":
+            "\(EventLog.Limits.queueEventsMax), \(bytes(EventLog.Limits.queueBytesMax))",
+        "wait for a commit": seconds(EventLog.Limits.queueWaitMax + EventLog.Limits.commitWaitMax),
+        "notification of a local environment": bytes(HTTP.localBodyBytesMax),
+        "notifications of a local environment": "\(HTTP.localEventsMax)",
+        "rate of a local environment": "\(HTTP.localEventsPerSecond)/s, bursts of \(HTTP.localBurstEventsMax)",
+        "log lines of refused requests": "\(HTTP.refusalLinesPerSecond)/s for each reason",
+        "health check": seconds(HTTP.healthWaitMax),
+        "customers of one request": "\(HTTP.customersMax)",
+        "issues of one request": "\(HTTP.issuesMax)",
+        "events of a page": "\(EventLog.Limits.pageEventsMax)",
+        "changes of a page": "\(HTTP.changesMax), \(bytes(HTTP.changesBytesMax))",
+        "wait for changes": seconds(HTTP.changeWaitMax),
+        "stream of changes": seconds(HTTP.streamMax),
+    ]
+
+    private static func seconds(_ duration: Duration) -> String { "\(duration.components.seconds) s" }
+
+    private static func seconds(_ amount: TimeAmount) -> String { "\(amount.nanoseconds / 1_000_000_000) s" }
+
+    private static func bytes(_ count: Int) -> String {
+        count >= 1 << 20 ? "\(count >> 20) MiB" : "\(count >> 10) KiB"
+    }
+
+    @Test("each limit of the table is the code's, and each of the code is in the table")
+    func table() throws {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let readme = try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8)
+        let start = try #require(readme.range(of: "\n## Limits\n"))
+        let section = readme[start.upperBound...].components(separatedBy: "\n## ")[0]
+        var found: [String: String] = [:]
+        for line in section.split(separator: "\n") where line.hasPrefix("| ") {
+            let columns = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+            guard columns.count == 4, columns[0] != "limit" else { continue }
+            found[columns[0]] = columns[1]
+        }
+
+        #expect(found == Self.limits)
+    }
+}
