@@ -1,6 +1,7 @@
 extension SubscriptionFacts {
     /// What ties the line to others of its customer, each with the first event that said so: `account`,
-    /// `app_transaction`, and as `subscription` another line that came in one notification with it.
+    /// `app_transaction`, and as `subscription` another line that came in one notification with it or that it was
+    /// migrated from.
     ///
     /// A row that came through family sharing carries the buyer's account token, which does not make the member the
     /// buyer. An `appTransactionId` is the member's own.
@@ -21,6 +22,11 @@ extension SubscriptionFacts {
         }
         for (transaction, statement) in transactions where statement.position <= last {
             add(.appTransaction, transaction.fact.appTransactionId, statement.position)
+            if let previous = transaction.fact.previousOriginalTransactionId,
+                ExactText(previous) != ExactText(originalTransactionId)
+            {
+                add(.subscription, previous, statement.position)
+            }
             if !shared.contains(transaction.fact.transactionId) {
                 add(.account, transaction.fact.appAccountToken, statement.position)
             }
