@@ -13,13 +13,18 @@ package struct App: Sendable, Hashable {
     /// Takes V1 notifications that carry no secret at all. Anybody who knows the URL can then make them up.
     package let acceptsWithoutSecret: Bool
 
+    /// Apple's secrets are 32 hexadecimal digits. A shorter text can be guessed, and occurs in bodies by chance.
+    package static let sharedSecretBytesMin = 16
+
     /// Data of Xcode and local tests is not signed by Apple, so it is taken on request only.
     package static let usualEnvironments: Set<Environment> = [.production, .sandbox]
 
+    /// - Precondition: No shared secret is shorter than ``sharedSecretBytesMin``.
     package init(
         bundleId: String, appAppleId: Int64? = nil, environments: Set<Environment> = Self.usualEnvironments,
         sharedSecrets: [String] = [], acceptsWithoutSecret: Bool = false
     ) {
+        precondition(sharedSecrets.allSatisfy { $0.utf8.count >= Self.sharedSecretBytesMin }, "a secret is too short")
         self.bundleId = bundleId
         self.appAppleId = appAppleId
         self.environments = environments

@@ -21,8 +21,8 @@ package enum Refusal: Error, Hashable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .undecodable(let body): body.description
-        case .secretMissing: "the body carries no shared secret (password)"
-        case .secretWrong: "the shared secret (password) is not the one of this app"
+        // One text, so that a stranger cannot tell a configured app from another one.
+        case .secretMissing, .secretWrong: "the body does not carry the shared secret (password) of its app"
         case .unverified(let failure, let part): "\(part.rawValue) \(failure.explanation)"
         case .appMissing: "the notification names no app (bundleId)"
         case .mismatch(let part): "\(part.rawValue) is of another app or environment than the notification"

@@ -14,7 +14,10 @@ package enum UndecodableBody: Error, Hashable, CustomStringConvertible {
         case .notJSON(let error): "the body is not JSON: \(error)"
         case .notAnObject: "the body is JSON, but not an object"
         case .notANotification:
-            "the body is no App Store notification: it has neither signedPayload nor notification_type"
+            """
+            the body is no App Store notification: it has neither notification_type nor a signedPayload with a \
+            notificationType
+            """
         case .malformed(let problem, let part): "\(part.rawValue) \(problem.explanation)"
         }
     }

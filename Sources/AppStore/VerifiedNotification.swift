@@ -95,8 +95,8 @@ extension Apps {
         let app = try app(of: notification)
         let (body, mayDiffer) = notification.withoutSecret()
         // The event is that of the stored body, or a secret in an odd place could reach the facts.
-        let stored = mayDiffer ? try? AppleNotification(decoding: body) : nil
-        let event = (stored ?? .v1(notification)).event(receivedAt: receivedAt)
+        let stored = mayDiffer ? try Self.decode(withoutSecret: body) : notification
+        let event = stored.event(receivedAt: receivedAt)
         guard event.environment == .unknown || app.environments.contains(event.environment) else {
             throw .environmentRefused(app: app.bundleId)
         }
@@ -104,20 +104,31 @@ extension Apps {
             app: app.bundleId, event: event, body: body, chain: nil, hasShortChain: false)
     }
 
+    /// A secret can be equal to a key that makes a body a notification. Nothing can be stored of such a body.
+    private static func decode(withoutSecret body: [UInt8]) throws(Refusal) -> V1Notification {
+        do throws(UndecodableBody) {
+            guard case .v1(let stored) = try AppleNotification(decoding: body) else { throw .notANotification }
+            return stored
+        } catch {
+            throw .undecodable(error)
+        }
+    }
+
+    /// Which apps are configured is answered after a configured secret was shown, and not before.
     private func app(of notification: V1Notification) throws(Refusal) -> App {
+        let name = notification.bundleId
+        let named = name.flatMap { app($0) }
         guard let secret = notification.password else {
-            guard let named = notification.bundleId.flatMap({ app($0) }), named.acceptsWithoutSecret else {
-                throw .secretMissing
-            }
+            guard let named, named.acceptsWithoutSecret else { throw .secretMissing }
             return named
         }
         let owners = apps(withSecret: secret)
-        if let named = notification.bundleId {
-            guard let app = app(named) else { throw .appUnknown }
-            guard owners.contains(app) else { throw .secretWrong(app: named) }
-            return app
+        guard let owner = owners.first else { throw .secretWrong(app: named?.bundleId) }
+        if name != nil {
+            guard let named else { throw .appUnknown }
+            guard owners.contains(named) else { throw .secretWrong(app: named.bundleId) }
+            return named
         }
-        guard let owner = owners.first else { throw .secretWrong(app: nil) }
         guard owners.count == 1 else { throw .appAmbiguous }
         return owner
     }

@@ -11,6 +11,7 @@ struct NotificationMetrics: Sendable {
     private let unknownTypes = Counter(label: "subledger_unknown_types_total")
     private let unknownFields = Counter(label: "subledger_unknown_fields_total")
     private let defects = Counter(label: "subledger_defects_total")
+    private let cancellationsWithoutPurchase = Counter(label: "subledger_cancellations_without_purchase_total")
 
     private enum Outcome: String, CaseIterable {
         case stored, duplicate, conflict
@@ -47,6 +48,7 @@ struct NotificationMetrics: Sendable {
         if event.kind == .other { unknownTypes.increment() }
         unknownFields.increment(by: event.unknownFields.count)
         defects.increment(by: event.defects.count)
+        if event.defects.contains(.cancellationWithoutPurchase) { cancellationsWithoutPurchase.increment() }
     }
 
     private static func taken(_ outcome: Outcome, _ source: Source) -> Counter {

@@ -122,6 +122,10 @@ package struct Defect: Sendable, Hashable {
         self.path = path
         self.problem = problem
     }
+
+    /// A notification about a cancellation states no cancelled purchase, so access that should have ended goes on.
+    package static let cancellationWithoutPurchase = Defect(
+        path: "cancellation_date_ms", problem: "is of a purchase that the receipt does not hold")
 }
 
 /// An event of a known stream with the bytes that prove it: the only input that the log accepts.

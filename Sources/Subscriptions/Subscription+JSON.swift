@@ -33,7 +33,7 @@ extension Subscription {
         writer.array(transactions) { writer, resolved in
             writer.object { writer in
                 resolved.transaction.writeMembers(to: &writer)
-                writer.member("refunded", resolved.transaction.isRefunded ? true : nil)
+                writer.member("refunded", resolved.settled.isRefunded ? true : nil)
                 writer.key("positions")
                 writer.array(resolved.positions) { $0.value($1) }
             }

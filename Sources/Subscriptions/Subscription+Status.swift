@@ -7,7 +7,7 @@ package enum Status: String, Sendable, CaseIterable {
     case activeWillEnd = "active-will-end"
     /// A renewal failed; access goes on while Apple tries again.
     case grace
-    /// A renewal failed; Apple tries again, without access.
+    /// A renewal failed; Apple tries again, without access, for 60 days at most.
     case retry
     case expired
     /// The latest purchase was taken back.
@@ -37,13 +37,31 @@ extension Subscription {
             case .paid: return renewal(at: instant).autoRenewStatus == false ? .activeWillEnd : .active
             }
         }
-        let bought = transactions.filter { ($0.transaction.purchaseDate ?? .latest) <= instant }
+        // Of some purchases nothing is known but their refund.
+        let bought = transactions.filter {
+            ($0.transaction.purchaseDate ?? $0.settled.revocationDate ?? .latest) <= instant
+        }
         guard let last = bought.last else { return .never }
-        if last.transaction.isRefunded || last.transaction.isRefundedInPart { return .refunded }
-        if last.transaction.isFamilyRevoked { return .revoked }
-        if consumables(at: instant) != nil { return .owned }
+        let consumables = consumables(at: instant)
+        if last.settled.isRefunded || (last.settled.isRefundedInPart && consumables ?? 0 == 0) { return .refunded }
+        if last.settled.isFamilyRevoked { return .revoked }
+        if consumables != nil { return .owned }
         let renewal = renewal(at: instant)
-        return renewal.isInBillingRetryPeriod == true && renewal.autoRenewStatus != false ? .retry : .expired
+        let isRetrying =
+            renewal.isInBillingRetryPeriod == true && renewal.autoRenewStatus != false
+            && instant < retryEnd(at: instant) ?? .latest
+        return isRetrying ? .retry : .expired
+    }
+
+    /// How long Apple tries to renew, from the expiry of the period whose renewal failed.
+    private static let retryMilliseconds: Int64 = 60 * 86_400_000
+
+    /// When Apple stops trying to renew what had been bought by the instant, if nothing else happens.
+    private func retryEnd(at instant: Instant) -> Instant? {
+        let expiries = transactions.filter {
+            ($0.transaction.purchaseDate ?? .latest) <= instant && !$0.settled.isUpgraded
+        }.compactMap(\.transaction.expiresDate)
+        return expiries.max()?.advanced(byMilliseconds: Self.retryMilliseconds)
     }
 
     /// The intention to renew as it was stated by the instant.
@@ -66,7 +84,9 @@ extension Subscription {
     /// The next time at which the status changes by the clock alone, and what it then is.
     package func nextChange(after instant: Instant) -> (at: Instant, to: Status)? {
         let now = status(at: instant)
-        let boundaries = Set(access.flatMap { [$0.start, $0.end] }).filter { $0 > instant && $0 < .latest }.sorted()
+        let retryEnds = [retryEnd(at: instant), retryEnd(at: .latest)].compactMap { $0 }
+        let boundaries = Set(access.flatMap { [$0.start, $0.end] } + retryEnds).filter { $0 > instant && $0 < .latest }
+            .sorted()
         for boundary in boundaries {
             let then = status(at: boundary)
             if then != now { return (boundary, then) }

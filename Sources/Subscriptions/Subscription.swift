@@ -12,6 +12,8 @@ package struct Subscription: Sendable, Hashable {
     /// A transaction with all that was stated about it laid over each other, the latest on top.
     package struct ResolvedTransaction: Sendable, Hashable {
         let shared: Shared<Transaction>
+        /// See ``settled``; nil if it is the transaction itself.
+        var settledByCopy: Shared<Transaction>?
         /// The first event behind each statement that counted, ascending.
         package var positions: [Int64]
         /// Some statement about it was signed.
@@ -20,6 +22,14 @@ package struct Subscription: Sendable, Hashable {
         package var transaction: Transaction {
             _read { yield shared.value }
         }
+
+        /// The transaction, with its revocation by the latest statement about any copy of the purchase.
+        package var settled: Transaction {
+            _read {
+                let settled = settledByCopy ?? shared
+                yield settled.value
+            }
+        }
     }
 
     /// - Parameter products: The app's products, as far as they are configured; decides about rows that have no
@@ -27,27 +37,17 @@ package struct Subscription: Sendable, Hashable {
     package init(_ facts: SubscriptionFacts, products: ProductCatalog = .empty) {
         self.products = products
         originalTransactionId = facts.originalTransactionId
-        transactions = Self.resolve(facts)
+        transactions = Self.settleCopies(Self.resolve(facts), facts, products)
         renewals = facts.orderedRenewals
-        var refundedOrderLines: Set<String> = []
-        for row in transactions where row.transaction.isRefunded {
-            if let orderLine = row.transaction.webOrderLineItemId { refundedOrderLines.insert(orderLine) }
-        }
         var paid: [AccessPeriod] = []
         for row in transactions {
-            // A restored copy is the same purchase under another id, and is refunded with it.
-            if !refundedOrderLines.isEmpty, let orderLine = row.transaction.webOrderLineItemId,
-                refundedOrderLines.contains(orderLine)
-            {
-                continue
-            }
             let period = AccessPeriod(
-                of: row.transaction, kind: Self.kind(of: row.transaction, in: facts, products),
+                of: row.settled, kind: Self.kind(of: row.transaction, in: facts, products),
                 position: row.positions.first ?? 0,
-                replacedAt: Self.replacement(of: row.transaction, in: transactions))
+                replacedAt: Self.replacement(of: row.settled, in: transactions))
             if let period { paid.append(period) }
         }
-        let grace = Self.gracePeriods(transactions, renewals, refundedOrderLines)
+        let grace = Self.gracePeriods(transactions, renewals, paid)
         access = (paid + grace).sorted { left, right in
             (left.start, left.end, left.transactionId) < (right.start, right.end, right.transactionId)
         }
@@ -56,19 +56,22 @@ package struct Subscription: Sendable, Hashable {
     /// The kind of a row's product: as Apple signed it, else as configured. V1 states none, so for what is not
     /// configured the row itself must tell: only subscriptions have order line ids, groups and renewal info. Anything
     /// else was bought once.
-    private static func kind(
+    static func kind(
         of transaction: Transaction, in facts: SubscriptionFacts, _ products: ProductCatalog
     ) -> ProductCatalog.Kind? {
         let configured = products.kind(of: transaction.productId)
-        switch transaction.type {
-        case "Auto-Renewable Subscription": return .autoRenewable
-        case "Consumable": return .consumable
-        case "Non-Consumable": return .nonConsumable
-        // How long it lasts is in no transaction. It ends some day, so it must not be taken for owned.
-        case "Non-Renewing Subscription":
-            if case .nonRenewing = configured { return configured }
-            return nil
-        default: break
+        if let type = transaction.type {
+            switch Transaction.ProductType(rawValue: type) {
+            case .autoRenewable: return .autoRenewable
+            case .consumable: return .consumable
+            case .nonConsumable: return .nonConsumable
+            // How long it lasts is in no transaction. It ends some day, so it must not be taken for owned.
+            case .nonRenewing:
+                if case .nonRenewing = configured { return configured }
+                return nil
+            // A type that this version does not know may end some day, too. The configuration can say what it is.
+            case nil: return configured
+            }
         }
         if let configured { return configured }
         let isSubscription =
@@ -81,17 +84,15 @@ package struct Subscription: Sendable, Hashable {
     /// used up of them is the app's own record.
     package func consumables(at instant: Instant) -> Int? {
         let bought = transactions.filter { row in
-            row.transaction.type.map { $0 == "Consumable" }
+            row.transaction.type.map { $0 == Transaction.ProductType.consumable.rawValue }
                 ?? (products.kind(of: row.transaction.productId) == .consumable)
         }
         guard !bought.isEmpty else { return nil }
-        return bought.filter {
-            $0.transaction.revocationDate == nil && ($0.transaction.purchaseDate ?? .latest) <= instant
-        }
-        .reduce(0) { sum, row in
-            let (more, overflow) = sum.addingReportingOverflow(row.transaction.quantity ?? 1)
-            return overflow ? .max : more
-        }
+        return bought.filter { ($0.transaction.purchaseDate ?? .latest) <= instant }
+            .reduce(0) { sum, row in
+                let (more, overflow) = sum.addingReportingOverflow(row.settled.unitsLeft(at: instant))
+                return overflow ? .max : more
+            }
     }
 
     private static func resolve(_ facts: SubscriptionFacts) -> [ResolvedTransaction] {
@@ -148,13 +149,13 @@ package struct Subscription: Sendable, Hashable {
     /// instead of tying the grace to an older row.
     private static func gracePeriods(
         _ transactions: [ResolvedTransaction], _ renewals: [SubscriptionFacts.RenewalStatement],
-        _ refundedOrderLines: Set<String>
+        _ paid: [AccessPeriod]
     ) -> [AccessPeriod] {
         var byFailedTransaction: [String: AccessPeriod] = [:]
         for statement in renewals {
             guard let end = statement.renewal.gracePeriodExpiresDate else { continue }
             let candidates = transactions.filter { row in
-                !row.transaction.isUpgraded && replacement(of: row.transaction, in: transactions) == nil
+                !row.settled.isUpgraded && replacement(of: row.settled, in: transactions) == nil
                     && (row.transaction.expiresDate ?? .latest) < end
                     && (row.transaction.purchaseDate ?? .latest) <= statement.statedAt
             }
@@ -163,8 +164,7 @@ package struct Subscription: Sendable, Hashable {
                     ($0.transaction.expiresDate ?? .earliest, $0.transaction.transactionId)
                         < ($1.transaction.expiresDate ?? .earliest, $1.transaction.transactionId)
                 }),
-                let start = failed.transaction.expiresDate, failed.transaction.revocationDate == nil,
-                failed.transaction.webOrderLineItemId.map({ !refundedOrderLines.contains($0) }) ?? true
+                let start = failed.transaction.expiresDate, failed.settled.revocationDate == nil
             else { continue }
             let id = failed.transaction.transactionId
             if let known = byFailedTransaction[id], known.end >= end { continue }
@@ -172,15 +172,17 @@ package struct Subscription: Sendable, Hashable {
                 start: start, end: end, cause: .grace, cut: nil, transactionId: id,
                 productId: failed.transaction.productId, position: statement.position)
         }
-        return byFailedTransaction.values.compactMap { cut($0, bySwitchOffIn: renewals) }
+        return byFailedTransaction.values.compactMap { cut($0, bySwitchOffIn: renewals, paid) }
     }
 
+    /// A switch-off ends grace only while grace is what gives access. After a recovery the line is paid for beyond the
+    /// grace, and the switch-off ends nothing.
     private static func cut(
-        _ grace: AccessPeriod, bySwitchOffIn renewals: [SubscriptionFacts.RenewalStatement]
+        _ grace: AccessPeriod, bySwitchOffIn renewals: [SubscriptionFacts.RenewalStatement], _ paid: [AccessPeriod]
     ) -> AccessPeriod? {
         let switchedOff = renewals.filter { $0.renewal.autoRenewStatus == false }
             .map { $0.renewal.autoRenewStatusChangeDate ?? $0.statedAt }
-            .filter(grace.contains)
+            .filter { grace.contains($0) && (paid.unbroken(at: $0).last?.end ?? $0) < grace.end }
             .min()
         guard let switchedOff else { return grace }
         guard switchedOff > grace.start else { return nil }

@@ -31,7 +31,7 @@ package struct Transaction: Sendable, Hashable {
     package var promotionalOfferId: String?
     package var offerCodeRefName: String?
     package var appAccountToken: String?
-    /// `Auto-Renewable Subscription`, `Non-Renewing Subscription`, `Consumable` or `Non-Consumable`, as Apple spells it.
+    /// A ``ProductType``, or another text that is newer than this version.
     package var type: String?
     /// `REFUND_FULL`, `REFUND_PRORATED` or `FAMILY_REVOKE`.
     package var revocationType: String?
@@ -71,6 +71,14 @@ package struct Transaction: Sendable, Hashable {
         self.statesRevocation = true
     }
 
+    /// As Apple spells them.
+    package enum ProductType: String, Sendable, CaseIterable {
+        case autoRenewable = "Auto-Renewable Subscription"
+        case nonRenewing = "Non-Renewing Subscription"
+        case consumable = "Consumable"
+        case nonConsumable = "Non-Consumable"
+    }
+
     package var isFamilyShared: Bool { inAppOwnershipType == "FAMILY_SHARED" }
 
     /// True if access by Family Sharing was revoked. The member never paid.
@@ -87,6 +95,24 @@ package struct Transaction: Sendable, Hashable {
     /// True if only the rest of the period was refunded.
     package var isRefundedInPart: Bool {
         revocationDate != nil && !isFamilyRevoked && revocationType == "REFUND_PRORATED"
+    }
+
+    /// ``revocationPercentage`` of what was refunded as a whole.
+    private static let wholePercentage = 100_000
+
+    /// How many of a consumable are left of the quantity at an instant after the purchase.
+    ///
+    /// A refund takes all of them back, as if they had never been bought. A refund in part takes its share of them back
+    /// from its date on, in whole units: one that was paid for in part stays. Without a share, it takes all back.
+    package func unitsLeft(at instant: Instant) -> Int {
+        let bought = quantity ?? 1
+        guard let revocationDate else { return bought }
+        guard isRefundedInPart else { return 0 }
+        if instant < revocationDate { return bought }
+        let share = min(max(revocationPercentage ?? Self.wholePercentage, 0), Self.wholePercentage)
+        // The same as the product divided by the whole, without its overflow.
+        let (wholes, rest) = bought.quotientAndRemainder(dividingBy: Self.wholePercentage)
+        return bought - wholes * share - rest * share / Self.wholePercentage
     }
 }
 

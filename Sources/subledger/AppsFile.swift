@@ -26,10 +26,11 @@ enum AppsFile {
         }
         var apps: [App] = []
         for entry in entries {
-            let secrets = entry.sharedSecrets ?? []
-            guard !entry.bundleId.isEmpty, secrets.allSatisfy({ !$0.isEmpty }) else {
-                throw SettingError(description: "apps file \(path) has an empty bundleId or shared secret")
+            guard !entry.bundleId.isEmpty else {
+                throw SettingError(description: "apps file \(path) has an empty bundleId")
             }
+            let secrets = entry.sharedSecrets ?? []
+            try checkSecrets(secrets, "apps file \(path), app \(entry.bundleId)")
             apps.append(
                 App(
                     bundleId: entry.bundleId, appAppleId: entry.appAppleId,
@@ -52,6 +53,15 @@ enum AppsFile {
                     """)
         }
         throw SettingError(description: "apps file \(path): there is no setting \"\(unknown)\"")
+    }
+
+    /// - Throws: A setting error that names the place, and never the secret.
+    static func checkSecrets(_ secrets: [String], _ place: String) throws(SettingError) {
+        guard secrets.allSatisfy({ $0.utf8.count >= App.sharedSecretBytesMin }) else {
+            throw SettingError(
+                description: "\(place): a shared secret is shorter than \(App.sharedSecretBytesMin) bytes: expected "
+                    + "the 32 hexadecimal digits of App Store Connect")
+        }
     }
 
     /// By Apple's names; nil is what every app takes.

@@ -193,10 +193,12 @@ struct Settings {
         guard (appleId == nil) == (appleId.flatMap { Int64($0) } == nil) else {
             throw SettingError(description: "SUBLEDGER_APP_APPLE_ID is not a number")
         }
+        let secrets = [secret].compactMap { $0 }
+        try AppsFile.checkSecrets(secrets, "SUBLEDGER_APP_SHARED_SECRET, app \(bundleId)")
         return App(
             bundleId: bundleId, appAppleId: appleId.flatMap { Int64($0) },
             environments: try AppsFile.environments(Self.list(environments), "SUBLEDGER_APP_ENVIRONMENTS"),
-            sharedSecrets: [secret].compactMap { $0 })
+            sharedSecrets: secrets)
     }
 
     /// Words with commas between them.

@@ -156,6 +156,9 @@ struct V1BodyQuirkTests {
             ("PRICE_INCREASE_CONSENT", .priceConsent), ("CONSUMPTION_REQUEST", .consumptionRequest),
         ])
     func kinds(type: String, kind: Kind) throws {
+        let isCancellation = [.refund, .revoke].contains(kind)
+        let rows = isCancellation ? [cancelled(rows[0], "2022-03-07")] + rows.dropFirst() : rows
+
         let event = try newBody(type, rows: rows).event()
 
         #expect(event.type == type)

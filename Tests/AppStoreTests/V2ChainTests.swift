@@ -50,7 +50,7 @@ struct WrongChain: Sendable, CustomTestStringConvertible {
     ]
 
     static let orders: [WrongChain] = [
-        WrongChain("leaf and intermediate swapped", .untrusted) { .standard([1, 0, 2]) },
+        WrongChain("leaf and intermediate swapped", .key) { .standard([1, 0, 2]) },
         WrongChain("leaf in place of the intermediate", .untrusted) { .standard([0, 0, 2]) },
         WrongChain("root in place of the intermediate", .untrusted) { .standard([0, 2, 2]) },
         WrongChain("leaf and root without the intermediate", .untrusted) { .standard([0, 2]) },

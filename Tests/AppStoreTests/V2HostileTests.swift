@@ -50,7 +50,9 @@ struct V2HostileTests {
             let event = try V2FieldTests.body.changing { $0.transaction?[key] = .raw(value) }.event()
             #expect(try reread(event.facts) == event.facts)
         }
-        for key in ["notificationType", "subtype", "notificationUUID", "version", "signedDate", "data", "summary"] {
+        // Without a type it is no notification.
+        let keys = ["subtype", "notificationUUID", "version", "signedDate", "data", "summary"]
+        for key in keys + (value == "null" ? [] : ["notificationType"]) {
             let event = try V2FieldTests.body.changing { $0.payload[key] = .raw(value) }.event()
             #expect(try reread(event.facts) == event.facts)
             _ = try text(event)

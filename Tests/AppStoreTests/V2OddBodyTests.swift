@@ -153,15 +153,23 @@ struct V2OddBodyTests {
     }
 
     @Test(
-        "a type that is missing or no text is no reason to lose the rest",
-        arguments: [nil, JSON.raw("[]"), .raw("{}")] as [JSON?])
-    func noType(value: JSON?) throws {
+        "a type that is no readable text is no reason to lose the rest", arguments: [JSON.raw("[]"), .raw("{}"), ""])
+    func unreadableType(value: JSON) throws {
         let event = try body.changing { $0.payload["notificationType"] = value }.event()
 
         #expect(event.type == nil)
         #expect(event.kind == .other)
         #expect(event.transactions.count == 1)
         #expect(event.defects.contains { $0.path.hasSuffix("notificationType") })
+    }
+
+    @Test("a signed object without a type is no notification", arguments: [nil, JSON.raw("null")] as [JSON?])
+    func noType(value: JSON?) async {
+        let body = body.changing { $0.payload["notificationType"] = value }
+
+        #expect(throws: UndecodableBody.notANotification) { try AppleNotification(decoding: body.unsigned) }
+        #expect(await V2Receiver().refusal(body.signed()) == .undecodable(.notANotification))
+        #expect(Refusal.undecodable(.notANotification).label == "not_a_notification")
     }
 
     @Test(
@@ -192,11 +200,13 @@ struct V2OddBodyTests {
         #expect(event.kind == .test)
     }
 
-    @Test("empty payloads decode to an event that says nothing")
+    @Test("a payload with a type alone decodes to an event that says nothing else")
     func empty() throws {
-        let event = try AppleNotification(decoding: envelope(unsignedJWS([:]))).event(receivedAt: day("2026-01-01"))
+        let body = envelope(unsignedJWS(["notificationType": "TEST"]))
 
-        #expect(event.app == nil && event.type == nil && event.transactions.isEmpty && event.renewals.isEmpty)
+        let event = try AppleNotification(decoding: body).event(receivedAt: day("2026-01-01"))
+
+        #expect(event.app == nil && event.kind == .test && event.transactions.isEmpty && event.renewals.isEmpty)
         #expect(event.environment == .unknown)
     }
 }

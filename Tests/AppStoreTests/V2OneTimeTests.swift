@@ -74,6 +74,51 @@ struct V2OneTimeTests {
         #expect(back.consumables(at: day("2024-06-01")) == 2)
     }
 
+    @Test(
+        "a refund of a part takes its share of the units back from its date on, in whole units",
+        arguments: [
+            (5, 20_000, 4), (5, 50_000, 3), (1, 50_000, 1), (5, 100_000, 0), (5, 0, 5), (5, nil, 0), (5, -1, 5),
+            (5, 100_001, 0),
+        ] as [(Int, Int?, Int)])
+    func consumableRefundedInPart(quantity: Int, percentage: Int?, left: Int) throws {
+        let row = v2Purchase(id, "2024-03-01", type: "Consumable", quantity: quantity)
+        var part = row.refunded("2024-04-01", type: "REFUND_PRORATED")
+        part["revocationPercentage"] = percentage.map { .raw(String($0)) }
+
+        for arrival in Arrival.allCases {
+            let line = try folded([charge(row), V2Body("REFUND", at: "2024-04-01", part)], arrival, line: id)
+
+            #expect(line.consumables(at: day("2024-03-31")) == quantity)
+            #expect(line.consumables(at: day("2024-04-01")) == left)
+            #expect(line.status(at: day("2024-04-01")) == (left > 0 ? .owned : .refunded))
+            #expect(line.transactions.first?.transaction.revocationPercentage == percentage)
+        }
+    }
+
+    @Test("a type of product that this version does not know is not owned for ever, and is a defect")
+    func unknownType() throws {
+        let lease = charge(v2Purchase(id, "2024-03-01", type: "Timed Lease"))
+        let products = [testBundle: ProductCatalog(["com.example.magazine.extra": .nonConsumable])]
+
+        let event = try lease.event()
+        let unknown = try MemoryLedger(arriving: [event]).subscription(line: id)
+        let configured = try MemoryLedger(arriving: [event]).subscription(line: id, products: products)
+
+        #expect(unknown.access == [])
+        #expect(unknown.status(at: day("2090-01-01")) == .expired)
+        #expect(event.defects.map(\.path) == ["data.signedTransactionInfo.type"])
+        #expect(configured.status(at: day("2090-01-01")) == .owned)
+    }
+
+    @Test("a type of product that this version does not know gives the access of its dates")
+    func unknownTypeWithExpiry() throws {
+        let row = v2Row("1000000000000001", "2024-03-01", "2024-04-01").with(["type": "Timed Lease"])
+
+        let line = try folded([V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2024-03-01", row)])
+
+        #expect(line.spans == [Span("2024-03-01", "2024-04-01")])
+    }
+
     @Test("a subscription has no consumables")
     func none() throws {
         #expect(try folded(V2MagazineVariant.base.bodies).consumables(at: day("2018-03-01")) == nil)

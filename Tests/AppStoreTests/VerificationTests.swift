@@ -61,10 +61,27 @@ struct VerificationTests {
         #expect(refusal(apps, body) == .secretWrong(app: testBundle))
     }
 
-    @Test("an app that is not configured is unknown, also with a secret of another app")
+    @Test("an app that is not configured is unknown to a body with the secret of a configured one")
     func unknownApp() {
         #expect(refusal(apps, body.with(["bid": "com.example.unknown"])) == .appUnknown)
-        #expect(refusal(Apps([]), body) == .appUnknown)
+        #expect(refusal(Apps([]), body) == .secretWrong(app: nil))
+    }
+
+    @Test("without a configured secret the answer is the same whatever app is named, and whether it is configured")
+    func configuredAppsAreNotTold() throws {
+        let bodies = [nil, "", "guessed-guessed-guessed"].flatMap { (secret: String?) in
+            [testBundle, "com.example.other", "com.example.unknown", nil].map { (app: String?) in
+                var body = body
+                body["password"] = secret.map { .text($0) }
+                body["bid"] = app.map { .text($0) }
+                return body
+            }
+        }
+
+        let refusals = bodies.map { refusal(apps, $0) }
+
+        #expect(Set(refusals.map { $0?.description }).count == 1)
+        #expect(refusals.allSatisfy { ["secret_missing", "secret_wrong"].contains($0?.label) })
     }
 
     @Test("an app is told by its secret when the body names none", arguments: [nil, "\" \"", "\"\"", "null"])
@@ -242,12 +259,20 @@ struct SecretCutTests {
 
     @Test("cutting a secret of digits leaves the body JSON when a number of it holds the same digits")
     func digits() throws {
-        let apps = Apps([App(bundleId: testBundle, sharedSecrets: ["1400000001"])])
-        let body = body.with(["password": "1400000001", "auto_renew_adam_id": .raw("1400000001")])
+        let digits = "1400000001400000001"
+        let apps = Apps([App(bundleId: testBundle, sharedSecrets: [digits])])
+        let body = body.with(["password": .text(digits), "auto_renew_adam_id": .raw(digits)])
 
         let cut = try apps.verify(body.bytes, receivedAt: receivedAt).body
 
         #expect(throws: Never.self) { try JSONDocument(cut) }
+    }
+
+    @Test("a body that is no notification without its secret is refused, and nothing of it is taken")
+    func secretIsAKey() {
+        let apps = Apps([App(bundleId: testBundle, sharedSecrets: ["notification_type"])])
+
+        #expect(refusal(apps, body.with(["password": "notification_type"])) == .undecodable(.notANotification))
     }
 
     @Test("a cut body still gives the same event")

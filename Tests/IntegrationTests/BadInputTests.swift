@@ -38,23 +38,32 @@ struct BadInputTests {
         refused("half a JSON", "{\"notification_type\":", 400, "the body is not JSON: the text ends too early"),
         refused("an array", "[]", 400, "the body is JSON, but not an object"),
         refused("a text", "\"INITIAL_BUY\"", 400, "the body is JSON, but not an object"),
-        refused("an empty object", "{}", 400, "it has neither signedPayload nor notification_type"),
+        refused("an empty object", "{}", 400, "it has neither notification_type nor a signedPayload"),
         BadBody(what: "UTF-16", body: [0xFF, 0xFE, 0x7B, 0, 0x7D, 0], status: 400, says: "the body is not JSON"),
         refused(
             "500,001 values", "[" + String(repeating: "0,", count: 499_999) + "0]", 400,
             "more than 500000 values and keys"),
         BadBody(what: "100,000 levels", body: nested(100_000), status: 400, says: "nested deeper than 512 levels"),
         refused(
-            "a notification signed by nobody", "{\"signedPayload\":\"e30.e30.e30\"}", 403, "is not signed with ES256"),
+            "a notification signed by nobody", "{\"signedPayload\":\"e30.eyJub3RpZmljYXRpb25UeXBlIjoiVEVTVCJ9.e30\"}",
+            403,
+            "is not signed with ES256"),
+        refused(
+            "a signed object without a type", "{\"signedPayload\":\"e30.e30.e30\"}", 400,
+            "nor a signedPayload with a notificationType"),
         refused(
             "a wrong secret", "{\"notification_type\":\"CANCEL\",\"bid\":\"\(V1Body.app)\",\"password\":\"guess\"}",
             403,
-            "the shared secret (password) is not the one of this app"),
+            "does not carry the shared secret (password) of its app"),
         refused(
             "no secret", "{\"notification_type\":\"CANCEL\",\"bid\":\"\(V1Body.app)\"}", 403,
-            "carries no shared secret"),
+            "does not carry the shared secret (password) of its app"),
         refused(
-            "an unknown app",
+            "an unknown app and a wrong secret",
+            "{\"notification_type\":\"CANCEL\",\"bid\":\"com.example.no\",\"password\":\"guess\"}", 403,
+            "does not carry the shared secret (password) of its app"),
+        refused(
+            "an unknown app with the secret of another",
             "{\"notification_type\":\"CANCEL\",\"bid\":\"com.example.no\",\"password\":\"\(V1Body.secret)\"}", 503,
             "the app (bundle id) is not configured here"),
     ]

@@ -76,6 +76,11 @@ struct CommandTests {
             arguments: ["serve"], environment: ["SUBLEDGER_APP_SHARED_SECRET": "hush"], status: 78,
             says: "subledger: SUBLEDGER_APP_SHARED_SECRET is set without SUBLEDGER_APP_BUNDLE_ID\n"),
         Misuse(
+            arguments: ["serve"],
+            environment: ["SUBLEDGER_APP_SHARED_SECRET": "hush", "SUBLEDGER_APP_BUNDLE_ID": "com.example.app"],
+            status: 78,
+            says: "SUBLEDGER_APP_SHARED_SECRET, app com.example.app: a shared secret is shorter than 16 bytes: "),
+        Misuse(
             arguments: ["migrate", "--database-url", "nonsense"], status: 78,
             says: "subledger: the database URL is not of the form postgres://user:password@host:port/database\n"),
         Misuse(
@@ -122,6 +127,9 @@ struct CommandTests {
                 `subledger product import`
 
                 """),
+        Misuse(
+            arguments: ["[{\"bundleId\":\"x\",\"sharedSecrets\":[\"hushhushhushhus\"]}]"], status: 78,
+            says: "app x: a shared secret is shorter than 16 bytes: "),
         Misuse(arguments: ["{}"], status: 78, says: "is not a JSON array of"),
     ]
 

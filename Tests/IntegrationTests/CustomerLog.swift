@@ -18,10 +18,12 @@ struct CustomerLog {
         /// Days of January 2024.
         var days = 1..<32
         var revokedOn: Int?
+        var previousLine: String?
 
         init(
             _ line: String, _ days: Range<Int> = 1..<32, product: String = "monthly", account: String? = nil,
-            appTransaction: String? = nil, ownership: String? = nil, transaction: String? = nil, revokedOn: Int? = nil
+            appTransaction: String? = nil, ownership: String? = nil, transaction: String? = nil, revokedOn: Int? = nil,
+            previousLine: String? = nil
         ) {
             self.line = line
             self.days = days
@@ -31,6 +33,7 @@ struct CustomerLog {
             self.ownership = ownership
             self.transaction = transaction
             self.revokedOn = revokedOn
+            self.previousLine = previousLine
         }
 
         var stated: Transaction {
@@ -41,6 +44,7 @@ struct CustomerLog {
             stated.appAccountToken = account
             stated.appTransactionId = appTransaction
             stated.inAppOwnershipType = ownership
+            stated.previousOriginalTransactionId = previousLine
             stated.revocationDate = revokedOn.map { day($0) }
             return stated
         }

@@ -51,6 +51,20 @@ struct CustomerReaderTests {
         }
     }
 
+    @Test("asked by the line before a migration, the customer has what was migrated", arguments: [true, false])
+    func migration(oldLineIsKnown: Bool) async throws {
+        try await CustomerLog.with { log in
+            if oldLineIsKnown { try await log.tell([.rows([Row("10", 1..<2)])], on: 1) }
+            try await log.tell([.rows([Row("20", 3..<20, previousLine: "10")])], on: 2)
+            let reader = CustomerReader(pool: log.reader)
+
+            let migrated = "subscription: monthly \(day(20)) [\"20\"]"
+            #expect(try await Self.known("10", reader, at: nil) == [migrated])
+            #expect(try await Self.known("10", reader, at: day(3)) == [migrated])
+            #expect(try await Self.known("20", reader, at: nil) == [migrated])
+        }
+    }
+
     @Test("an id is the backend's own first, then a token, an appTransactionId, a line")
     func precedence() async throws {
         try await CustomerLog.with { log in

@@ -137,6 +137,59 @@ struct BillingIssueExampleTests {
         }
     }
 
+    @Test("retry ends by the clock 60 days after the failed expiry", arguments: GraceSetting.allCases)
+    func retryEndsByTheClock(setting: GraceSetting) throws {
+        let subscription = Subscription(arriving: BillingIssueExample(setting: setting).untilFailure)
+
+        #expect(subscription.status(at: day("2018-06-18T23:59:59.999Z")) == .retry)
+        #expect(subscription.status(at: day("2018-06-19")) == .expired)
+        #expect(subscription.status(at: day("2018-08-08")) == .expired)
+        let change = try #require(subscription.nextChange(after: day("2018-05-20")))
+        #expect(change.at == day("2018-06-19"))
+        #expect(change.to == .expired)
+        #expect(subscription.nextChange(after: day("2018-06-19"))?.at == nil)
+    }
+
+    @Test(
+        "a switch-off after the recovery, within the dates of the grace, cuts no grace",
+        arguments: [GraceSetting.days16, .days28], RecoveryPurchase.allCases)
+    func switchOffAfterRecovery(setting: GraceSetting, purchase: RecoveryPurchase) throws {
+        let example = BillingIssueExample(setting: setting, purchase: purchase)
+        let off = intention(autoRenew: false) { $0.autoRenewStatusChangeDate = day("2018-05-05T12:00:00Z") }
+        let told = example.recovered + [Told("2018-05-05T12:00:00Z", [example.rowC], [off])]
+
+        for arrival in Arrival.allCases {
+            let subscription = Subscription(arriving: arrival.arrange(told))
+
+            let grace = try #require(subscription.access.first { $0.cause == .grace })
+            #expect(grace.cut == nil)
+            #expect(grace.end == setting.end)
+            #expect(subscription.spans == [Span("2018-02-20", "2018-05-20")])
+            #expect(subscription.status(at: day("2018-05-06")) == .activeWillEnd)
+        }
+    }
+
+    @Test("a switch-off within grace ends it at once")
+    func switchOffInGrace() throws {
+        let example = BillingIssueExample(setting: .days16)
+        let off = intention(autoRenew: false) { $0.autoRenewStatusChangeDate = day("2018-04-25") }
+
+        let subscription = Subscription(arriving: example.untilFailure + [Told("2018-04-25", [example.rowB], [off])])
+
+        let grace = try #require(subscription.access.first { $0.cause == .grace })
+        #expect(grace.cut == .switchedOff)
+        #expect(grace.end == day("2018-04-25"))
+    }
+
+    @Test("a switch-off ends the grace if the payment that recovered it was refunded")
+    func recoveryRefunded() throws {
+        let example = BillingIssueExample(setting: .days28)
+        let off = intention(autoRenew: false) { $0.autoRenewStatusChangeDate = day("2018-05-08") }
+        let told = example.recovered + [Told("2018-05-08", [example.rowC.refunded("2018-05-08")], [off])]
+
+        #expect(Subscription(arriving: told).spans == [Span("2018-02-20", "2018-05-08")])
+    }
+
     @Test("the payment method running out on Apr 19 has no effect, since no fact states it")
     func paymentMethodExpires() {
         let subscription = Subscription(arriving: BillingIssueExample(setting: .none).untilFailure)

@@ -81,11 +81,15 @@ struct Story {
         return room <= 2 ? limit : clock.advanced(byMilliseconds: Int64.random(in: 1..<(room - 1), using: &generator))
     }
 
-    private mutating func tell(_ kind: StepKind, at instant: Instant, touching touched: Set<String> = []) {
+    private mutating func tell(
+        _ kind: StepKind, at instant: Instant, touching touched: Set<String> = [], alone: String? = nil
+    ) {
         clock = max(instant, clock.advanced(byMilliseconds: 1))
         let newest = rows.last?.transactionId
         let isPartial = generator.chance(30)
-        let stated = rows.filter { !isPartial || $0.transactionId == newest || touched.contains($0.transactionId) }
+        let stated = rows.filter {
+            !isPartial || touched.contains($0.transactionId) || ($0.transactionId == newest && alone == nil)
+        }
         let shuffled = stated.shuffled(using: &generator)
         steps.append(Step(kind: kind, told: Told(clock, shuffled, [renewal]), expiry: expiry))
     }
@@ -122,7 +126,9 @@ struct Story {
         if rows[index].revocationDate != nil {
             guard allowed.contains(.reversal) else { return false }
             copies.forEach { rows[$0].revocationDate = nil }
-            tell(.reversal, at: clock.advanced(byMilliseconds: Self.dayLength / 3), touching: ids)
+            // One of the copies may be all that is told of.
+            let id = rows[index].transactionId
+            tell(.reversal, at: clock.advanced(byMilliseconds: Self.dayLength / 3), touching: [id], alone: id)
         } else if generator.chance(70) {
             guard allowed.contains(.refund), graceRows.isDisjoint(with: ids) else { return false }
             let instant = clock.advanced(byMilliseconds: Self.dayLength / 5)

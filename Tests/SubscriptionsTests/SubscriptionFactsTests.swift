@@ -41,6 +41,21 @@ struct SubscriptionFactsTests {
         #expect(Subscription(read).renewals.map(\.renewal) == [fullRenewal()])
     }
 
+    @Test("a migrated line is tied to the line that it was migrated from, and no line to itself")
+    func migrated() {
+        let told = Told(
+            "2018-03-01",
+            [
+                row("1000000000000002", "2018-03-20", "2018-04-20") {
+                    $0.previousOriginalTransactionId = "900000000000001"
+                },
+                row("1000000000000001", "2018-02-20", "2018-03-20") { $0.previousOriginalTransactionId = testLine },
+            ])
+
+        #expect(
+            SubscriptionFacts(arriving: [told]).customerKeys() == [CustomerKey(.subscription, "900000000000001"): 1])
+    }
+
     @Test("a line without facts comes back from its stored text")
     func empty() throws {
         let facts = SubscriptionFacts(originalTransactionId: testLine)

@@ -18,10 +18,10 @@ extension V1Notification {
 }
 
 /// Works through one body once, collecting defects on the way.
-private struct V1Normaliser {
-    private var body: Fields
+struct V1Normaliser {
+    var body: Fields
     private let unified: JSONValue?
-    private var defects: [Defect] = []
+    var defects: [Defect] = []
 
     /// More defects of one body say nothing new.
     private static let defectsMax = 100
@@ -91,7 +91,7 @@ private struct V1Normaliser {
             isUnified: true)
         let topCancellation = body.instant("cancellation_date_ms", "cancellation_date")
         var transactions = Self.union(new, old)
-        applyTopCancellation(topCancellation, to: &transactions)
+        applyCancellation(at: topCancellation, type: type, line: namedLine, to: &transactions)
         let changeDate = body.instant("auto_renew_status_change_date_ms", "auto_renew_status_change_date")
         let renewals = renewals(
             line: old.first?.originalTransactionId ?? namedLine, transactions: transactions, changeDate: changeDate)
@@ -184,26 +184,6 @@ private struct V1Normaliser {
         return result
     }
 
-    /// Old CANCEL bodies state the cancellation beside the receipt, for the purchase that
-    /// `web_order_line_item_id` names.
-    private mutating func applyTopCancellation(_ date: Instant?, to transactions: inout [Transaction]) {
-        guard let date else { return }
-        let purchase = body.identifier("web_order_line_item_id")
-        let target = transactions.firstIndex { row in
-            purchase == nil || row.webOrderLineItemId == nil
-                ? transactions.count == 1 : row.webOrderLineItemId == purchase
-        }
-        guard let target else {
-            if !transactions.contains(where: { $0.revocationDate == date }) {
-                body.note("cancellation_date_ms", "is of a purchase that the receipt does not hold")
-            }
-            return
-        }
-        transactions[target].revocationDate = transactions[target].revocationDate ?? date
-        transactions[target].revocationReason =
-            transactions[target].revocationReason ?? body.integer("cancellation_reason")
-    }
-
     // MARK: Renewals
 
     private mutating func renewals(line: String?, transactions: [Transaction], changeDate: Instant?) -> [RenewalInfo] {
@@ -237,9 +217,7 @@ private struct V1Normaliser {
     private static func isOneTimePurchase(_ line: String, _ transactions: [Transaction]) -> Bool {
         var hasRows = false
         for row in transactions.indices where transactions[row].originalTransactionId == line {
-            guard transactions[row].expiresDate == nil, transactions[row].webOrderLineItemId == nil else {
-                return false
-            }
+            guard !transactions[row].isOfSubscription else { return false }
             hasRows = true
         }
         return hasRows

@@ -1,9 +1,18 @@
+import Crypto
 import Subscriptions
 
 /// The header of a JWS that may be verified: signed with ES256, its certificates beside it.
 struct JWSHeader {
     /// DER, leaf first. Two or three; what stands third is never trusted.
     let certificates: [[UInt8]]
+
+    /// Leaf and intermediate alone were sent.
+    var isShort: Bool { certificates.count == 2 }
+
+    var chainId: ChainID {
+        let digests = certificates.prefix(2).flatMap { Array(SHA256.hash(data: $0)) }
+        return ChainID(sha256: Array(SHA256.hash(data: digests)))
+    }
 
     /// - Parameter text: base64url.
     init(_ text: ArraySlice<UInt8>) throws(VerificationFailure) {

@@ -1,5 +1,4 @@
 import Crypto
-import Glibc
 import Subscriptions
 import Synchronization
 
@@ -7,15 +6,18 @@ import Synchronization
 /// the same chain costs one signature.
 package final class SignatureVerifier: Sendable {
     private let roots: RootCertificates
-    /// By the header's text, in the order of their arrival.
-    private let known = Mutex<[(header: [UInt8], chain: VerifiedChain)]>([])
+    private let known: Mutex<KnownChains>
 
     /// Apple has one chain in use at a time, and another while it changes over.
-    private static let knownChainsMax = 64
+    package static let knownChainsMax = 64
 
-    package init(roots: RootCertificates) {
+    package init(roots: RootCertificates, knownChainsMax: Int = SignatureVerifier.knownChainsMax) {
         self.roots = roots
+        known = Mutex(KnownChains(max: knownChainsMax))
     }
+
+    /// The chains that are remembered, the least recently used one first.
+    package var knownChains: [ChainID] { known.withLock { $0.entries.map(\.chain.certificates.id) } }
 
     /// Verifies everything that is signed in a notification, each on its own: an envelope of Apple's proves nothing of
     /// what somebody put inside.
@@ -49,35 +51,35 @@ package final class SignatureVerifier: Sendable {
             _ = try JWSHeader(jws.header)
             throw .signatureForm
         }
-        let chain = try await chain(jws.header, at: jws.signedDate ?? fallback)
+        let chain = try await chain(jws, signature, at: jws.signedDate ?? fallback)
+        known.withLock { $0.use(chain, header: jws.header) }
+        return chain
+    }
+
+    /// The chain with which the signature was verified.
+    private func chain(
+        _ jws: JWS, _ signature: P256.Signing.ECDSASignature, at instant: Instant
+    ) async throws(VerificationFailure) -> VerifiedChain {
+        if let chain = known.withLock({ $0.chain(header: jws.header) }) {
+            return try check(jws, signature, with: chain, at: instant)
+        }
+        let header = try JWSHeader(jws.header)
+        let id = header.chainId
+        if let chain = known.withLock({ $0.chain(id, isShort: header.isShort) }) {
+            return try check(jws, signature, with: chain, at: instant)
+        }
+        // One signature costs a small part of what a path costs, so a forged text is refused before the path is built.
+        let leaf = try ClaimedLeaf(header)
+        guard leaf.key.isValidSignature(signature, for: jws.signedText) else { throw .signature }
+        return try await VerifiedChain(leaf, header, roots: roots, at: instant)
+    }
+
+    private func check(
+        _ jws: JWS, _ signature: P256.Signing.ECDSASignature, with chain: VerifiedChain, at instant: Instant
+    ) throws(VerificationFailure) -> VerifiedChain {
+        if instant < chain.validity.lowerBound { throw .notYetValid }
+        if instant > chain.validity.upperBound { throw .expired }
         guard chain.key.isValidSignature(signature, for: jws.signedText) else { throw .signature }
         return chain
-    }
-
-    private func chain(
-        _ header: ArraySlice<UInt8>, at instant: Instant
-    ) async throws(VerificationFailure) -> VerifiedChain {
-        if let chain = known.withLock({ known in known.last { isEqual($0.header, header) }?.chain }) {
-            if instant < chain.validity.lowerBound { throw .notYetValid }
-            if instant > chain.validity.upperBound { throw .expired }
-            return chain
-        }
-        let chain = try await VerifiedChain(JWSHeader(header), roots: roots, at: instant)
-        known.withLock { known in
-            guard !known.contains(where: { isEqual($0.header, header) }) else { return }
-            if known.count == Self.knownChainsMax { known.removeFirst() }
-            known.append((Array(header), chain))
-        }
-        return chain
-    }
-}
-
-private func isEqual(_ left: [UInt8], _ right: ArraySlice<UInt8>) -> Bool {
-    guard left.count == right.count else { return false }
-    return left.withUnsafeBytes { left in
-        right.withUnsafeBytes { right in
-            guard let start = left.baseAddress, let other = right.baseAddress else { return true }
-            return memcmp(start, other, left.count) == 0
-        }
     }
 }

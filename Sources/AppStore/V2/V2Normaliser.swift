@@ -121,6 +121,9 @@ private struct V2Normaliser {
         guard let jws = notification.transaction else { return nil }
         var fields = Fields(jws.payload.root, base: "data.signedTransactionInfo")
         var transaction = fields.signedTransaction(of: line)
+        if let type = transaction?.type, Transaction.ProductType(rawValue: type) == nil {
+            fields.note("type", "is of no kind of product that this version knows")
+        }
         let additional = keep(fields.rest, base: "data.signedTransactionInfo.")
         if !additional.isEmpty { transaction?.additional = CanonicalJSON(members: additional) }
         defects += fields.defects

@@ -16,10 +16,12 @@ package struct V2Notification: Sendable {
     package let appTransaction: JWS?
 
     /// - Parameter text: The JWS of the notification.
-    /// - Throws: ``UndecodableBody`` if it or one inside it is no JWS. Odd or missing fields are no reason: they
-    ///   become defects of the event.
+    /// - Throws: ``UndecodableBody`` if it or one inside it is no JWS, or if it has no `notificationType`: Apple signs
+    ///   other objects with the same certificates. Other odd or missing fields are no reason: they become defects of
+    ///   the event.
     package init(decoding text: ArraySlice<UInt8>) throws(UndecodableBody) {
         let notification = try Self.decode(text, .notification)
+        guard let type = notification.payload.root["notificationType"], !type.isNull else { throw .notANotification }
         self.init(
             notification: notification,
             transaction: try Self.inner(notification, "data", "signedTransactionInfo", .transaction),

@@ -4,7 +4,20 @@ import Subscriptions
 import SwiftASN1
 @_spi(FixedExpiryValidationTime) import X509
 
-/// Certificates that were found to lead from a signing key to a trusted root. Only ``init(_:roots:at:)`` makes one.
+/// A leaf certificate as a sender brought it, with a key to try: decoded, and not to be trusted.
+struct ClaimedLeaf {
+    let certificate: Certificate
+    let key: P256.Signing.PublicKey
+
+    init(_ header: JWSHeader) throws(VerificationFailure) {
+        guard let certificate = try? Certificate(derEncoded: header.certificates[0]) else { throw .certificate }
+        guard let key = P256.Signing.PublicKey(certificate.publicKey) else { throw .key }
+        self.certificate = certificate
+        self.key = key
+    }
+}
+
+/// Certificates that were found to lead from a signing key to a trusted root. Only ``init(_:_:roots:at:)`` makes one.
 ///
 /// A class, because every notification hands it on and a copy of three certificates is not cheap.
 package final class VerifiedChain: Sendable {
@@ -20,10 +33,11 @@ package final class VerifiedChain: Sendable {
     private static let intermediateMarker: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 1]
 
     /// Builds the path to a root of ours and checks it, as of an instant.
-    init(_ header: JWSHeader, roots: RootCertificates, at instant: Instant) async throws(VerificationFailure) {
-        guard let leaf = try? Certificate(derEncoded: header.certificates[0]),
-            let intermediate = try? Certificate(derEncoded: header.certificates[1])
-        else { throw .certificate }
+    init(
+        _ claimed: ClaimedLeaf, _ header: JWSHeader, roots: RootCertificates, at instant: Instant
+    ) async throws(VerificationFailure) {
+        let leaf = claimed.certificate
+        guard let intermediate = try? Certificate(derEncoded: header.certificates[1]) else { throw .certificate }
         let path = await Self.path(from: leaf, over: intermediate, to: roots, at: instant)
         guard let path else {
             for certificate in [leaf, intermediate] {
@@ -35,14 +49,12 @@ package final class VerifiedChain: Sendable {
         }
         guard path.intermediate.extensions[oid: Self.intermediateMarker] != nil else { throw .intermediateMarker }
         guard path.leaf.extensions[oid: Self.leafMarker] != nil else { throw .leafMarker }
-        guard let key = P256.Signing.PublicKey(path.leaf.publicKey) else { throw .key }
-        self.key = key
+        key = claimed.key
         validity = Self.validity(of: [path.leaf, path.intermediate, path.root])
-        isShort = header.certificates.count == 2
-        let digests = header.certificates.prefix(2).flatMap { Array(SHA256.hash(data: $0)) }
+        isShort = header.isShort
         certificates = CertificateChain(
-            id: ChainID(sha256: Array(SHA256.hash(data: digests))), leaf: path.leaf, intermediate: path.intermediate,
-            root: path.root, validationTime: Date(instant))
+            id: header.chainId, leaf: path.leaf, intermediate: path.intermediate, root: path.root,
+            validationTime: Date(instant))
     }
 
     /// Nil unless the path is exactly leaf, intermediate and one of our roots.

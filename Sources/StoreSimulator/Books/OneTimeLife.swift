@@ -29,15 +29,33 @@ package struct OneTimeLife: Sendable {
     package mutating func refund(at instant: Instant) {
         purchase.revocation = Revocation(date: instant, kind: .full, reason: 0, percentage: 100_000)
         access.takeBack(purchase.transactionId, at: instant)
+        tell("REFUND", version1: "REFUND", at: instant)
+    }
+
+    /// Pays a share of a consumable back, in thousandths of a percent. Version 1 has no such thing.
+    package mutating func refundPart(percentage: Int, at instant: Instant) {
+        precondition(purchase.product.kind == .consumable, "only a consumable has parts")
+        purchase.revocation = Revocation(date: instant, kind: .prorated, reason: 0, percentage: percentage)
         tell("REFUND", at: instant)
     }
 
-    private mutating func tell(_ type: String, at instant: Instant) {
+    /// How many of a consumable the customer has paid for at the instant: none before the purchase or if it was refunded,
+    /// and from a refund in part on those that were not paid back as a whole.
+    package func units(at instant: Instant) -> Int {
+        guard purchase.product.kind == .consumable, instant >= purchase.purchaseDate else { return 0 }
+        guard let revocation = purchase.revocation else { return purchase.quantity }
+        guard revocation.kind == .prorated else { return 0 }
+        guard instant >= revocation.date else { return purchase.quantity }
+        let paidBack = purchase.quantity * (revocation.percentage ?? 0)
+        return (1...purchase.quantity).count { $0 * 100_000 > paidBack }
+    }
+
+    private mutating func tell(_ type: String, version1: String? = nil, at instant: Instant) {
         tellings.append(
             Telling(
                 notificationUUID: identifiers.uuid(),
                 signedDate: instant.advanced(byMilliseconds: signingLagMilliseconds),
-                version2: Telling.Name(type), version1: nil, subject: purchase, purchases: [purchase],
+                version2: Telling.Name(type), version1: version1, subject: purchase, purchases: [purchase],
                 intention: nil, status: nil, consumptionRequestReason: nil))
     }
 }

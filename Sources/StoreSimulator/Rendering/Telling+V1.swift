@@ -17,6 +17,7 @@ extension Telling {
             writer.member("bid", app.bundleId)
             writer.member("bvrs", app.bundleVersion)
             writeRenewal(to: &writer)
+            if type == "REFUND" { writeRefund(to: &writer) }
             if type == "REVOKE" { writer.member("original_transaction_id", purchases.first?.transactionId) }
             writer.key("unified_receipt")
             writer.object { writer in
@@ -31,6 +32,17 @@ extension Telling {
             writer.member("deprecation", "2023-06-05")
         }
         return writer.bytes
+    }
+
+    /// The top-level members that name a refunded purchase, which the receipt may leave out.
+    private func writeRefund(to writer: inout JSONWriter) {
+        guard let revocation = subject.revocation else { return }
+        writer.member("original_transaction_id", subject.transactionId)
+        writer.member("product_id", subject.product.id)
+        writer.member("cancellation_date", V1Date.gmt(revocation.date))
+        writer.member("cancellation_date_ms", String(revocation.date.milliseconds))
+        writer.member("cancellation_date_pst", V1Date.pacific(revocation.date))
+        writer.member("cancellation_reason", String(revocation.reason))
     }
 
     /// The top-level members about the next renewal.

@@ -24,9 +24,10 @@ struct V1Receipt {
     /// Apple sends the latest hundred purchases of an account.
     private static let rowsMax = 100
 
-    /// Newest first.
+    /// Newest first, without consumables: the app finishes them, and they then leave the receipt.
     func writeRows(to writer: inout JSONWriter) {
         let rows = lines.flatMap { line in line.telling.purchases.map { (line, $0) } }
+            .filter { $0.1.product.kind != .consumable }
             .sorted { ($0.1.purchaseDate, $0.1.transactionId) > ($1.1.purchaseDate, $1.1.transactionId) }
         writer.array(rows.prefix(Self.rowsMax)) { $1.0.write($1.1, to: &$0) }
     }

@@ -1,7 +1,7 @@
 extension SubscriptionFacts {
     /// Returns the keys that link the subscription to others of its customer, each with the position of the first event
     /// that reported it: `account`, `app_transaction`, and as `subscription` another subscription that arrived in the
-    /// same notification.
+    /// same notification or from which this one was migrated.
     ///
     /// A family-shared row carries the buyer's account token, which does not identify the member. An `appTransactionId`
     /// is always the member's own.
@@ -22,6 +22,11 @@ extension SubscriptionFacts {
         }
         for (transaction, statement) in transactions where statement.position <= last {
             add(.appTransaction, transaction.fact.appTransactionId, statement.position)
+            if let previous = transaction.fact.previousOriginalTransactionId,
+                ExactText(previous) != ExactText(originalTransactionId)
+            {
+                add(.subscription, previous, statement.position)
+            }
             if !shared.contains(transaction.fact.transactionId) {
                 add(.account, transaction.fact.appAccountToken, statement.position)
             }

@@ -1,0 +1,80 @@
+import Subscriptions
+
+// What a notification about a cancellation says beside its receipt.
+
+extension V1Normaliser {
+    /// Cancels what the body names.
+    ///
+    /// A notification about a cancellation that states no cancelled purchase is a defect.
+    mutating func applyCancellation(
+        at date: Instant?, type: String?, line: String?, to transactions: inout [Transaction]
+    ) {
+        if type == "REFUND", let line {
+            applyRefund(of: line, at: date, to: &transactions)
+        } else {
+            applyTopCancellation(date, to: &transactions) { type != "REFUND" || !$0.isOfSubscription }
+        }
+        if ["CANCEL", "REFUND", "REVOKE"].contains(type), !transactions.contains(where: { $0.revocationDate != nil }) {
+            noteCancellationWithoutPurchase()
+        }
+    }
+
+    /// REFUND names a purchase of any kind but an auto-renewable one, whose refund is CANCEL. Such a purchase has its own
+    /// id as `original_transaction_id`; other rows of that id are restored copies. The receipt may lack it: it leaves out
+    /// finished consumables, and holds the 100 newest rows. The refund is then stated by a transaction of its own.
+    private mutating func applyRefund(of purchase: String, at date: Instant?, to transactions: inout [Transaction]) {
+        let rows = transactions.indices.filter {
+            transactions[$0].originalTransactionId == purchase || transactions[$0].transactionId == purchase
+        }
+        guard !rows.contains(where: { transactions[$0].isOfSubscription }) else {
+            return applyTopCancellation(date, to: &transactions) { !$0.isOfSubscription }
+        }
+        guard let date else {
+            if !rows.contains(where: { transactions[$0].revocationDate != nil }) { noteCancellationWithoutPurchase() }
+            return
+        }
+        let reason = body.integer("cancellation_reason")
+        for row in rows where transactions[row].revocationDate == nil {
+            transactions[row].revocationDate = date
+            transactions[row].revocationReason = transactions[row].revocationReason ?? reason
+        }
+        guard rows.isEmpty else { return }
+        var refunded = Transaction(transactionId: purchase, originalTransactionId: purchase)
+        refunded.productId = body.text("product_id")
+        refunded.revocationDate = date
+        refunded.revocationReason = reason
+        transactions.append(refunded)
+    }
+
+    /// Old CANCEL bodies state the cancellation beside the receipt, for the purchase that
+    /// `web_order_line_item_id` names.
+    private mutating func applyTopCancellation(
+        _ date: Instant?, to transactions: inout [Transaction], where isPossible: (Transaction) -> Bool
+    ) {
+        guard let date else { return }
+        let purchase = body.identifier("web_order_line_item_id")
+        let target = transactions.firstIndex { row in
+            guard isPossible(row) else { return false }
+            return purchase == nil || row.webOrderLineItemId == nil
+                ? transactions.count == 1 : row.webOrderLineItemId == purchase
+        }
+        guard let target else {
+            if !transactions.contains(where: { $0.revocationDate == date }) {
+                noteCancellationWithoutPurchase()
+            }
+            return
+        }
+        transactions[target].revocationDate = transactions[target].revocationDate ?? date
+        transactions[target].revocationReason =
+            transactions[target].revocationReason ?? body.integer("cancellation_reason")
+    }
+
+    /// First of all defects, as the last of too many are left out.
+    private mutating func noteCancellationWithoutPurchase() {
+        defects.insert(.cancellationWithoutPurchase, at: 0)
+    }
+}
+
+extension Transaction {
+    var isOfSubscription: Bool { expiresDate != nil || webOrderLineItemId != nil }
+}

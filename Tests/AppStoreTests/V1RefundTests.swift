@@ -1,0 +1,125 @@
+import AppStore
+import Subscriptions
+import Testing
+
+/// REFUND names a purchase that is no auto-renewable subscription. The receipt beside it may lack that purchase.
+@Suite("V1 refunds of purchases that the receipt may not hold")
+struct V1RefundTests {
+    private static let lifetime = "1000000000000500"
+    private let rowA = newRow("1000000000000001", "2022-01-01", "2022-02-01")
+    private let atlas = oneTime(lifetime, "2022-01-05")
+    /// A receipt of the same account that holds the purchase.
+    private var bought: JSON { newBody("DID_RENEW", rows: [rowA, atlas]) }
+
+    private static func oneTime(_ id: String, _ date: String, line: String? = nil) -> JSON {
+        newRow(id, date, date, product: "com.example.magazine.atlas", line: line ?? id).without(
+            "expires_date", "expires_date_ms", "expires_date_pst", "web_order_line_item_id",
+            "subscription_group_identifier")
+    }
+
+    private func refund(_ rows: [JSON]?, of purchase: String = lifetime, at date: String = "2022-03-01") -> JSON {
+        let body = newBody("REFUND", rows: rows ?? []).with([
+            "original_transaction_id": .text(purchase), "product_id": "com.example.magazine.atlas",
+            "cancellation_date": gmt(date), "cancellation_date_ms": milliseconds(date), "cancellation_reason": "1",
+        ])
+        return rows == nil ? body.without("unified_receipt") : body
+    }
+
+    private func inEveryOrder(_ bodies: [JSON], line: String = lifetime, _ check: (Subscription) -> Void) throws {
+        for order in permutations(try bodies.map { try $0.event() }) {
+            check(fold(order, line: line))
+            check(fold(order + order.reversed(), line: line))
+        }
+    }
+
+    @Test("a refund takes back the purchase that it names, without a receipt and with other rows alone (13, 14)")
+    func purchaseNotInReceipt() throws {
+        for rows in [nil, [], [rowA]] as [[JSON]?] {
+            let refund = refund(rows)
+
+            try inEveryOrder([bought, refund]) { line in
+                #expect(line.access == [])
+                #expect(line.status(at: day("2022-03-01")) == .refunded)
+                #expect(line.transactions.count == 1)
+            }
+            #expect(try !refund.event().defects.contains(.cancellationWithoutPurchase))
+        }
+    }
+
+    @Test("a refund of a purchase of which nothing else is known opens no access")
+    func unknownPurchase() throws {
+        let line = fold([try refund(nil).event()], line: Self.lifetime)
+
+        #expect(line.access == [])
+        #expect(line.transactions.map(\.transaction.revocationDate) == [day("2022-03-01")])
+        #expect(line.transactions.map(\.transaction.productId) == ["com.example.magazine.atlas"])
+        #expect(line.status(at: day("2022-02-28")) == .never)
+        #expect(line.status(at: day("2022-03-01")) == .refunded)
+    }
+
+    @Test("a later receipt that holds the refunded row completes what is known of it")
+    func laterRow() throws {
+        let later = newBody(
+            "DID_RENEW",
+            rows: [
+                newRow("1000000000000002", "2022-04-01", "2022-05-01"), rowA, cancelled(atlas, "2022-03-01"),
+            ])
+
+        try inEveryOrder([refund(nil), later]) { line in
+            #expect(line.access == [])
+            #expect(line.transactions.map(\.transaction.purchaseDate) == [day("2022-01-05")])
+            #expect(line.status(at: day("2022-05-01")) == .refunded)
+        }
+    }
+
+    @Test("a refund that was reversed gives the purchase back with a later receipt")
+    func reversed() throws {
+        let later = newBody("DID_RENEW", rows: [newRow("1000000000000002", "2022-04-01", "2022-05-01"), atlas])
+
+        try inEveryOrder([bought, refund([rowA]), later]) { line in
+            #expect(line.status(at: day("2022-05-01")) == .owned)
+        }
+    }
+
+    @Test("a refund takes back restored copies of the purchase, too")
+    func restoredCopy() throws {
+        let copy = Self.oneTime("1000000000000900", "2022-02-10", line: Self.lifetime)
+        let bodies = [newBody("DID_RENEW", rows: [rowA, copy]), refund([rowA])]
+
+        try inEveryOrder(bodies) { line in
+            #expect(line.access == [])
+            #expect(line.status(at: day("2022-03-01")) == .refunded)
+        }
+    }
+
+    @Test("a refund leaves a subscription alone, also if its row is the only one in the receipt")
+    func otherLine() throws {
+        for body in [refund([rowA]), refund([rowA]).without("original_transaction_id")] {
+            let line = fold([try body.event()])
+
+            #expect(line.access.map(\.end) == [day("2022-02-01")])
+        }
+    }
+
+    @Test("the row of the receipt is refunded if it does not say so itself")
+    func purchaseInReceipt() throws {
+        let event = try refund([rowA, atlas]).event()
+
+        #expect(event.transactions.count == 2)
+        #expect(event.transactions.map(\.revocationDate) == [nil, day("2022-03-01")])
+        #expect(event.transactions.last?.revocationReason == 1)
+    }
+
+    static let withoutPurchase: [JSON] = [
+        newBody("CANCEL", rows: [newRow("1000000000000002", "2022-01-01", "2022-02-01")]),
+        newBody("REVOKE", rows: []), newBody("REFUND", rows: []),
+        oldBody("CANCEL", row: oldRow("1000000000000002", "2022-01-01", "2022-02-01")).with([
+            "web_order_line_item_id": "91000000000000001", "cancellation_date_ms": milliseconds("2022-01-05"),
+        ]),
+    ]
+
+    @Test("a cancellation that states no cancelled purchase is a defect", arguments: withoutPurchase)
+    func cancellationWithoutPurchase(body: JSON) throws {
+        #expect(try body.event().defects == [.cancellationWithoutPurchase])
+    }
+}

@@ -1,0 +1,85 @@
+import Subscriptions
+import Testing
+
+/// Copies of one purchase have one web_order_line_item_id and ids of their own. The latest statement about any of them
+/// says whether the purchase was taken back.
+@Suite("Restored copies of one purchase")
+struct RestoredCopyTests {
+    private let bought = row("1000000000000001", "2018-01-01", "2018-02-01")
+    private var restored: Transaction {
+        row("1000000000000009", "2018-01-01", "2018-02-01") { $0.webOrderLineItemId = bought.webOrderLineItemId }
+    }
+
+    @Test("the reversal of a refund gives every copy back, whichever copy it is about", arguments: Arrival.allCases)
+    func reversal(_ arrival: Arrival) {
+        for reversed in [bought, restored] {
+            let told = [
+                Told("2018-01-05", [bought, restored]),
+                Told("2018-01-10", [bought.refunded("2018-01-10"), restored.refunded("2018-01-10")]),
+                Told("2018-01-12", [reversed]),
+            ]
+
+            let line = Subscription(arriving: arrival.arrange(told))
+
+            #expect(line.spans == [Span("2018-01-01", "2018-02-01")])
+            #expect(line.access.count == 2)
+            #expect(line.status(at: day("2018-01-15")) == .active)
+        }
+    }
+
+    @Test("a refund takes every copy back, whichever copy it is about", arguments: Arrival.allCases)
+    func refund(_ arrival: Arrival) {
+        for refunded in [bought, restored] {
+            let told = [
+                Told("2018-01-05", [bought, restored]), Told("2018-01-10", [refunded.refunded("2018-01-10")]),
+            ]
+
+            let line = Subscription(arriving: arrival.arrange(told))
+
+            #expect(line.access == [])
+            #expect(line.status(at: day("2018-01-15")) == .refunded)
+        }
+    }
+
+    @Test("refunded again after the reversal is refunded", arguments: Arrival.allCases)
+    func refundedAgain(_ arrival: Arrival) {
+        let told = [
+            Told("2018-01-05", [bought, restored]), Told("2018-01-10", [bought.refunded("2018-01-10")]),
+            Told("2018-01-12", [restored]), Told("2018-01-14", [restored.refunded("2018-01-14")]),
+        ]
+
+        #expect(Subscription(arriving: arrival.arrange(told)).access == [])
+    }
+
+    @Test("of two copies in one receipt the one that is taken back decides", arguments: Arrival.allCases)
+    func oneReceipt(_ arrival: Arrival) {
+        let told = [
+            Told("2018-01-10", [bought.refunded("2018-01-10"), restored]),
+            Told("2018-01-20", [restored, bought.refunded("2018-01-10")]),
+        ]
+
+        #expect(Subscription(arriving: arrival.arrange(told)).access == [])
+    }
+
+    @Test("a row that does not state its revocation decides nothing", arguments: Arrival.allCases)
+    func unstated(_ arrival: Arrival) {
+        var silent = restored
+        silent.statesRevocation = false
+        let told = [
+            Told("2018-01-05", [bought, restored]), Told("2018-01-10", [bought.refunded("2018-01-10")]),
+            Told("2018-01-12", [silent]),
+        ]
+
+        #expect(Subscription(arriving: arrival.arrange(told)).access == [])
+    }
+
+    @Test("what is stated of each transaction stays as it was stated")
+    func statements() {
+        let line = Subscription(arriving: [
+            Told("2018-01-05", [bought, restored]), Told("2018-01-10", [bought.refunded("2018-01-10")]),
+        ])
+
+        #expect(line.transactions.map(\.transaction.revocationDate) == [day("2018-01-10"), nil])
+        #expect(line.transactions.map(\.settled.revocationDate) == [day("2018-01-10"), day("2018-01-10")])
+    }
+}
