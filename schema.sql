@@ -457,8 +457,7 @@ comment on table subledger.checkpoint is 'How far each stream has been folded: a
 comment on column subledger.checkpoint.rules is
   'By which rules the rows were worked out, counted by releases; rows of others are written anew';
 comment on column subledger.checkpoint.products is
-  'The configured products that the rows were folded with, one a line; when the configuration differs they are folded '
-  'anew';
+  'The text of product_catalog that the rows were folded with, byte for byte; when that differs they are folded again';
 
 create table subledger.subscription (
   stream_id                integer not null,

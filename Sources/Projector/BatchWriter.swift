@@ -41,7 +41,7 @@ struct BatchWriter: Sendable {
             let moved = try await customers.apply(batch.customers)
             telling?.add(batch.differences) { .event(position: $0.position) }
             telling?.add(moved)
-            return .success(try await move(expected, to: batch.position, batch.products.canonicalText, connection))
+            return .success(try await move(expected, to: batch.position, connection))
         }
     }
 
@@ -52,7 +52,7 @@ struct BatchWriter: Sendable {
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
         let written = await leading(behind: expected) {
             (connection, telling) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
-            let old = ProductCatalog(canonicalText: expected.products)
+            let old = ProductCatalog(configured: expected.products.text)
             let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
             var after = ""
             while true {
@@ -79,7 +79,7 @@ struct BatchWriter: Sendable {
                 try await telling?.write()
                 after = last.facts.originalTransactionId
             }
-            return .success(try await move(expected, to: expected.position, products.canonicalText, connection))
+            return .success(try await move(expected, to: expected.position, connection))
         }
         return written.map { $0.map { .folded($0.position) } ?? .ledElsewhere }
     }
@@ -150,16 +150,20 @@ struct BatchWriter: Sendable {
         }
     }
 
+    /// The rows up to the position are folded with the products that the checkpoint was read with.
     private func move(
-        _ checkpoint: Checkpoint, to position: Int64, _ products: String, _ connection: PostgresConnection
+        _ checkpoint: Checkpoint, to position: Int64, _ connection: PostgresConnection
     ) async throws(PostgresError) -> Checkpoint {
         let rows = try await connection.query(
             ProjectionStatements.writeCheckpoint,
-            [Parameter(streamId), Parameter(position), Parameter(products), Parameter(Checkpoint.rules)],
+            [
+                Parameter(streamId), Parameter(position), Parameter(checkpoint.configured.text),
+                Parameter(Checkpoint.rules),
+            ],
             deadline: .now + Limits.statementWaitMax)
         var moved = checkpoint
         moved.position = position
-        moved.products = products
+        moved.products = checkpoint.configured
         moved.rules = Checkpoint.rules
         moved.version = try rows[0].value(at: 0)
         return moved
@@ -167,9 +171,9 @@ struct BatchWriter: Sendable {
 
     private static func checkpoint(_ rows: RowSet) throws(PostgresError) -> Checkpoint {
         Checkpoint(
-            position: try rows[0].value(at: 0), products: try rows[0].value(at: 1),
-            rules: try rows[0].value(at: 2), configured: try rows[0].value(at: 3), version: try rows[0].value(at: 4),
-            skips: try rows[0].value(at: 5))
+            position: try rows[0].value(at: 0), products: ExactText(try rows[0].value(at: 1)),
+            rules: try rows[0].value(at: 2), configured: ExactText(try rows[0].value(at: 3)),
+            version: try rows[0].value(at: 4), skips: try rows[0].value(at: 5))
     }
 }
 

@@ -43,7 +43,7 @@ struct StreamProjector: Sendable {
             nextOnClock = next
         }
         let checkpoint = try await writer.checkpoint().get()
-        let products = ProductCatalog(canonicalText: checkpoint.configured)
+        let products = ProductCatalog(configured: checkpoint.configured.text)
         if checkpoint.isOutOfDate {
             return try await writer.refoldAll(products, behind: checkpoint).get()
         }
@@ -79,12 +79,12 @@ struct Checkpoint: Sendable, Hashable {
     static let rules: Int32 = 2
 
     var position: Int64 = 0
-    /// Those that the rows were folded with; see ``ProductCatalog/canonicalText``.
-    var products = ""
+    /// The configured text that the rows were folded with, byte for byte as ``configured`` was then.
+    var products = ExactText("")
     /// Those that the rows were worked out by.
     var rules = rules
-    /// Those that are configured now.
-    var configured = ""
+    /// What view `product_catalog` gives now.
+    var configured = ExactText("")
     /// Of the row: whoever writes it gives it another, even if it stays the same. Empty for none.
     var version = ""
     /// How many events an operator has had the projector pass over: those read before are no longer what is to be
