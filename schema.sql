@@ -968,8 +968,8 @@ create table subledger.change (
 );
 
 comment on table subledger.change is
-  'Differences in what a line gives or is about to do, in the order in which they were told. Each transaction that adds '
-  'some notifies channel subledger_change with the stream_id';
+  'Differences in what a line gives or is about to do, in the order in which they were told. After a transaction that '
+  'adds some, channel subledger_change is notified with the stream_id if that is possible: readers poll as well';
 comment on column subledger.change.number is
   'Counts from 1 without a gap, in commit order: whoever has read up to a number has missed nothing before it';
 comment on column subledger.change.told_at is 'By the projector''s clock';

@@ -8,18 +8,22 @@ struct BatchWriter: Sendable {
     let tables: ProjectionTables
     let now: @Sendable () -> Instant
 
-    /// How far the stream is folded at this moment.
+    /// How far the stream is folded at this moment. Makes the checkpoint of a new stream.
     func checkpoint() async -> ProjectionOutcome<Checkpoint> {
-        let steps = [
-            Step(ProjectionStatements.choose, [Parameter(tables.rawValue)]),
-            Step(ProjectionStatements.checkpoint, [Parameter(streamId)]),
-        ]
+        let choose = Step(ProjectionStatements.choose, [Parameter(tables.rawValue)])
+        let make = Step(ProjectionStatements.makeCheckpoint, [Parameter(streamId), Parameter(Checkpoint.rules)])
+        let read = Step(ProjectionStatements.checkpoint, [Parameter(streamId)])
         do throws(PostgresError) {
             return .success(
                 try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
                     (connection) async throws(PostgresError) -> Checkpoint in
-                    try Self.checkpoint(
-                        try await connection.transaction(steps, deadline: .now + Limits.statementWaitMax)[1])
+                    let found = try Self.checkpoint(
+                        try await connection.transaction(
+                            [choose, read], deadline: .now + Limits.statementWaitMax)[1])
+                    guard found.version.isEmpty else { return found }
+                    return try Self.checkpoint(
+                        try await connection.transaction(
+                            [choose, make, read], deadline: .now + Limits.statementWaitMax)[2])
                 })
         } catch {
             return .failure(.database(error))
@@ -124,12 +128,12 @@ struct BatchWriter: Sendable {
                     try await connection.query(statement, parameters, deadline: .now + Limits.statementWaitMax)
                 }
                 try await connection.begin(deadline: .now + Limits.statementWaitMax)
-                let lead = try await query(
-                    ProjectionStatements.lead, [Parameter(streamId), Parameter(tables.rawValue)])
-                // Behind the lock, in a statement of its own, so that it sees what the last leader has committed.
-                let found = try Self.checkpoint(
-                    try await query(ProjectionStatements.checkpoint, [Parameter(streamId)]))
-                guard try lead[0].value(Bool.self, at: 0), expected == nil || found == expected else {
+                _ = try await query(ProjectionStatements.choose, [Parameter(tables.rawValue)])
+                let lead = try await query(ProjectionStatements.lead, [Parameter(streamId)])
+                // After the lock, in a statement of its own, so that it sees what the last leader has committed.
+                let rows = try await query(ProjectionStatements.checkpoint, [Parameter(streamId)])
+                let found = try Self.checkpoint(rows)
+                guard lead.count == 1, expected == nil || found == expected else {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)
                     return .success(nil)
                 }
@@ -140,6 +144,7 @@ struct BatchWriter: Sendable {
                 if case .success = result {
                     try await telling?.write()
                     try await connection.commit(deadline: .now + Limits.statementWaitMax)
+                    if telling?.hasWritten == true { await connection.wake(ChangeStatements.notify, streamId) }
                 } else {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)
                 }
@@ -178,6 +183,12 @@ struct BatchWriter: Sendable {
 }
 
 extension PostgresConnection {
+    /// Notifies those that listen of a stream, in a transaction of its own, if that is possible at once: they look by
+    /// themselves every ``Limits/sweepInterval``, so a queue of notifications that is full stops nothing.
+    func wake(_ statement: Statement, _ streamId: Int32) {
+        _ = try? query(statement, [Parameter(streamId)], deadline: .now + Limits.wakeWaitMax)
+    }
+
     /// Each statement of a batch has its own deadline: how much there is to do depends on what is in the log.
     func query(_ step: Step) throws(PostgresError) -> RowSet {
         try query(step, deadline: .now + Limits.statementWaitMax)

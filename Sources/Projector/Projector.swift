@@ -136,11 +136,17 @@ package struct Projector: Sendable {
     /// A leader that is stopped in the middle of a statement is not missed by the database, but by who would lead instead.
     private func endSilentLeaders(of streams: [Int32]) async throws(PostgresError) {
         guard !streams.isEmpty else { return }
+        var leaders: [String] = []
+        for row in try await pool.query(
+            ProjectionStatements.leaders, [.array(streams)], deadline: .now + Limits.readWaitMax)
+        {
+            leaders.append(try row.value(at: 0))
+        }
         let steps = [
             Step(ProjectionStatements.workAsLogin),
             Step(
                 ProjectionStatements.endSilentLeaders,
-                [.array(streams.map(Int64.init)), Parameter(Limits.leaderSilenceMax.components.seconds)]),
+                [.array(leaders), Parameter(Limits.leaderSilenceMax.components.seconds)]),
         ]
         let ended = try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
             (connection) async throws(PostgresError) -> Int in

@@ -37,12 +37,12 @@ struct StreamProjector: Sendable {
         batchesMax: Int, until end: ContinuousClock.Instant? = nil
     ) async throws(ProjectionError) -> Progress {
         let writer = self.writer
+        let checkpoint = try await writer.checkpoint().get()
         var nextOnClock: Instant?
         if tables == .live {
             guard case .caughtUp(let next) = try await tellClock() else { return .ledElsewhere }
             nextOnClock = next
         }
-        let checkpoint = try await writer.checkpoint().get()
         let products = ProductCatalog(configured: checkpoint.configured.text)
         if checkpoint.isOutOfDate {
             return try await writer.refoldAll(products, behind: checkpoint).get()

@@ -13,6 +13,8 @@ struct ChangeTelling {
     let instant: Instant
     private let now: Instant
     private var changes: [Change]
+    /// There are changes for readers once the transaction is committed.
+    private(set) var hasWritten = false
 
     /// There is more to tell until now. What is folded must wait: it would be seen at an instant that is over.
     var isBehind: Bool { instant < now }
@@ -84,6 +86,7 @@ struct ChangeTelling {
                     .array(changes.map { $0.until.map { Timestamptz(end: $0) } }),
                     .array(changes.map(\.autoRenewStatus)), .array(changes.map(\.nextProductId)),
                 ]))
+        hasWritten = hasWritten || !changes.isEmpty
         changes = []
     }
 }
