@@ -97,12 +97,13 @@ struct BatchWriter: Sendable {
         }.map { $0 != nil }
     }
 
-    /// When the next period begins or ends that was not told of.
-    func nextOnClock() async -> ProjectionOutcome<Instant?> {
+    /// How long until the next period begins or ends that was not told of: not positive when one has; nil for never.
+    func untilNextOnClock() async -> ProjectionOutcome<Duration?> {
         do throws(PostgresError) {
             let rows = try await pool.query(
                 ChangeStatements.next, [Parameter(streamId)], deadline: .now + Limits.statementWaitMax)
-            return .success(rows.count == 1 ? try rows[0].optional(at: 0) : nil)
+            guard rows.count == 1, let next: Instant = try rows[0].optional(at: 0) else { return .success(nil) }
+            return .success(now().held(by: try rows[0].value(at: 1)).duration(to: next))
         } catch {
             return .failure(.database(error))
         }
@@ -137,7 +138,8 @@ struct BatchWriter: Sendable {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)
                     return .success(nil)
                 }
-                var telling = tables == .live ? try await ChangeTelling.start(streamId, connection, now: now()) : nil
+                let clock = now().held(by: try rows[0].value(at: 6))
+                var telling = tables == .live ? try await ChangeTelling.start(streamId, connection, now: clock) : nil
                 let mustWait = expected != nil && telling?.isBehind == true
                 let result: ProjectionOutcome<Value?> =
                     mustWait ? .success(nil) : try await body(connection, &telling).map(Optional.some)
@@ -179,6 +181,14 @@ struct BatchWriter: Sendable {
             position: try rows[0].value(at: 0), products: ExactText(try rows[0].value(at: 1)),
             rules: try rows[0].value(at: 2), configured: ExactText(try rows[0].value(at: 3)),
             version: try rows[0].value(at: 4), skips: try rows[0].value(at: 5))
+    }
+}
+
+extension Instant {
+    /// This instant by our clock, or the database's clock and a little where ours runs ahead of that: what is published
+    /// early cannot be taken back.
+    func held(by databaseClock: Instant) -> Instant {
+        min(self, databaseClock.advanced(by: Limits.clockAheadMax))
     }
 }
 

@@ -28,6 +28,9 @@ enum Limits {
     static let leaderSilenceMax = Duration.seconds(10)
     /// Longest time until the database notices that the leader that it works for is gone.
     static let leaderCheckInterval = Duration.milliseconds(500)
+    /// How far our clock may be ahead of the database's for what is published by it. Clocks that are kept in step differ by
+    /// less, and nobody is told of an end more than this too early.
+    static let clockAheadMax = Duration.seconds(1)
     /// Longest wait to notify those that listen: they look by themselves as well.
     static let wakeWaitMax = Duration.seconds(1)
     /// About how many beginnings and ends of periods are told in one transaction, of each: a day's expiries of a large app

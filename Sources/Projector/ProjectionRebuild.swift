@@ -174,11 +174,12 @@ package struct ProjectionRebuild: Sendable {
             if position > 0 {
                 while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {}
             }
-            var telling = try await ChangeTelling.start(streams[index].id, connection, now: now())
+            let clock = now().held(by: try live[0].value(at: 1))
+            var telling = try await ChangeTelling.start(streams[index].id, connection, now: clock)
             while telling.isBehind {
                 try await telling.write()
                 changed.append(streams[index].id)
-                telling = try await ChangeTelling.start(streams[index].id, connection, now: now())
+                telling = try await ChangeTelling.start(streams[index].id, connection, now: clock)
             }
             for table in RebuildStatements.swap {
                 let isSame = try await query(Step(table.isSame, [id]), Limits.tableWaitMax)

@@ -44,7 +44,8 @@ enum ProjectionStatements {
         select set_config('search_path', $1, true)
         """)
 
-    /// How far the stream is folded, with which products and by which rules, and the products that are configured now.
+    /// How far the stream is folded, with which products and by which rules, the products that are configured now, and
+    /// the database's clock.
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
@@ -58,7 +59,7 @@ enum ProjectionStatements {
             select count(*)
             from subledger.projector_skip
             where projector_skip.stream_id = stream.stream_id
-          )
+          ), clock_timestamp()
         from subledger.stream
         left join checkpoint using (stream_id)
         where stream.stream_id = $1

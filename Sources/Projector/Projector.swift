@@ -163,7 +163,7 @@ package struct Projector: Sendable {
         do throws(ProjectionError) {
             switch try await projector.fold(batchesMax: Limits.batchesAtOnceMax, until: end) {
             case .folded: return Task.isCancelled ? .done(for: nil) : .unfinished
-            case .caughtUp(let nextOnClock): return .done(for: nextOnClock.map { now().duration(to: $0) })
+            case .caughtUp(let untilNextOnClock): return .done(for: untilNextOnClock)
             case .ledElsewhere: return .ledElsewhere
             }
         } catch {

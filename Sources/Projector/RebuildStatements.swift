@@ -106,7 +106,7 @@ enum RebuildStatements {
     static let liveCheckpoint = Statement(
         "rebuild_live_checkpoint",
         """
-        select position
+        select position, clock_timestamp()
         from subledger.checkpoint
         where stream_id = $1
         """)

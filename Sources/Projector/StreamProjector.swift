@@ -19,8 +19,8 @@ struct StreamProjector: Sendable {
         case folded(Int64)
         /// Nothing behind the checkpoint.
         ///
-        /// - Parameter nextOnClock: When the clock has more to tell readers; nil for never.
-        case caughtUp(nextOnClock: Instant?)
+        /// - Parameter untilNextOnClock: How long until the clock has more to tell readers; nil for never.
+        case caughtUp(untilNextOnClock: Duration?)
         /// Another projector leads this stream at the moment, or has just folded some of it.
         case ledElsewhere
     }
@@ -38,10 +38,10 @@ struct StreamProjector: Sendable {
     ) async throws(ProjectionError) -> Progress {
         let writer = self.writer
         let checkpoint = try await writer.checkpoint().get()
-        var nextOnClock: Instant?
+        var untilNext: Duration?
         if tables == .live {
             guard case .caughtUp(let next) = try await tellClock() else { return .ledElsewhere }
-            nextOnClock = next
+            untilNext = next
         }
         let products = ProductCatalog(configured: checkpoint.configured.text)
         if checkpoint.isOutOfDate {
@@ -54,7 +54,7 @@ struct StreamProjector: Sendable {
         ).get()
         guard !first.events.isEmpty else {
             if let failure = first.failure { throw failure }
-            return .caughtUp(nextOnClock: nextOnClock)
+            return .caughtUp(untilNextOnClock: untilNext)
         }
         var pipeline = BatchPipeline(
             reader: reader, writer: writer, from: first, behind: checkpoint, batchesMax: batchesMax, end: end)
@@ -64,8 +64,8 @@ struct StreamProjector: Sendable {
     /// Tells readers of the periods that have begun or ended by now.
     private func tellClock() async throws(ProjectionError) -> Progress {
         while true {
-            let next = try await writer.nextOnClock().get()
-            guard let next, next <= now(), !Task.isCancelled else { return .caughtUp(nextOnClock: next) }
+            let next = try await writer.untilNextOnClock().get()
+            guard let next, next <= .zero, !Task.isCancelled else { return .caughtUp(untilNextOnClock: next) }
             guard try await writer.tellClock().get() else { return .ledElsewhere }
         }
     }

@@ -84,7 +84,7 @@ enum ChangeStatements {
     static let next = Statement(
         "change_next",
         """
-        select next_at
+        select next_at, clock_timestamp()
         from subledger.change_head
         where stream_id = $1
         """)
@@ -143,7 +143,7 @@ enum ChangeStatements {
     static let end = Statement(
         "change_end",
         """
-        select stream.stream_id, coalesce(change_head.number, 0), change_head.told_until
+        select stream.stream_id, coalesce(change_head.number, 0), change_head.told_until, clock_timestamp()
         from subledger.stream
         left join subledger.change_head using (stream_id)
         where stream.app = $1

@@ -20,6 +20,8 @@ struct ChangeTelling {
     var isBehind: Bool { instant < now }
 
     /// Moves the stream's clock.
+    ///
+    /// - Parameter now: By our clock, held by the database's.
     static func start(
         _ streamId: Int32, _ connection: PostgresConnection, now: Instant
     ) async throws(PostgresError) -> ChangeTelling {
