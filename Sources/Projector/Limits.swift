@@ -28,6 +28,14 @@ enum Limits {
     static let leaderSilenceMax = Duration.seconds(10)
     /// Longest time until the database notices that the leader that it works for is gone.
     static let leaderCheckInterval = Duration.milliseconds(500)
+    /// How long a stream may stand still while events wait before that is reported: longer than a batch, a change of
+    /// leaders and a restart of the database take, shorter than anybody should learn it from customers.
+    static let stallAfter = Duration.seconds(60)
+    /// How often in that time the watch looks: each look reads four rows a stream, as a sweep does.
+    static let stallLooks = 4
+    /// How long the rows of a stream are not written all over again for the reason for which they were written last. An
+    /// owner who configures products back and forth waits so long at worst, and a loop writes them 24 times a day.
+    static let refoldRepeatPause = Duration.seconds(3600)
     /// How far our clock may be ahead of the database's for what is published by it. Clocks that are kept in step differ by
     /// less, and nobody is told of an end more than this too early.
     static let clockAheadMax = Duration.seconds(1)

@@ -9,6 +9,7 @@ package struct ProjectionRebuild: Sendable {
     private let app: String?
     private let environment: Environment?
     private let now: @Sendable () -> Instant
+    private let refolds = RefoldHistory()
 
     /// - Parameters:
     ///   - owner: Makes the tables.
@@ -128,7 +129,8 @@ package struct ProjectionRebuild: Sendable {
     /// - Returns: False if there was nothing to fold.
     private func fold(_ stream: inout Stream, batchesMax: Int) async throws -> Bool {
         try Task.checkCancellation()
-        let projector = StreamProjector(pool: pool, streamId: stream.id, tables: .rebuild, now: now)
+        let projector = StreamProjector(
+            pool: pool, streamId: stream.id, tables: .rebuild, now: now, refolds: refolds)
         do throws(ProjectionError) {
             switch try await projector.fold(batchesMax: batchesMax) {
             case .folded(let position):
@@ -142,6 +144,7 @@ package struct ProjectionRebuild: Sendable {
             switch error {
             case .database(let cause): throw cause
             case .unfoldable: throw RebuildError.unfoldable(stream: stream.key, error)
+            case .repeatedRefold: throw RebuildError.repeatedRefold(stream: stream.key, error)
             }
         }
         // One that has lost its claim, and has not noticed yet.
@@ -208,6 +211,7 @@ package enum RebuildError: Error, CustomStringConvertible {
     case runsAlready
     case noStream
     case unfoldable(stream: String, ProjectionError)
+    case repeatedRefold(stream: String, ProjectionError)
 
     package var description: String {
         switch self {
@@ -215,6 +219,7 @@ package enum RebuildError: Error, CustomStringConvertible {
         case .noStream: "there is no such stream: see `subledger projector status`"
         case .unfoldable(let stream, let error):
             "stream \(stream): \(error); install a release that can, or skip it with `subledger projector skip`"
+        case .repeatedRefold(let stream, let error): "stream \(stream): \(error)"
         }
     }
 }

@@ -10,6 +10,8 @@ struct StreamProjector: Sendable {
     var tables = ProjectionTables.live
     /// Decides what readers are told of; no row depends on it.
     let now: @Sendable () -> Instant
+    /// Of all streams that are folded in this process, into the same tables.
+    let refolds: RefoldHistory
 
     /// One writes, one loads lines, one reads events.
     static let connectionsMax = 3
@@ -31,7 +33,8 @@ struct StreamProjector: Sendable {
     /// Readers are told of the clock first, so they are even where an event cannot be folded.
     ///
     /// - Throws: ``ProjectionError/unfoldable(position:problem:)`` when the next event cannot be folded. Nothing is
-    ///   skipped: those before it are committed by the call before.
+    ///   skipped: those before it are committed by the call before. ``ProjectionError/repeatedRefold`` when all rows
+    ///   would be written again for the reason for which they were written last.
     /// - Parameter end: No batch but the first is begun behind it.
     func fold(
         batchesMax: Int, until end: ContinuousClock.Instant? = nil
@@ -45,7 +48,10 @@ struct StreamProjector: Sendable {
         }
         let products = ProductCatalog(configured: checkpoint.configured.text)
         if checkpoint.isOutOfDate {
-            return try await writer.refoldAll(products, behind: checkpoint).get()
+            guard refolds.allow(streamId, checkpoint) else { throw .repeatedRefold }
+            let progress = try await writer.refoldAll(products, behind: checkpoint).get()
+            if case .folded = progress { refolds.note(streamId, checkpoint) }
+            return progress
         }
         let reader = BatchReader(pool: pool, streamId: streamId, products: products, tables: tables)
         let first = try await reader.page(
@@ -99,11 +105,15 @@ package enum ProjectionError: Error, CustomStringConvertible {
     case database(PostgresError)
     /// The fold stops at this event until somebody has looked.
     case unfoldable(position: Int64, problem: String)
+    /// The rows are out of date for the reason for which this process has just written all of them.
+    case repeatedRefold
 
     package var description: String {
         switch self {
         case .database(let error): error.description
         case .unfoldable(let position, let problem): "the event at position \(position) cannot be folded: \(problem)"
+        case .repeatedRefold:
+            "all rows were written again, and are out of date again for the same reason: another release may be running"
         }
     }
 }

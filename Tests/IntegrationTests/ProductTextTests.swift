@@ -167,6 +167,29 @@ struct ProductTextTests {
         }
     }
 
+    @Test("rows that are out of date again for the same reason are not written again, and the stream says so")
+    func repeated() async throws {
+        try await SimulatedLog.with { log in
+            try await log.script(Self.purchases(["season"]))
+            #expect(await log.projector.foldAllStreams())
+            // As if a release with other rules did the same.
+            try await log.script(
+                """
+                create function subledger.spoil() returns trigger language plpgsql as
+                $$ begin new.rules := 0; return new; end $$;
+                create trigger spoil before update on subledger.checkpoint
+                  for each row execute function subledger.spoil();
+                update subledger.checkpoint set rules = 0
+                """)
+
+            #expect(await Self.foldWithinAMinute(log.projector) == false)
+
+            let versions = try await log.lines(Self.versions)
+            #expect(await log.projector.foldAllStreams() == false)
+            #expect(try await log.lines(Self.versions) == versions)
+        }
+    }
+
     // MARK: - Support
 
     private static func state(_ products: [ConfiguredProduct], _ database: ConnectionConfiguration) async throws {

@@ -43,6 +43,7 @@ struct ReaderLockTests {
             "lock table subledger.checkpoint in row share mode",
             "lock table subledger.projector_skip in row exclusive mode",
             "lock table subledger.projector_skip in share row exclusive mode",
+            "select from subledger.projector_stall for update",
         ])
     func refused(role: String, lock: String) async throws {
         let database = try await TestCluster.freshDatabase()
