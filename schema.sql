@@ -477,8 +477,27 @@ comment on table subledger.checkpoint is 'How far each stream has been folded: a
 comment on column subledger.checkpoint.rules is
   'By which rules the rows were worked out, counted by releases; rows of others are written anew';
 comment on column subledger.checkpoint.products is
-  'The configured products that the rows were folded with, one a line; when the configuration differs they are folded '
-  'anew';
+  'The text of product_catalog that the rows were folded with, byte for byte; when that differs they are folded again';
+
+create table subledger.projector_stall (
+  stream_id integer     not null,
+  position  bigint      not null,
+  cause     text        not null,
+  since     timestamptz not null,
+  constraint projector_stall_pkey primary key (stream_id),
+  constraint projector_stall_cause_check
+    check (cause in ('event', 'refold', 'leader', 'statement', 'database', 'busy'))
+);
+
+comment on table subledger.projector_stall is
+  'Streams that do not move although events wait, as a projector has found them. No part of the projections: it holds '
+  'only as long as the checkpoint stands at that position';
+comment on column subledger.projector_stall.position is 'Where the checkpoint stands';
+comment on column subledger.projector_stall.cause is
+  'event: the next one cannot be folded; refold: all rows would be written again for the same reason; leader: another '
+  'session leads the stream; statement: the database refuses one; database: it does not answer in time; busy: the '
+  'projector is at work, and nothing has failed';
+comment on column subledger.projector_stall.since is 'When it was first found there, by the database''s clock';
 
 create table subledger.subscription (
   stream_id                integer not null,
@@ -677,12 +696,12 @@ join subledger.stream using (stream_id);
 
 comment on view subledger.subscription_now is 'Every line with whether it gives access at this moment';
 
-grant select on subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
-  subledger.subscription_now to subledger_reader;
-grant select, insert, update, delete on subledger.checkpoint, subledger.subscription, subledger.transaction,
-  subledger.access_period to subledger_projector;
-grant select on subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
-  subledger.subscription_now to subledger_analyst;
+grant select on subledger.checkpoint, subledger.projector_stall, subledger.subscription, subledger.transaction,
+  subledger.access_period, subledger.subscription_now to subledger_reader;
+grant select, insert, update, delete on subledger.checkpoint, subledger.projector_stall, subledger.subscription,
+  subledger.transaction, subledger.access_period to subledger_projector;
+grant select on subledger.checkpoint, subledger.projector_stall, subledger.subscription, subledger.transaction,
+  subledger.access_period, subledger.subscription_now to subledger_analyst;
 
 -- Products ----------------------------------------------------------------------------------------------------------
 -- What the owner says of products beyond Apple's word. `subledger product` and the private listener write as a role of
@@ -994,8 +1013,8 @@ create table subledger.change (
 );
 
 comment on table subledger.change is
-  'Differences in what a line gives or is about to do, in the order in which they were told. Each transaction that adds '
-  'some notifies channel subledger_change with the stream_id';
+  'Differences in what a line gives or is about to do, in the order in which they were told. After a transaction that '
+  'adds some, channel subledger_change is notified with the stream_id if that is possible: readers poll as well';
 comment on column subledger.change.number is
   'Counts from 1 without a gap, in commit order: whoever has read up to a number has missed nothing before it';
 comment on column subledger.change.told_at is 'By the projector''s clock';

@@ -31,4 +31,15 @@ package struct EventPage: Sendable {
     package let head: Int64
     /// Whether the filter may let through more of what is there now.
     package let hasMore: Bool
+
+    /// What is found after a position.
+    package enum Outcome: Sendable {
+        case page(EventPage)
+        case noStream
+        /// The log ends before the position, so it is not the log that the position is from: a backup was restored, or a
+        /// standby lags. An empty page would have the reader miss the events that will have the positions in between.
+        ///
+        /// - Parameter head: The last position there is.
+        case beyondHead(Int64)
+    }
 }

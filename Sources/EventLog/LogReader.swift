@@ -28,24 +28,24 @@ package struct LogReader: Sendable {
         }
     }
 
-    /// The events behind a position, oldest first.
+    /// The events after a position, oldest first.
     ///
     /// - Parameter limit: At most ``Limits/pageEventsMax`` are read whatever is asked for.
-    /// - Returns: Nil when there is no such stream.
     package func events(
         of stream: StreamKey, after position: Int64, limit: Int, filter: EventFilter = EventFilter()
-    ) async throws(ReadError) -> EventPage? {
+    ) async throws(ReadError) -> EventPage.Outcome {
         let deadline = ContinuousClock.now + Limits.readWaitMax
         do throws(PostgresError) {
             let found = try await pool.query(
                 Statements.head, [Parameter(stream.app), Parameter(stream.environment.rawValue)], deadline: deadline)
-            guard found.count == 1 else { return nil }
+            guard found.count == 1 else { return .noStream }
             let id: Int32 = try found[0].value(at: 0)
             let head: Int64 = try found[0].value(at: 1)
+            guard position <= head else { return .beyondHead(head) }
             let span = try await span(id, filter, head: head, deadline: deadline)
             let after = max(position, span.first - 1)
             guard after < span.last else {
-                return EventPage(events: [], through: max(position, head), head: head, hasMore: false)
+                return .page(EventPage(events: [], through: head, head: head, hasMore: false))
             }
             let last = span.last - after > Limits.scannedEventsMax ? after + Limits.scannedEventsMax : span.last
             let limit = min(limit, Limits.pageEventsMax)
@@ -58,7 +58,7 @@ package struct LogReader: Sendable {
                 ], deadline: deadline)
             let events = try Self.storedEvents(rows)
             let through = events.count == limit ? events.last?.position ?? last : last
-            return EventPage(events: events, through: through, head: head, hasMore: through < span.last)
+            return .page(EventPage(events: events, through: through, head: head, hasMore: through < span.last))
         } catch {
             throw ReadError(error)
         }

@@ -21,8 +21,15 @@ struct EventRoutes: Sendable {
         let filter = EventFilter(
             type: try query.text("type"), kind: try query.text("kind"), source: try query.text("source"),
             receivedFrom: try query.instant("receivedFrom"), receivedUntil: try query.instant("receivedUntil"))
-        guard let page = try await log.events(of: stream, after: after, limit: Int(limit), filter: filter) else {
+        let page: EventPage
+        switch try await log.events(of: stream, after: after, limit: Int(limit), filter: filter) {
+        case .page(let found): page = found
+        case .noStream:
             throw Problem(.notFound, "no events for this app in \(stream.environment.rawValue)")
+        case .beyondHead(let head):
+            throw Problem(
+                .gone, "position \(after) is after the end of the log, \(head): compare what you have with the log, then read on from there",
+                field: try query.text("cursor") == nil ? "after" : "cursor")
         }
         return Answer.json(.ok) { writer in
             writer.member("app", stream.app)

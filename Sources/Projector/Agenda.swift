@@ -19,6 +19,8 @@ struct Agenda: Sendable {
         case failed
     }
 
+    /// The last look at the log did not fail: what goes on is logged once.
+    var couldRead = true
     private var named: Set<Int32> = []
     /// When to look at which.
     private var looks: [Int32: ContinuousClock.Instant] = [:]

@@ -49,7 +49,7 @@ struct AuditLane: Sendable {
         }
         if !fresh.isEmpty {
             let writer = ProjectionWriter(
-                streamId: stream, products: ProductCatalog(canonicalText: try place[0].optional(at: 2) ?? ""),
+                streamId: stream, products: ProductCatalog(configured: try place[0].optional(at: 2) ?? ""),
                 tables: .temporary)
             let lines = fresh.keys.sorted().compactMap { fresh[$0] }
             for step in writer.steps(lines, writer.subscriptions(lines)) { _ = try await query(step) }

@@ -8,18 +8,22 @@ struct BatchWriter: Sendable {
     let tables: ProjectionTables
     let now: @Sendable () -> Instant
 
-    /// How far the stream is folded at this moment.
+    /// How far the stream is folded at this moment. Makes the checkpoint of a new stream.
     func checkpoint() async -> ProjectionOutcome<Checkpoint> {
-        let steps = [
-            Step(ProjectionStatements.choose, [Parameter(tables.rawValue)]),
-            Step(ProjectionStatements.checkpoint, [Parameter(streamId)]),
-        ]
+        let choose = Step(ProjectionStatements.choose, [Parameter(tables.rawValue)])
+        let make = Step(ProjectionStatements.makeCheckpoint, [Parameter(streamId), Parameter(Checkpoint.rules)])
+        let read = Step(ProjectionStatements.checkpoint, [Parameter(streamId)])
         do throws(PostgresError) {
             return .success(
                 try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
                     (connection) async throws(PostgresError) -> Checkpoint in
-                    try Self.checkpoint(
-                        try await connection.transaction(steps, deadline: .now + Limits.statementWaitMax)[1])
+                    let found = try Self.checkpoint(
+                        try await connection.transaction(
+                            [choose, read], deadline: .now + Limits.statementWaitMax)[1])
+                    guard found.version.isEmpty else { return found }
+                    return try Self.checkpoint(
+                        try await connection.transaction(
+                            [choose, make, read], deadline: .now + Limits.statementWaitMax)[2])
                 })
         } catch {
             return .failure(.database(error))
@@ -41,7 +45,7 @@ struct BatchWriter: Sendable {
             let moved = try await customers.apply(batch.customers)
             telling?.add(batch.differences) { .event(position: $0.position) }
             telling?.add(moved)
-            return .success(try await move(expected, to: batch.position, batch.products.canonicalText, connection))
+            return .success(try await move(expected, to: batch.position, connection))
         }
     }
 
@@ -52,7 +56,7 @@ struct BatchWriter: Sendable {
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
         let written = await leading(behind: expected) {
             (connection, telling) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
-            let old = ProductCatalog(canonicalText: expected.products)
+            let old = ProductCatalog(configured: expected.products.text)
             let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
             var after = ""
             while true {
@@ -79,7 +83,7 @@ struct BatchWriter: Sendable {
                 try await telling?.write()
                 after = last.facts.originalTransactionId
             }
-            return .success(try await move(expected, to: expected.position, products.canonicalText, connection))
+            return .success(try await move(expected, to: expected.position, connection))
         }
         return written.map { $0.map { .folded($0.position) } ?? .ledElsewhere }
     }
@@ -93,12 +97,13 @@ struct BatchWriter: Sendable {
         }.map { $0 != nil }
     }
 
-    /// When the next period begins or ends that was not told of.
-    func nextOnClock() async -> ProjectionOutcome<Instant?> {
+    /// How long until the next period begins or ends that was not told of: not positive when one has; nil for never.
+    func untilNextOnClock() async -> ProjectionOutcome<Duration?> {
         do throws(PostgresError) {
             let rows = try await pool.query(
                 ChangeStatements.next, [Parameter(streamId)], deadline: .now + Limits.statementWaitMax)
-            return .success(rows.count == 1 ? try rows[0].optional(at: 0) : nil)
+            guard rows.count == 1, let next: Instant = try rows[0].optional(at: 0) else { return .success(nil) }
+            return .success(now().held(by: try rows[0].value(at: 1)).duration(to: next))
         } catch {
             return .failure(.database(error))
         }
@@ -124,22 +129,24 @@ struct BatchWriter: Sendable {
                     try await connection.query(statement, parameters, deadline: .now + Limits.statementWaitMax)
                 }
                 try await connection.begin(deadline: .now + Limits.statementWaitMax)
-                let lead = try await query(
-                    ProjectionStatements.lead, [Parameter(streamId), Parameter(tables.rawValue)])
-                // Behind the lock, in a statement of its own, so that it sees what the last leader has committed.
-                let found = try Self.checkpoint(
-                    try await query(ProjectionStatements.checkpoint, [Parameter(streamId)]))
-                guard try lead[0].value(Bool.self, at: 0), expected == nil || found == expected else {
+                _ = try await query(ProjectionStatements.choose, [Parameter(tables.rawValue)])
+                let lead = try await query(ProjectionStatements.lead, [Parameter(streamId)])
+                // After the lock, in a statement of its own, so that it sees what the last leader has committed.
+                let rows = try await query(ProjectionStatements.checkpoint, [Parameter(streamId)])
+                let found = try Self.checkpoint(rows)
+                guard lead.count == 1, expected == nil || found == expected else {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)
                     return .success(nil)
                 }
-                var telling = tables == .live ? try await ChangeTelling.start(streamId, connection, now: now()) : nil
+                let clock = now().held(by: try rows[0].value(at: 6))
+                var telling = tables == .live ? try await ChangeTelling.start(streamId, connection, now: clock) : nil
                 let mustWait = expected != nil && telling?.isBehind == true
                 let result: ProjectionOutcome<Value?> =
                     mustWait ? .success(nil) : try await body(connection, &telling).map(Optional.some)
                 if case .success = result {
                     try await telling?.write()
                     try await connection.commit(deadline: .now + Limits.statementWaitMax)
+                    if telling?.hasWritten == true { await connection.wake(ChangeStatements.notify, streamId) }
                 } else {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)
                 }
@@ -150,16 +157,20 @@ struct BatchWriter: Sendable {
         }
     }
 
+    /// The rows up to the position are folded with the products that the checkpoint was read with.
     private func move(
-        _ checkpoint: Checkpoint, to position: Int64, _ products: String, _ connection: PostgresConnection
+        _ checkpoint: Checkpoint, to position: Int64, _ connection: PostgresConnection
     ) async throws(PostgresError) -> Checkpoint {
         let rows = try await connection.query(
             ProjectionStatements.writeCheckpoint,
-            [Parameter(streamId), Parameter(position), Parameter(products), Parameter(Checkpoint.rules)],
+            [
+                Parameter(streamId), Parameter(position), Parameter(checkpoint.configured.text),
+                Parameter(Checkpoint.rules),
+            ],
             deadline: .now + Limits.statementWaitMax)
         var moved = checkpoint
         moved.position = position
-        moved.products = products
+        moved.products = checkpoint.configured
         moved.rules = Checkpoint.rules
         moved.version = try rows[0].value(at: 0)
         return moved
@@ -167,13 +178,27 @@ struct BatchWriter: Sendable {
 
     private static func checkpoint(_ rows: RowSet) throws(PostgresError) -> Checkpoint {
         Checkpoint(
-            position: try rows[0].value(at: 0), products: try rows[0].value(at: 1),
-            rules: try rows[0].value(at: 2), configured: try rows[0].value(at: 3), version: try rows[0].value(at: 4),
-            skips: try rows[0].value(at: 5))
+            position: try rows[0].value(at: 0), products: ExactText(try rows[0].value(at: 1)),
+            rules: try rows[0].value(at: 2), configured: ExactText(try rows[0].value(at: 3)),
+            version: try rows[0].value(at: 4), skips: try rows[0].value(at: 5))
+    }
+}
+
+extension Instant {
+    /// This instant by our clock, or the database's clock and a little where ours runs ahead of that: what is published
+    /// early cannot be taken back.
+    func held(by databaseClock: Instant) -> Instant {
+        min(self, databaseClock.advanced(by: Limits.clockAheadMax))
     }
 }
 
 extension PostgresConnection {
+    /// Notifies those that listen of a stream, in a transaction of its own, if that is possible at once: they look by
+    /// themselves every ``Limits/sweepInterval``, so a queue of notifications that is full stops nothing.
+    func wake(_ statement: Statement, _ streamId: Int32) {
+        _ = try? query(statement, [Parameter(streamId)], deadline: .now + Limits.wakeWaitMax)
+    }
+
     /// Each statement of a batch has its own deadline: how much there is to do depends on what is in the log.
     func query(_ step: Step) throws(PostgresError) -> RowSet {
         try query(step, deadline: .now + Limits.statementWaitMax)

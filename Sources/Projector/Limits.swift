@@ -28,6 +28,19 @@ enum Limits {
     static let leaderSilenceMax = Duration.seconds(10)
     /// Longest time until the database notices that the leader that it works for is gone.
     static let leaderCheckInterval = Duration.milliseconds(500)
+    /// How long a stream may stand still while events wait before that is reported: longer than a batch, a change of
+    /// leaders and a restart of the database take, shorter than anybody should learn it from customers.
+    static let stallAfter = Duration.seconds(60)
+    /// How often in that time the watch looks: each look reads four rows a stream, as a sweep does.
+    static let stallLooks = 4
+    /// How long the rows of a stream are not written all over again for the reason for which they were written last. An
+    /// owner who configures products back and forth waits so long at worst, and a loop writes them 24 times a day.
+    static let refoldRepeatPause = Duration.seconds(3600)
+    /// How far our clock may be ahead of the database's for what is published by it. Clocks that are kept in step differ by
+    /// less, and nobody is told of an end more than this too early.
+    static let clockAheadMax = Duration.seconds(1)
+    /// Longest wait to notify those that listen: they look by themselves as well.
+    static let wakeWaitMax = Duration.seconds(1)
     /// About how many beginnings and ends of periods are told in one transaction, of each: a day's expiries of a large app
     /// at once would need memory and hold up the log.
     static let boundariesAtOnceMax: Int64 = 1000
@@ -46,6 +59,9 @@ enum Limits {
     /// Longest wait for a projector to end its batch. One that folds all lines anew, since products are configured
     /// otherwise, takes its time.
     static let leadWaitMax = Duration.seconds(600)
+    /// Longest wait for a rebuild or a skip that ends at this moment, or for autovacuum to give way, for which PostgreSQL
+    /// takes a second.
+    static let rebuildClaimWaitMax = Duration.seconds(2)
     /// Longest time for a statement over a whole table: bringing a rebuild's rows to their place, counting lines.
     static let tableWaitMax = Duration.seconds(3600)
     /// Most rounds after which a rebuild has caught up, or swaps all the same: what is left then is folded while the

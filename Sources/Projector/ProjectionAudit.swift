@@ -74,8 +74,8 @@ package struct ProjectionAudit: Sendable {
                 description: "checkpoint: rows are by the rules of another release: let the projector run, then verify")
         }
         let products: String = try place[0].optional(at: 2) ?? ""
-        if ProductCatalog(canonicalText: products).canonicalText != products {
-            throw Problem(description: "checkpoint: products are not what a configuration amounts to")
+        guard ProductCatalog.isWellFormed(products) else {
+            throw Problem(description: "checkpoint: products are not a text that a configuration can give")
         }
         let orphan = try await query(Step(AuditStatements.firstOrphan, [Parameter(stream)]), Limits.tableWaitMax)
         if orphan.count > 0 { throw try Self.problem(orphan[0]) }

@@ -9,6 +9,7 @@ package struct ProjectionRebuild: Sendable {
     private let app: String?
     private let environment: Environment?
     private let now: @Sendable () -> Instant
+    private let refolds = RefoldHistory()
 
     /// - Parameters:
     ///   - owner: Makes the tables.
@@ -52,11 +53,28 @@ package struct ProjectionRebuild: Sendable {
     /// - Parameter onProgress: Called after each batch.
     /// - Throws: ``RebuildError``, ``PostgresError``.
     package func run(onProgress: (Progress) async throws -> Void) async throws -> Outcome {
-        // Holds the claim, and swaps: whoever has lost the claim cannot swap either.
+        // Holds the claim in one transaction with the swap: a rebuild that has lost the claim cannot swap either.
+        let claim = try await PostgresConnection.connect(owner, deadline: .now + Limits.statementWaitMax)
+        do {
+            let outcome = try await claimed(claim, onProgress)
+            await claim.close()
+            return outcome
+        } catch {
+            // A session ends some time after its client has left, and the next rebuild may come at once.
+            try? await claim.rollback(deadline: .now + Limits.statementWaitMax)
+            await claim.close()
+            throw error
+        }
+    }
+
+    private func claimed(
+        _ claim: PostgresConnection, _ onProgress: (Progress) async throws -> Void
+    ) async throws -> Outcome {
+        try await claim.begin(deadline: .now + Limits.statementWaitMax)
+        guard try await claim.lockOutRebuilds(by: RebuildStatements.claim) else { throw RebuildError.runsAlready }
         let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.statementWaitMax)
         do {
-            let outcome = try await run(connection, onProgress)
-            try await connection.script(RebuildStatements.dropTables, deadline: .now + Limits.statementWaitMax)
+            let outcome = try await run(connection, claim, onProgress)
             await connection.close()
             return outcome
         } catch {
@@ -66,10 +84,9 @@ package struct ProjectionRebuild: Sendable {
     }
 
     private func run(
-        _ connection: PostgresConnection, _ onProgress: (Progress) async throws -> Void
+        _ connection: PostgresConnection, _ claim: PostgresConnection,
+        _ onProgress: (Progress) async throws -> Void
     ) async throws -> Outcome {
-        let claim = try await connection.query(RebuildStatements.claim, deadline: .now + Limits.statementWaitMax)
-        guard try claim[0].value(Bool.self, at: 0) else { throw RebuildError.runsAlready }
         var streams = try await self.streams(connection)
         guard !streams.isEmpty || (app == nil && environment == nil) else { throw RebuildError.noStream }
         try await connection.script(RebuildStatements.makeTables, deadline: .now + Limits.statementWaitMax)
@@ -79,7 +96,7 @@ package struct ProjectionRebuild: Sendable {
             if streams.reduce(0, { $0 + $1.folded }) - before <= Limits.rebuildLagMax { break }
         }
         try await connection.script(RebuildStatements.analyze, deadline: .now + Limits.tableWaitMax)
-        let replaced = try await swap(&streams, connection)
+        let replaced = try await swap(&streams, claim)
         return Outcome(
             streams: streams.count, eventsFolded: streams.reduce(0) { $0 + $1.folded }, rowsReplaced: replaced)
     }
@@ -112,7 +129,8 @@ package struct ProjectionRebuild: Sendable {
     /// - Returns: False if there was nothing to fold.
     private func fold(_ stream: inout Stream, batchesMax: Int) async throws -> Bool {
         try Task.checkCancellation()
-        let projector = StreamProjector(pool: pool, streamId: stream.id, tables: .rebuild, now: now)
+        let projector = StreamProjector(
+            pool: pool, streamId: stream.id, tables: .rebuild, now: now, refolds: refolds)
         do throws(ProjectionError) {
             switch try await projector.fold(batchesMax: batchesMax) {
             case .folded(let position):
@@ -126,37 +144,45 @@ package struct ProjectionRebuild: Sendable {
             switch error {
             case .database(let cause): throw cause
             case .unfoldable: throw RebuildError.unfoldable(stream: stream.key, error)
+            case .repeatedRefold: throw RebuildError.repeatedRefold(stream: stream.key, error)
             }
         }
         // One that has lost its claim, and has not noticed yet.
         throw RebuildError.runsAlready
     }
 
-    /// Leads all streams, folds the rest, and replaces the live rows, in one transaction: readers see the old rows until
-    /// its end, and the live projection goes on behind it.
+    /// Leads all streams, folds the rest, and replaces the live rows, in the transaction of the claim: readers see the old
+    /// rows until its end, and the live projection goes on after it.
     private func swap(_ streams: inout [Stream], _ connection: PostgresConnection) async throws -> Int {
         func query(_ step: Step, _ limit: Duration) async throws(PostgresError) -> RowSet {
             try await connection.query(step, deadline: .now + limit)
         }
-        try await connection.begin(deadline: .now + Limits.statementWaitMax)
+        for stream in streams {
+            _ = try await pool.query(
+                RebuildStatements.makeLiveCheckpoint, [Parameter(stream.id), Parameter(Checkpoint.rules)],
+                deadline: .now + Limits.statementWaitMax)
+        }
         _ = try await query(Step(RebuildStatements.workAsProjector), Limits.statementWaitMax)
         _ = try await query(Step(RebuildStatements.interpret), Limits.statementWaitMax)
         for stream in streams {
             _ = try await query(Step(RebuildStatements.leadLive, [Parameter(stream.id)]), Limits.leadWaitMax)
         }
         var replaced = 0
+        var changed: [Int32] = []
         for index in streams.indices {
             let id = Parameter(streams[index].id)
             let live = try await query(Step(RebuildStatements.liveCheckpoint, [id]), Limits.statementWaitMax)
-            let position: Int64 = live.count == 1 ? try live[0].value(at: 0) : 0
-            // What has arrived behind the live checkpoint is for the live projection to fold.
-            if live.count == 1 {
+            let position: Int64 = try live[0].value(at: 0)
+            // What has arrived after the live checkpoint is for the live projection to fold.
+            if position > 0 {
                 while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {}
             }
-            var telling = try await ChangeTelling.start(streams[index].id, connection, now: now())
+            let clock = now().held(by: try live[0].value(at: 1))
+            var telling = try await ChangeTelling.start(streams[index].id, connection, now: clock)
             while telling.isBehind {
                 try await telling.write()
-                telling = try await ChangeTelling.start(streams[index].id, connection, now: now())
+                changed.append(streams[index].id)
+                telling = try await ChangeTelling.start(streams[index].id, connection, now: clock)
             }
             for table in RebuildStatements.swap {
                 let isSame = try await query(Step(table.isSame, [id]), Limits.tableWaitMax)
@@ -168,10 +194,14 @@ package struct ProjectionRebuild: Sendable {
             try await RebuildChanges(
                 streamId: streams[index].id, connection: connection, livePosition: position
             ).tell(&telling)
-            _ = try await query(Step(RebuildStatements.wakeProjectors, [id]), Limits.statementWaitMax)
+            if telling.hasWritten { changed.append(streams[index].id) }
             _ = try await query(Step(RebuildStatements.swapCheckpoint, [id]), Limits.statementWaitMax)
         }
+        _ = try await query(Step(RebuildStatements.workAsOwner), Limits.statementWaitMax)
+        _ = try await query(Step(RebuildStatements.dropTables), Limits.statementWaitMax)
         try await connection.commit(deadline: .now + Limits.statementWaitMax)
+        for stream in streams { await connection.wake(RebuildStatements.wakeProjectors, stream.id) }
+        for id in Set(changed) { await connection.wake(ChangeStatements.notify, id) }
         return replaced
     }
 }
@@ -181,6 +211,7 @@ package enum RebuildError: Error, CustomStringConvertible {
     case runsAlready
     case noStream
     case unfoldable(stream: String, ProjectionError)
+    case repeatedRefold(stream: String, ProjectionError)
 
     package var description: String {
         switch self {
@@ -188,6 +219,7 @@ package enum RebuildError: Error, CustomStringConvertible {
         case .noStream: "there is no such stream: see `subledger projector status`"
         case .unfoldable(let stream, let error):
             "stream \(stream): \(error); install a release that can, or skip it with `subledger projector skip`"
+        case .repeatedRefold(let stream, let error): "stream \(stream): \(error)"
         }
     }
 }

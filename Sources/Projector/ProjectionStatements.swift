@@ -2,8 +2,8 @@ import Postgres
 
 /// The SQL of one step of the projector. Every statement stays inside one stream.
 ///
-/// Those behind ``lead`` or ``choose`` name projection tables without a schema: these choose the set that they mean, until
-/// the end of the transaction.
+/// Those after ``choose`` name projection tables without a schema: it chooses the set that they mean, until the end of the
+/// transaction.
 enum ProjectionStatements {
     /// All streams that are behind, or of which a period begins or ends by an instant. It reads four rows for each
     /// stream there is, so it is asked seldom.
@@ -37,45 +37,15 @@ enum ProjectionStatements {
         order by stream.stream_id
         """)
 
-    /// One leader a stream; the lock ends with the transaction, so a dead leader holds nothing. Each set of
-    /// tables has leaders of its own.
-    static let lead = Statement(
-        "projector_lead",
-        """
-        select pg_try_advisory_xact_lock(hashtext($2 || '.projector'), $1), set_config('search_path', $2, true)
-        """)
-
-    /// Ends the sessions that lead some streams and have waited for their client for a number of seconds in the middle of a
-    /// statement, as one that is being copied to does without end: `idle_in_transaction_session_timeout` counts between
-    /// statements only.
-    static let endSilentLeaders = Statement(
-        "projector_end_silent_leaders",
-        """
-        select pg_terminate_backend(pg_locks.pid)
-        from pg_locks
-        join pg_stat_activity using (pid)
-        where pg_locks.locktype = 'advisory'
-          and pg_locks.granted
-          and pg_locks.database = (select oid from pg_database where datname = current_database())
-          and pg_locks.classid::bigint = (hashtext('subledger.projector')::bigint & 4294967295)
-          and pg_locks.objid::bigint = any ($1::bigint[])
-          and pg_locks.objsubid = 2
-          and pg_stat_activity.state = 'active'
-          and pg_stat_activity.wait_event = 'ClientRead'
-          and pg_stat_activity.query_start < clock_timestamp() - $2 * interval '1 second'
-        """)
-
-    /// The login's own rights: a session may end those of its login, and no role that it takes on may.
-    static let workAsLogin = Statement("projector_work_as_login", "set local role none")
-
-    /// Chooses the set of tables, as ``lead`` does, for who only reads.
+    /// Chooses the set of tables.
     static let choose = Statement(
         "projector_choose",
         """
         select set_config('search_path', $1, true)
         """)
 
-    /// How far the stream is folded, with which products and by which rules, and the products that are configured now.
+    /// How far the stream is folded, with which products and by which rules, the products that are configured now, and
+    /// the database's clock.
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
@@ -89,7 +59,7 @@ enum ProjectionStatements {
             select count(*)
             from subledger.projector_skip
             where projector_skip.stream_id = stream.stream_id
-          )
+          ), clock_timestamp()
         from subledger.stream
         left join checkpoint using (stream_id)
         where stream.stream_id = $1

@@ -15,15 +15,30 @@ package struct Projector: Sendable {
     private let logger: Logger
     private let now: @Sendable () -> Instant
     private let metrics = ProjectorMetrics()
+    private let refolds = RefoldHistory()
+    private let watch: StallWatch
 
-    /// - Parameter now: Decides when readers are told that a period begins or ends.
+    /// How long a stream may stand still while events wait before that is reported.
+    package static let stallAfter = Limits.stallAfter
+
+    /// - Parameters:
+    ///   - stallAfter: See ``stallAfter``.
+    ///   - now: Decides when readers are told that a period begins or ends.
     package init(
-        pool: PostgresPool, listener: ConnectionConfiguration, now: @escaping @Sendable () -> Instant, logger: Logger
+        pool: PostgresPool, listener: ConnectionConfiguration, stallAfter: Duration = Self.stallAfter,
+        now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.pool = pool
         self.listener = listener
         self.now = now
         self.logger = logger
+        watch = StallWatch(pool: pool, stallAfter: stallAfter, now: now, logger: logger)
+    }
+
+    /// The streams that do not move although events wait, as of the last look, a quarter of ``stallAfter`` ago at most.
+    /// Empty while nothing runs.
+    package var stalledStreams: [StalledStream] {
+        get async { await watch.stalled }
     }
 
     /// How its statements are planned. Everything is looked up by key, hundreds of them at once, and a plan made for a table
@@ -45,6 +60,13 @@ package struct Projector: Sendable {
 
     /// Runs until its task is cancelled. Failures are logged and tried again; none ends it.
     package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await keepUp() }
+            group.addTask { await watch.run() }
+        }
+    }
+
+    private func keepUp() async {
         var connection: PostgresConnection?
         var agenda = Agenda(now: .now)
         while !Task.isCancelled {
@@ -109,12 +131,16 @@ package struct Projector: Sendable {
                 }
             }
             try await endSilentLeaders(of: agenda.takeLedElsewhere(now: .now))
+            agenda.couldRead = true
             return isHealthy
         } catch {
             metrics.failures.increment()
-            logger.warning(
-                "projector cannot read the log",
-                metadata: ["db.error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "")"])
+            if agenda.couldRead, !Task.isCancelled {
+                logger.warning(
+                    "projector cannot read the log",
+                    metadata: ["db.error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "")"])
+            }
+            agenda.couldRead = false
             agenda.lookAtAll(at: .now + Limits.failurePause)
             return false
         }
@@ -136,11 +162,17 @@ package struct Projector: Sendable {
     /// A leader that is stopped in the middle of a statement is not missed by the database, but by who would lead instead.
     private func endSilentLeaders(of streams: [Int32]) async throws(PostgresError) {
         guard !streams.isEmpty else { return }
+        var leaders: [String] = []
+        for row in try await pool.query(
+            ProjectionStatements.leaders, [.array(streams)], deadline: .now + Limits.readWaitMax)
+        {
+            leaders.append(try row.value(at: 0))
+        }
         let steps = [
             Step(ProjectionStatements.workAsLogin),
             Step(
                 ProjectionStatements.endSilentLeaders,
-                [.array(streams.map(Int64.init)), Parameter(Limits.leaderSilenceMax.components.seconds)]),
+                [.array(leaders), Parameter(Limits.leaderSilenceMax.components.seconds)]),
         ]
         let ended = try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
             (connection) async throws(PostgresError) -> Int in
@@ -153,15 +185,21 @@ package struct Projector: Sendable {
     private func fold(
         streamId: Int32, app: String, environment: String, until end: ContinuousClock.Instant
     ) async -> Agenda.Outcome {
-        let projector = StreamProjector(pool: pool, streamId: streamId, now: now)
+        let projector = StreamProjector(pool: pool, streamId: streamId, now: now, refolds: refolds)
         do throws(ProjectionError) {
-            switch try await projector.fold(batchesMax: Limits.batchesAtOnceMax, until: end) {
-            case .folded: return Task.isCancelled ? .done(for: nil) : .unfinished
-            case .caughtUp(let nextOnClock): return .done(for: nextOnClock.map { now().duration(to: $0) })
-            case .ledElsewhere: return .ledElsewhere
+            let progress = try await projector.fold(batchesMax: Limits.batchesAtOnceMax, until: end)
+            if progress == .ledElsewhere {
+                await watch.noteLedElsewhere(streamId)
+                return .ledElsewhere
             }
+            await watch.noteSuccess(streamId)
+            guard case .caughtUp(let untilNextOnClock) = progress else {
+                return Task.isCancelled ? .done(for: nil) : .unfinished
+            }
+            return .done(for: untilNextOnClock)
         } catch {
             if Task.isCancelled { return .done(for: nil) }
+            guard await watch.note(streamId, failed: error) else { return .failed }
             var metadata: Logger.Metadata = [
                 "stream.app": "\(app)", "stream.environment": "\(environment)", "error": "\(error)",
             ]

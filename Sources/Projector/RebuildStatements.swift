@@ -2,11 +2,19 @@ import Postgres
 
 /// The SQL of a rebuild, other than folding.
 enum RebuildStatements {
-    /// Held until the connection ends. There is one set of tables to rebuild into.
+    /// Held until the end of the transaction: there is one set of tables to rebuild into, and it may hold an event that
+    /// somebody decides to skip. A table lock, since its modes ask for rights to write, and roles that read have none.
     static let claim = Statement(
         "rebuild_claim",
         """
-        select pg_try_advisory_lock(hashtext('subledger'), hashtext('rebuild'))
+        lock table subledger.projector_skip in share row exclusive mode
+        """)
+
+    /// Bounds the wait for a lock. The transaction of a claim stays open, without a snapshot, as long as the rebuild takes.
+    static let boundLockWait = Statement(
+        "rebuild_bound_lock_wait",
+        """
+        select set_config('lock_timeout', $1::text, true), set_config('idle_in_transaction_session_timeout', '0', true)
         """)
 
     /// Makes the tables anew, like the live ones whatever columns those have; drops what a killed rebuild has left.
@@ -62,7 +70,7 @@ enum RebuildStatements {
         reset default_statistics_target
         """
 
-    static let dropTables = "drop schema if exists subledger_rebuild cascade"
+    static let dropTables = Statement("rebuild_drop_tables", "drop schema if exists subledger_rebuild cascade")
 
     /// The streams to rebuild, with their heads and how far the live rows are.
     static let streams = Statement(
@@ -76,22 +84,37 @@ enum RebuildStatements {
         order by stream.stream_id
         """)
 
-    /// Waits for whoever leads the live stream, and leads it until the end of the transaction.
+    /// As ``ProjectionStatements/makeCheckpoint``.
+    static let makeLiveCheckpoint = Statement(
+        "rebuild_make_live_checkpoint",
+        """
+        insert into subledger.checkpoint (stream_id, position, products, rules)
+        values ($1, 0, '', $2)
+        on conflict (stream_id) do nothing
+        """)
+
+    /// Waits for the leader of the live stream, and leads it until the end of the transaction.
     static let leadLive = Statement(
         "rebuild_lead_live",
         """
-        select pg_advisory_xact_lock(hashtext('subledger.projector'), $1)
+        select stream_id
+        from subledger.checkpoint
+        where stream_id = $1
+        for update
         """)
 
     static let liveCheckpoint = Statement(
         "rebuild_live_checkpoint",
         """
-        select position
+        select position, clock_timestamp()
         from subledger.checkpoint
         where stream_id = $1
         """)
 
     static let workAsProjector = Statement("rebuild_work_as_projector", "set local role subledger_projector")
+
+    /// What the connection worked as before.
+    static let workAsOwner = Statement("rebuild_work_as_owner", "reset role")
 
     /// Compiling the comparison of two tables takes longer than it saves.
     static let interpret = Statement("rebuild_interpret", "set local jit = off")
@@ -198,4 +221,25 @@ enum RebuildStatements {
           products = excluded.products,
           rules = excluded.rules
         """)
+}
+
+extension PostgresConnection {
+    /// Takes a lock on which rebuilds and skips exclude each other, in the open transaction.
+    ///
+    /// - Returns: False if another session holds it for longer than a command takes to end.
+    func lockOutRebuilds(by lock: Statement) throws(PostgresError) -> Bool {
+        func boundWait(_ milliseconds: Int64) throws(PostgresError) {
+            _ = try query(Step(RebuildStatements.boundLockWait, [Parameter(String(milliseconds))]))
+        }
+        try boundWait(Int64(Limits.rebuildClaimWaitMax / .milliseconds(1)))
+        do {
+            _ = try query(Step(lock))
+        } catch {
+            // lock_not_available
+            if error.sqlstate == "55P03" { return false }
+            throw error
+        }
+        try boundWait(0)
+        return true
+    }
 }

@@ -22,9 +22,15 @@ package struct SkipDecision: Sendable {
     /// - Parameter connection: May do what the projector may do.
     /// - Throws: ``SkipRefusal``; ``PostgresError``, after which the decision may be recorded or not.
     package func record(on connection: PostgresConnection) async throws {
+        let found = try await connection.query(
+            Step(Statements.findStream, [Parameter(stream.app), Parameter(stream.environment.rawValue)]))
+        guard found.count == 1 else { throw SkipRefusal.noStream(stream) }
+        let id: Int32 = try found[0].value(at: 0)
+        _ = try await connection.query(
+            Step(RebuildStatements.makeLiveCheckpoint, [Parameter(id), Parameter(Checkpoint.rules)]))
         try await connection.begin(deadline: .now + Limits.statementWaitMax)
         do {
-            try await check(on: connection)
+            try await record(Parameter(id), on: connection)
             try await connection.commit(deadline: .now + Limits.statementWaitMax)
         } catch {
             try? await connection.rollback(deadline: .now + Limits.statementWaitMax)
@@ -32,16 +38,14 @@ package struct SkipDecision: Sendable {
         }
     }
 
-    private func check(on connection: PostgresConnection) async throws {
+    private func record(_ id: Parameter, on connection: PostgresConnection) async throws {
         func query(_ step: Step) async throws(PostgresError) -> RowSet {
             try await connection.query(step, deadline: .now + Limits.leadWaitMax)
         }
-        let place = try await query(Step(Statements.keepOutRebuilds))
-        guard try place[0].value(Bool.self, at: 0) else { throw SkipRefusal.rebuildRuns }
-        let key = [Parameter(stream.app), Parameter(stream.environment.rawValue)]
-        let found = try await query(Step(Statements.findStream, key))
-        guard found.count == 1 else { throw SkipRefusal.noStream(stream) }
-        let id = Parameter(try found[0].value(Int32.self, at: 0))
+        // A rebuild may have folded the event already, into tables that nobody sees yet.
+        guard try await connection.lockOutRebuilds(by: Statements.keepOutRebuilds) else {
+            throw SkipRefusal.rebuildRuns
+        }
         _ = try await query(Step(RebuildStatements.leadLive, [id]))
         let state = try await query(Step(Statements.state, [id, Parameter(position)]))
         let folded: Int64 = try state[0].value(at: 1)
@@ -53,11 +57,10 @@ package struct SkipDecision: Sendable {
     }
 
     private enum Statements {
-        /// A rebuild may have folded the event already, into tables that nobody sees yet.
         static let keepOutRebuilds = Statement(
             "skip_keep_out_rebuilds",
             """
-            select pg_try_advisory_xact_lock_shared(hashtext('subledger'), hashtext('rebuild'))
+            lock table subledger.projector_skip in row exclusive mode
             """)
         static let findStream = Statement(
             "skip_find_stream",

@@ -10,6 +10,8 @@ struct StreamProjector: Sendable {
     var tables = ProjectionTables.live
     /// Decides what readers are told of; no row depends on it.
     let now: @Sendable () -> Instant
+    /// Of all streams that are folded in this process, into the same tables.
+    let refolds: RefoldHistory
 
     /// One writes, one loads lines, one reads events.
     static let connectionsMax = 3
@@ -19,8 +21,8 @@ struct StreamProjector: Sendable {
         case folded(Int64)
         /// Nothing behind the checkpoint.
         ///
-        /// - Parameter nextOnClock: When the clock has more to tell readers; nil for never.
-        case caughtUp(nextOnClock: Instant?)
+        /// - Parameter untilNextOnClock: How long until the clock has more to tell readers; nil for never.
+        case caughtUp(untilNextOnClock: Duration?)
         /// Another projector leads this stream at the moment, or has just folded some of it.
         case ledElsewhere
     }
@@ -31,21 +33,25 @@ struct StreamProjector: Sendable {
     /// Readers are told of the clock first, so they are even where an event cannot be folded.
     ///
     /// - Throws: ``ProjectionError/unfoldable(position:problem:)`` when the next event cannot be folded. Nothing is
-    ///   skipped: those before it are committed by the call before.
+    ///   skipped: those before it are committed by the call before. ``ProjectionError/repeatedRefold`` when all rows
+    ///   would be written again for the reason for which they were written last.
     /// - Parameter end: No batch but the first is begun behind it.
     func fold(
         batchesMax: Int, until end: ContinuousClock.Instant? = nil
     ) async throws(ProjectionError) -> Progress {
         let writer = self.writer
-        var nextOnClock: Instant?
+        let checkpoint = try await writer.checkpoint().get()
+        var untilNext: Duration?
         if tables == .live {
             guard case .caughtUp(let next) = try await tellClock() else { return .ledElsewhere }
-            nextOnClock = next
+            untilNext = next
         }
-        let checkpoint = try await writer.checkpoint().get()
-        let products = ProductCatalog(canonicalText: checkpoint.configured)
+        let products = ProductCatalog(configured: checkpoint.configured.text)
         if checkpoint.isOutOfDate {
-            return try await writer.refoldAll(products, behind: checkpoint).get()
+            guard refolds.allow(streamId, checkpoint) else { throw .repeatedRefold }
+            let progress = try await writer.refoldAll(products, behind: checkpoint).get()
+            if case .folded = progress { refolds.note(streamId, checkpoint) }
+            return progress
         }
         let reader = BatchReader(pool: pool, streamId: streamId, products: products, tables: tables)
         let first = try await reader.page(
@@ -54,7 +60,7 @@ struct StreamProjector: Sendable {
         ).get()
         guard !first.events.isEmpty else {
             if let failure = first.failure { throw failure }
-            return .caughtUp(nextOnClock: nextOnClock)
+            return .caughtUp(untilNextOnClock: untilNext)
         }
         var pipeline = BatchPipeline(
             reader: reader, writer: writer, from: first, behind: checkpoint, batchesMax: batchesMax, end: end)
@@ -64,8 +70,8 @@ struct StreamProjector: Sendable {
     /// Tells readers of the periods that have begun or ended by now.
     private func tellClock() async throws(ProjectionError) -> Progress {
         while true {
-            let next = try await writer.nextOnClock().get()
-            guard let next, next <= now(), !Task.isCancelled else { return .caughtUp(nextOnClock: next) }
+            let next = try await writer.untilNextOnClock().get()
+            guard let next, next <= .zero, !Task.isCancelled else { return .caughtUp(untilNextOnClock: next) }
             guard try await writer.tellClock().get() else { return .ledElsewhere }
         }
     }
@@ -79,12 +85,12 @@ struct Checkpoint: Sendable, Hashable {
     static let rules: Int32 = 3
 
     var position: Int64 = 0
-    /// Those that the rows were folded with; see ``ProductCatalog/canonicalText``.
-    var products = ""
+    /// The configured text that the rows were folded with, byte for byte as ``configured`` was then.
+    var products = ExactText("")
     /// Those that the rows were worked out by.
     var rules = rules
-    /// Those that are configured now.
-    var configured = ""
+    /// What view `product_catalog` gives now.
+    var configured = ExactText("")
     /// Of the row: whoever writes it gives it another, even if it stays the same. Empty for none.
     var version = ""
     /// How many events an operator has had the projector pass over: those read before are no longer what is to be
@@ -99,11 +105,15 @@ package enum ProjectionError: Error, CustomStringConvertible {
     case database(PostgresError)
     /// The fold stops at this event until somebody has looked.
     case unfoldable(position: Int64, problem: String)
+    /// The rows are out of date for the reason for which this process has just written all of them.
+    case repeatedRefold
 
     package var description: String {
         switch self {
         case .database(let error): error.description
         case .unfoldable(let position, let problem): "the event at position \(position) cannot be folded: \(problem)"
+        case .repeatedRefold:
+            "all rows were written again, and are out of date again for the same reason: another release may be running"
         }
     }
 }

@@ -11,9 +11,17 @@ package struct StreamStatus: Sendable, Hashable, CustomStringConvertible {
     package let folded: Int64
     /// Events that an operator had the projector pass over.
     package let skips: Int64
+    /// When the oldest event that is not folded was received; nil if all are folded.
+    package let waitingSince: Instant?
+    /// Why the stream does not move, in the words of ``StallCause``, as a projector that runs has recorded it; nil if it
+    /// moves.
+    package let stalledBy: String?
 
     package var description: String {
-        "\(app), \(environment): head \(head), folded \(folded), lag \(head - folded), skips \(skips)"
+        var text = "\(app), \(environment): head \(head), folded \(folded), lag \(head - folded), skips \(skips)"
+        if let waitingSince { text += ", waiting since \(waitingSince)" }
+        if let stalledBy { text += ", stalled: \(stalledBy)" }
+        return text
     }
 
     /// Every stream, in the order of their ids.
@@ -26,7 +34,8 @@ package struct StreamStatus: Sendable, Hashable, CustomStringConvertible {
             streams.append(
                 StreamStatus(
                     app: try row.value(at: 0), environment: try row.value(at: 1), head: try row.value(at: 2),
-                    folded: try row.value(at: 3), skips: try row.value(at: 4)))
+                    folded: try row.value(at: 3), skips: try row.value(at: 4), waitingSince: try row.optional(at: 5),
+                    stalledBy: try row.optional(at: 6)))
         }
         return streams
     }
@@ -40,6 +49,18 @@ package struct StreamStatus: Sendable, Hashable, CustomStringConvertible {
                 select count(*)
                 from subledger.projector_skip
                 where projector_skip.stream_id = stream.stream_id
+              ),
+              (
+                select event.received_at
+                from subledger.event
+                where event.stream_id = stream.stream_id
+                  and event.position = coalesce(checkpoint.position, 0) + 1
+              ),
+              (
+                select projector_stall.cause
+                from subledger.projector_stall
+                where projector_stall.stream_id = stream.stream_id
+                  and projector_stall.position = coalesce(checkpoint.position, 0)
               )
             from subledger.stream
             join subledger.stream_head using (stream_id)

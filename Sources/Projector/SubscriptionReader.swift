@@ -33,7 +33,7 @@ package struct SubscriptionReader: Sendable {
                 let document = try JSONDocument(try rows[index].value(JSONText.self, at: 2).utf8)
                 let facts = try SubscriptionFacts(
                     originalTransactionId: originalTransactionId, json: document.root)
-                let products = ProductCatalog(canonicalText: try rows[index].optional(at: 3) ?? "")
+                let products = ProductCatalog(configured: try rows[index].optional(at: 3) ?? "")
                 found.append(
                     Found(
                         app: try rows[index].value(at: 0), position: try rows[index].value(at: 1),

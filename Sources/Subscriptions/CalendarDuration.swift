@@ -1,22 +1,18 @@
 /// A length of time in calendar units, as ISO 8601 writes it: `P1Y2M3W4D`.
-package struct CalendarDuration: Sendable, Hashable, CustomStringConvertible {
+package struct CalendarDuration: Sendable, Hashable {
     package let months: Int
     package let days: Int
 
     /// Nil unless the text is `P` and at least one of years, months, weeks and days, in this order, and longer than
     /// nothing. Hours are not accepted: nothing is sold by the hour.
     package init?(iso8601 text: String) {
-        guard let match = text.wholeMatch(of: /P(?:(\d{1,4})Y)?(?:(\d{1,4})M)?(?:(\d{1,4})W)?(?:(\d{1,5})D)?/) else {
-            return nil
-        }
+        // What is a digit elsewhere in Unicode is none for the database.
+        let format = /P(?:(\d{1,4})Y)?(?:(\d{1,4})M)?(?:(\d{1,4})W)?(?:(\d{1,5})D)?/.asciiOnlyDigits()
+        guard let match = text.wholeMatch(of: format) else { return nil }
         func number(_ digits: Substring?) -> Int { digits.flatMap { Int($0) } ?? 0 }
         months = number(match.output.1) * 12 + number(match.output.2)
         days = number(match.output.3) * 7 + number(match.output.4)
         guard months > 0 || days > 0 else { return nil }
-    }
-
-    package var description: String {
-        "P" + (months > 0 ? "\(months)M" : "") + (days > 0 ? "\(days)D" : "")
     }
 }
 

@@ -35,8 +35,7 @@ package struct ConfiguredProduct: Sendable, Hashable {
             throw Malformed(
                 description: "a non-renewing product has a duration, and no other has one", field: "duration")
         }
-        // What is a digit elsewhere in Unicode is none for the database.
-        if let duration, CalendarDuration(iso8601: duration) == nil || !duration.utf8.allSatisfy({ $0 < 0x80 }) {
+        if let duration, CalendarDuration(iso8601: duration) == nil {
             throw Malformed(
                 description: "duration must be years, months, weeks and days, as in P3M or P1Y10D", field: "duration")
         }
@@ -49,7 +48,7 @@ package struct ConfiguredProduct: Sendable, Hashable {
         self.productId = productId
         self.kind = kind
         self.duration = duration
-        self.entitlements = Set(entitlements).sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+        self.entitlements = Set(entitlements.map(ExactText.init)).sorted().map(\.text)
     }
 
     package struct Malformed: Error, Hashable, CustomStringConvertible {
@@ -84,12 +83,12 @@ extension [ConfiguredProduct] {
     /// What the fold needs of them, by bundle id.
     package var catalogs: [String: ProductCatalog] {
         Dictionary(grouping: self, by: \.app).mapValues { products in
-            var kinds: [String: ProductCatalog.Kind] = [:]
-            for product in products {
-                let duration = product.duration.flatMap { CalendarDuration(iso8601: $0) }
-                kinds[product.productId] = product.kind.flatMap { ProductCatalog.Kind(name: $0, duration: duration) }
-            }
-            return ProductCatalog(kinds)
+            ProductCatalog(
+                products.compactMap { product in
+                    let duration = product.duration.flatMap { CalendarDuration(iso8601: $0) }
+                    let kind = product.kind.flatMap { ProductCatalog.Kind(name: $0, duration: duration) }
+                    return kind.map { (ExactText(product.productId), $0) }
+                })
         }
     }
 }

@@ -10,36 +10,58 @@ package struct ProductCatalog: Sendable, Hashable {
 
     package static let empty = ProductCatalog([:])
 
-    private let kinds: [String: Kind]
+    /// By product id, byte for byte as the database compares them.
+    private let kinds: [ExactText: Kind]
 
     package init(_ kinds: [String: Kind]) {
-        self.kinds = kinds
+        self.init(kinds.map { (ExactText($0.key), $0.value) })
+    }
+
+    init(_ kinds: [(ExactText, Kind)]) {
+        self.kinds = Dictionary(kinds) { $1 }
     }
 
     package func kind(of productId: String?) -> Kind? {
-        productId.flatMap { kinds[$0] }
+        guard !kinds.isEmpty else { return nil }
+        return productId.flatMap { kinds[ExactText($0)] }
     }
 
-    /// One line a product, kind before id: equal catalogs have equal texts.
-    package var canonicalText: String {
-        kinds.sorted { $0.key < $1.key }.map { "\($0.value)\t\($0.key)" }.joined(separator: "\n")
+    /// Reads a text of the database's view `product_catalog`: one line a product, kind, tab, product id.
+    ///
+    /// Two texts may mean the same catalog (`P1Y` and `P12M`), so texts are compared with texts and never with a
+    /// catalog written out again. Lines that this version does not understand are left out.
+    package init(configured text: String) {
+        self.init(Self.lines(of: text).compactMap(Self.product))
     }
 
-    /// Reads what ``canonicalText`` wrote.
-    package init(canonicalText text: String) {
-        var kinds: [String: Kind] = [:]
-        for line in text.split(separator: "\n") {
-            let parts = line.split(separator: "\t", maxSplits: 1)
-            guard parts.count == 2 else { continue }
-            let words = parts[0].split(separator: " ").map(String.init)
-            let duration = words.count > 1 ? CalendarDuration(iso8601: words[1]) : nil
-            kinds[String(parts[1])] = words.first.flatMap { Kind(name: $0, duration: duration) }
+    /// Whether the text is one that the view can give: every line is understood, in the order of product ids, each once.
+    package static func isWellFormed(_ text: String) -> Bool {
+        var last: ExactText?
+        for line in lines(of: text) {
+            guard let (id, _) = product(line) else { return false }
+            if let last, !(last < id) { return false }
+            last = id
         }
-        self.init(kinds)
+        return true
+    }
+
+    private static func lines(of text: String) -> [Substring.UTF8View] {
+        text.isEmpty ? [] : text[...].utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+    }
+
+    private static func product(_ line: Substring.UTF8View) -> (ExactText, Kind)? {
+        let parts = line.split(separator: UInt8(ascii: "\t"), maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, !parts[1].isEmpty else { return nil }
+        let words = parts[0].split(separator: UInt8(ascii: " "), maxSplits: 1).map { String(Substring($0)) }
+        let duration = words.count > 1 ? CalendarDuration(iso8601: words[1]) : nil
+        guard let name = words.first, (words.count > 1) == (duration != nil),
+            let kind = Kind(name: name, duration: duration)
+        else { return nil }
+        return (ExactText(String(Substring(parts[1]))), kind)
     }
 }
 
-extension ProductCatalog.Kind: CustomStringConvertible {
+extension ProductCatalog.Kind {
     /// The name in configuration files.
     package init?(name: String, duration: CalendarDuration?) {
         switch (name, duration) {
@@ -48,15 +70,6 @@ extension ProductCatalog.Kind: CustomStringConvertible {
         case ("consumable", nil): self = .consumable
         case ("non-consumable", nil): self = .nonConsumable
         default: return nil
-        }
-    }
-
-    package var description: String {
-        switch self {
-        case .autoRenewable: "auto-renewable"
-        case .nonRenewing(let duration): "non-renewing \(duration)"
-        case .consumable: "consumable"
-        case .nonConsumable: "non-consumable"
         }
     }
 }

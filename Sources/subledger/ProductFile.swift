@@ -28,11 +28,12 @@ enum ProductFile {
                 line: 1, problem: "missing header line: expected \(columns.joined(separator: ","))")
         }
         let places = try places(header)
-        var lines: [[String]: Int] = [:]
+        var lines: [[ExactText]: Int] = [:]
         var products: [ConfiguredProduct] = []
         for record in records.dropFirst() {
             let product = try product(record, places, header.fields.count)
-            if let first = lines.updateValue(record.line, forKey: [product.app, product.productId]) {
+            let key = [ExactText(product.app), ExactText(product.productId)]
+            if let first = lines.updateValue(record.line, forKey: key) {
                 throw CSVRecords.Malformed(
                     line: record.line,
                     problem: "duplicate product \(product.productId) of \(product.app), first on line \(first)")

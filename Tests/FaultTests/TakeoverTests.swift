@@ -47,11 +47,12 @@ struct TakeoverTests {
             try await database.lines(
                 """
                 select pg_locks.pid::text
-                from pg_locks
+                from subledger.checkpoint
+                join pg_locks on pg_locks.transactionid = checkpoint.xmax
                 join pg_stat_activity using (pid)
-                where pg_locks.locktype = 'advisory'
+                where checkpoint.stream_id = 1
+                  and pg_locks.mode = 'ExclusiveLock'
                   and pg_locks.granted
-                  and pg_locks.objid = 1
                   and pg_stat_activity.datname = current_database()
                   and pg_stat_activity.application_name = 'subledger projector'
                 """

@@ -41,6 +41,27 @@ struct EventRouteTests {
         return (found, 1000)
     }
 
+    @Test("a position after the end of the log is gone: events that a restored backup lacks are not passed over")
+    func beyondHead() async throws {
+        try await TestBundle.withServer { server in
+            #expect(try await server.sql(Self.log).count == 45_000)
+            let last = try await server.backend.get("/events?app=com.example.magazine&after=44990")
+            let cursor = try #require(last.json["cursor"] as? String)
+            let atHead = try await server.backend.get("/events?app=com.example.magazine&after=45000")
+            #expect(atHead.status == 200)
+            #expect(atHead.json["cursor"] as? String == cursor)
+
+            let beyond = try await server.backend.get("/events?app=com.example.magazine&after=45001")
+            _ = try await server.sql("update subledger.stream_head set position = 44000 returning position::text")
+            let restored = try await server.backend.get("/events?app=com.example.magazine&cursor=\(cursor)")
+            let filtered = try await server.backend.get("/events?app=com.example.magazine&cursor=\(cursor)&type=NEVER")
+
+            #expect([beyond, restored, filtered].map(\.status) == [410, 410, 410])
+            #expect(beyond.json["field"] as? String == "after")
+            #expect(restored.json["field"] as? String == "cursor")
+        }
+    }
+
     @Test("each filter lets through what it says, whole, over as many pages as it takes")
     func filters() async throws {
         try await TestBundle.withServer { server in

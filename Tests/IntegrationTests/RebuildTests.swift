@@ -142,6 +142,19 @@ struct RebuildTests {
         }
     }
 
+    @Test("one right after the other is not in its way, however the one before ended")
+    func inARow() async throws {
+        try await SimulatedLog.with { log in
+            try await log.append(try await SimulatedLog.deliveries(subscriptions: 1))
+            await log.projector.foldAllStreams()
+            for _ in 1...25 {
+                #expect(try await log.rebuild().rowsReplaced == 0)
+                let error = await #expect(throws: RebuildError.self) { try await log.rebuild(app: "com.example.none") }
+                #expect(error?.description == "there is no such stream: see `subledger projector status`")
+            }
+        }
+    }
+
     @Test("a second one at the same time is refused, and so is a skip; the first one goes on")
     func twoAtOnce() async throws {
         try await SimulatedLog.with { log in

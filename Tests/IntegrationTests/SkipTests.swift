@@ -17,10 +17,8 @@ struct SkipTests {
             let head = try #require(Int64(try await log.lines("select max(position)::text from subledger.event")[0]))
 
             #expect(await log.projector.foldAllStreams() == false)
-            #expect(
-                try await log.status() == [
-                    "\(V1Body.app), sandbox: head \(head), folded \(bad - 1), lag \(head - bad + 1), skips 0"
-                ])
+            let status = "\(V1Body.app), sandbox: head \(head), folded \(bad - 1), lag \(head - bad + 1), skips 0"
+            #expect(try await log.status().map { $0.hasPrefix("\(status), waiting since 2") } == [true])
             try await log.skip(bad)
             #expect(await log.projector.foldAllStreams() == true)
 

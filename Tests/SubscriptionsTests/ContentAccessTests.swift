@@ -131,10 +131,36 @@ struct OneTimePurchaseTests {
         #expect(Self.subscription([Told("2018-01-01", all)]).consumables(at: day("2018-02-01")) == .max)
     }
 
-    @Test("a catalog reads back from its text")
+    @Test("a catalog is read from the text of the database")
     func catalogText() {
-        #expect(ProductCatalog(canonicalText: Self.products.canonicalText) == Self.products)
-        #expect(ProductCatalog(canonicalText: "") == .empty)
+        let text = "non-consumable\tatlas\nconsumable\tcoins\nnon-renewing P3M\tseason"
+
+        #expect(ProductCatalog(configured: text) == Self.products)
+        #expect(ProductCatalog(configured: "") == .empty)
+        #expect(ProductCatalog.isWellFormed(text))
+        #expect(ProductCatalog.isWellFormed(""))
+    }
+
+    @Test("products whose ids differ in bytes alone are different products")
+    func catalogBytes() {
+        let (composed, decomposed) = ("\u{E9}", "e\u{301}")
+        let text = "consumable\t\(decomposed)\nnon-renewing P1Y\t\(composed)"
+
+        let catalog = ProductCatalog(configured: text)
+
+        #expect(catalog.kind(of: decomposed) == .consumable)
+        #expect(catalog.kind(of: composed) == CalendarDuration(iso8601: "P12M").map { .nonRenewing($0) })
+        #expect(ProductCatalog.isWellFormed(text))
+    }
+
+    @Test(
+        "a text that no configuration gives is recognised",
+        arguments: [
+            "consumable", "consumable\t", "consumable\ta\n", "consumable P3M\ta", "non-renewing\ta", "rented\ta",
+            "consumable\tb\nconsumable\ta", "consumable\ta\nconsumable\ta", "non-renewing P3X\ta",
+        ])
+    func strangeText(_ text: String) {
+        #expect(!ProductCatalog.isWellFormed(text))
     }
 
     @Test("a subscription row whose expiry could not be read is not taken for something owned")

@@ -16,6 +16,8 @@ package struct ChangeReader: Sendable {
         package let number: Int64
         /// Up to here the clock was told of; nil if it never was.
         package let toldUntil: Instant?
+        /// The database's clock when it was read.
+        let databaseClock: Instant
     }
 
     package struct Told: Sendable {
@@ -52,7 +54,7 @@ package struct ChangeReader: Sendable {
             guard rows.count == 1 else { return nil }
             return Head(
                 streamId: try rows[0].value(at: 0), number: try rows[0].value(at: 1),
-                toldUntil: try rows[0].optional(at: 2))
+                toldUntil: try rows[0].optional(at: 2), databaseClock: try rows[0].value(at: 3))
         } catch {
             throw ReadError(error)
         }
@@ -61,13 +63,15 @@ package struct ChangeReader: Sendable {
     /// The changes behind a number.
     ///
     /// - Parameter now: Customers are shown as of then, or of what was told if that is later: the projector's clock may
-    ///   be ahead, and what was told must have happened.
+    ///   be a little ahead, and what was told must have happened. It is never further ahead of both this clock and the
+    ///   database's than a projector may be.
     /// - Returns: Nil if they are not there any more, or not yet: the number is not of this feed.
     package func changes(
         of stream: StreamKey, _ head: Head, after number: Int64, limit: Int, now: Instant
     ) async throws(ReadError) -> Page? {
         guard number <= head.number else { return nil }
-        let asOf = max(now, head.toldUntil ?? now)
+        let published = head.toldUntil ?? now
+        let asOf = max(now, published.held(by: max(now, head.databaseClock)))
         do throws(PostgresError) {
             let rows = try await pool.query(
                 ChangeStatements.page,

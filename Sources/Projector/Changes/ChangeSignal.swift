@@ -69,10 +69,12 @@ package actor ChangeSignal {
     }
 
     private func pass(on connection: PostgresConnection) async {
+        var sweep = ContinuousClock.now + Limits.sweepInterval
         while !Task.isCancelled {
+            let until = sweep
             let arrived = await withTaskCancellationHandler { () -> [Postgres.Notification]? in
                 do throws(PostgresError) {
-                    return try await connection.notifications(until: .now + Limits.sweepInterval)
+                    return try await connection.notifications(until: until)
                 } catch {
                     return nil
                 }
@@ -80,9 +82,12 @@ package actor ChangeSignal {
                 connection.interrupt()
             }
             guard let arrived else { return }
-            let streams = Set(arrived.compactMap { Int32($0.payload) })
-            // A connection can be gone without a word, so everybody looks when it is silent for long.
-            if streams.isEmpty { tellAll() } else { streams.forEach(tell) }
+            Set(arrived.compactMap { Int32($0.payload) }).forEach(tell)
+            // A connection can be gone without a word, and a notification be lost while others arrive: so everybody looks
+            // from time to time.
+            guard sweep <= .now else { continue }
+            tellAll()
+            sweep = .now + Limits.sweepInterval
         }
     }
 

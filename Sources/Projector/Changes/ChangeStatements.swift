@@ -73,16 +73,24 @@ enum ChangeStatements {
           ))
         """)
 
+    /// Wakes those that wait for changes of a stream. Outside of the transaction that writes them: a commit that notifies
+    /// fails when the queue of notifications is full, and any role can fill that.
+    static let notify = Statement(
+        "change_notify",
+        """
+        select pg_notify('subledger_change', $1::integer::text)
+        """)
+
     static let next = Statement(
         "change_next",
         """
-        select next_at
+        select next_at, clock_timestamp()
         from subledger.change_head
         where stream_id = $1
         """)
 
-    /// Hands out the next numbers and writes changes under them, as many as there are; wakes who waits for some. Looks up
-    /// when the clock has more to tell.
+    /// Hands out the next numbers and writes changes under them, as many as there are. Looks up when the clock has more to
+    /// tell.
     static let write = Statement(
         "change_write",
         """
@@ -114,8 +122,7 @@ enum ChangeStatements {
           set number = change_head.number + excluded.number,
             told_until = excluded.told_until,
             next_at = excluded.next_at
-          returning number - $3 as last_number,
-            case when $3 > 0 then pg_notify('subledger_change', stream_id::text) end as notified
+          returning number - $3 as last_number
         )
         insert into subledger.change (
           stream_id, number, told_at, kind, original_transaction_id, at, cause, position, product_id, until,
@@ -136,7 +143,7 @@ enum ChangeStatements {
     static let end = Statement(
         "change_end",
         """
-        select stream.stream_id, coalesce(change_head.number, 0), change_head.told_until
+        select stream.stream_id, coalesce(change_head.number, 0), change_head.told_until, clock_timestamp()
         from subledger.stream
         left join subledger.change_head using (stream_id)
         where stream.app = $1

@@ -13,11 +13,15 @@ struct ChangeTelling {
     let instant: Instant
     private let now: Instant
     private var changes: [Change]
+    /// There are changes for readers once the transaction is committed.
+    private(set) var hasWritten = false
 
     /// There is more to tell until now. What is folded must wait: it would be seen at an instant that is over.
     var isBehind: Bool { instant < now }
 
     /// Moves the stream's clock.
+    ///
+    /// - Parameter now: By our clock, held by the database's.
     static func start(
         _ streamId: Int32, _ connection: PostgresConnection, now: Instant
     ) async throws(PostgresError) -> ChangeTelling {
@@ -84,6 +88,7 @@ struct ChangeTelling {
                     .array(changes.map { $0.until.map { Timestamptz(end: $0) } }),
                     .array(changes.map(\.autoRenewStatus)), .array(changes.map(\.nextProductId)),
                 ]))
+        hasWritten = hasWritten || !changes.isEmpty
         changes = []
     }
 }

@@ -77,7 +77,7 @@ extension CustomerReader {
         }
         guard let key = asked.first(where: known.contains) else { return nil }
         let group = groups.name(of: CustomerId(key))
-        let catalog = ProductCatalog(canonicalText: products ?? "")
+        let catalog = ProductCatalog(configured: products ?? "")
         let own = folded.filter { groups.name(of: CustomerId(CustomerKey(.subscription, $0.key))) == group }
         return (key.kind, own.values.map { Subscription($0, products: catalog) })
     }

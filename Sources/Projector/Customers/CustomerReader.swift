@@ -73,7 +73,7 @@ package struct CustomerReader: Sendable {
             var customers: [Customer] = []
             for row in found {
                 let kind: String = try row.value(at: 2)
-                let products = ProductCatalog(canonicalText: try row.optional(at: 4) ?? "")
+                let products = ProductCatalog(configured: try row.optional(at: 4) ?? "")
                 let members = try await pool.query(
                     CustomerReadStatements.members,
                     [Parameter(try row.value(Int32.self, at: 0)), Parameter(try row.value(String.self, at: 3))],

@@ -1,0 +1,58 @@
+import Postgres
+
+/// The SQL of leading a stream. A leader holds the lock of the row of the stream's checkpoint.
+extension ProjectionStatements {
+    /// Makes the row that ``lead`` locks. It is committed before anybody locks it: two that made it inside of their
+    /// batches would wait for each other.
+    static let makeCheckpoint = Statement(
+        "projector_make_checkpoint",
+        """
+        insert into checkpoint (stream_id, position, products, rules)
+        values ($1, 0, '', $2)
+        on conflict (stream_id) do nothing
+        """)
+
+    /// Locks the stream's checkpoint for its one leader; no row while another transaction leads. The lock ends with the
+    /// transaction, so a dead leader holds nothing, and a role that may only read cannot take it. Each set of tables has
+    /// leaders of its own.
+    static let lead = Statement(
+        "projector_lead",
+        """
+        select stream_id
+        from checkpoint
+        where stream_id = $1
+        for update skip locked
+        """)
+
+    /// The transactions that lead some streams, and some that did.
+    static let leaders = Statement(
+        "projector_leaders",
+        """
+        select xmax::text
+        from subledger.checkpoint
+        where stream_id = any ($1::integer[])
+          and xmax::text <> '0'
+        """)
+
+    /// Ends the sessions of some transactions that have waited for their client for a number of seconds in the middle of a
+    /// statement, as one that is being copied to does without end: `idle_in_transaction_session_timeout` counts between
+    /// statements only.
+    static let endSilentLeaders = Statement(
+        "projector_end_silent_leaders",
+        """
+        select pg_terminate_backend(pg_locks.pid)
+        from pg_locks
+        join pg_stat_activity using (pid)
+        where pg_locks.locktype = 'transactionid'
+          and pg_locks.mode = 'ExclusiveLock'
+          and pg_locks.granted
+          and pg_locks.transactionid::text = any ($1::text[])
+          and pg_stat_activity.datname = current_database()
+          and pg_stat_activity.state = 'active'
+          and pg_stat_activity.wait_event = 'ClientRead'
+          and pg_stat_activity.query_start < clock_timestamp() - $2 * interval '1 second'
+        """)
+
+    /// The login's own rights: a session may end those of its login, and no role that it takes on may.
+    static let workAsLogin = Statement("projector_work_as_login", "set local role none")
+}

@@ -1,0 +1,50 @@
+import Postgres
+
+/// The SQL of streams that do not move.
+enum StallStatements {
+    /// The streams of which events wait, or whose rows are out of date, with how far each is folded. As many rows are read
+    /// as for ``ProjectionStatements/streamsBehind``.
+    static let waiting = Statement(
+        "stall_waiting",
+        """
+        select stream.stream_id, stream.app, stream.environment, coalesce(checkpoint.position, 0), clock_timestamp()
+        from subledger.stream
+        join subledger.stream_head using (stream_id)
+        left join subledger.checkpoint using (stream_id)
+        left join subledger.product_catalog using (app)
+        where stream_head.position > coalesce(checkpoint.position, 0)
+          or checkpoint.position > 0
+            and (checkpoint.products <> coalesce(product_catalog.products, '') or checkpoint.rules <> $1)
+        order by stream.stream_id
+        """)
+
+    /// What another process has found out is not replaced by what is known from hearsay.
+    static let record = Statement(
+        "stall_record",
+        """
+        insert into subledger.projector_stall (stream_id, position, cause, since)
+        values ($1, $2, $3, $4)
+        on conflict (stream_id) do update
+        set position = excluded.position,
+          cause = excluded.cause,
+          since = case
+            when projector_stall.position = excluded.position then least(projector_stall.since, excluded.since)
+            else excluded.since
+          end
+        where not $5
+          or projector_stall.position <> excluded.position
+        """)
+
+    /// Of the streams that do not wait any more, and of those that have moved.
+    static let clear = Statement(
+        "stall_clear",
+        """
+        delete from subledger.projector_stall
+        where not exists (
+          select
+          from unnest($1::integer[], $2::bigint[]) as waiting (stream_id, position)
+          where waiting.stream_id = projector_stall.stream_id
+            and waiting.position = projector_stall.position
+        )
+        """)
+}

@@ -1,0 +1,173 @@
+import Logging
+import Metrics
+import Postgres
+import Subscriptions
+
+/// Finds the streams that do not move although events wait, whatever the reason is: a look of its own at the database,
+/// beside the projector, which may itself be what hangs.
+actor StallWatch {
+    private struct Standing {
+        let app: String
+        let environment: String
+        let position: Int64
+        let first: ContinuousClock.Instant
+        let since: Instant
+        /// What was reported; nil before that.
+        var reported: StallCause?
+    }
+
+    private let pool: PostgresPool
+    private let logger: Logger
+    private let now: @Sendable () -> Instant
+    private let stallAfter: Duration
+    private let metrics = StallMetrics()
+    /// The streams that waited at the last look, where they stand.
+    private var standing: [Int32: Standing] = [:]
+    /// What the last attempt to fold each stream came to, and how it failed.
+    private var attempts: [Int32: (cause: StallCause, failure: String)] = [:]
+    /// Since when the log cannot be read, and why not.
+    private var unreadable: (first: ContinuousClock.Instant, since: Instant, cause: StallCause, isReported: Bool)?
+
+    init(
+        pool: PostgresPool, stallAfter: Duration, now: @escaping @Sendable () -> Instant, logger: Logger
+    ) {
+        self.pool = pool
+        self.stallAfter = stallAfter
+        self.now = now
+        self.logger = logger
+    }
+
+    /// All streams that are stalled as of the last look.
+    var stalled: [StalledStream] {
+        let streams = standing.sorted { $0.key < $1.key }.compactMap { _, stream in
+            stream.reported.map {
+                StalledStream(app: stream.app, environment: stream.environment, cause: $0, since: stream.since)
+            }
+        }
+        guard let unreadable, unreadable.isReported else { return streams }
+        return streams + [StalledStream(app: nil, environment: nil, cause: unreadable.cause, since: unreadable.since)]
+    }
+
+    /// Notes how an attempt to fold a stream failed.
+    ///
+    /// - Returns: Whether the last one did not fail in the same way, so that the log should say it.
+    func note(_ streamId: Int32, failed error: ProjectionError) -> Bool {
+        let isNews = attempts[streamId]?.failure != error.description
+        attempts[streamId] = (StallCause(error), error.description)
+        return isNews
+    }
+
+    func noteSuccess(_ streamId: Int32) {
+        attempts[streamId] = nil
+    }
+
+    /// A failure that this process has met says more.
+    func noteLedElsewhere(_ streamId: Int32) {
+        if attempts[streamId]?.cause.isSecondHand != false { attempts[streamId] = (.leader, "") }
+    }
+
+    /// Looks from time to time, until its task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            await look()
+            try? await Task.sleep(for: stallAfter / Limits.stallLooks)
+        }
+    }
+
+    private func look() async {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                StallStatements.waiting, [Parameter(Checkpoint.rules)], deadline: .now + Limits.readWaitMax)
+            try take(rows)
+            if unreadable?.isReported == true { logger.notice("projector reads the log again") }
+            unreadable = nil
+        } catch {
+            if Task.isCancelled { return }
+            noteUnreadable(StallCause(error))
+        }
+        for id in standing.keys.sorted() { await report(id) }
+        await clear()
+        metrics.record(stalled)
+    }
+
+    /// Keeps what still stands where it stood, and logs what has moved on.
+    private func take(_ rows: RowSet) throws(PostgresError) {
+        var waiting: [Int32: Standing] = [:]
+        for row in rows {
+            let id: Int32 = try row.value(at: 0)
+            let found = Standing(
+                app: try row.value(at: 1), environment: try row.value(at: 2), position: try row.value(at: 3),
+                first: .now, since: try row.value(at: 4))
+            waiting[id] = standing[id].flatMap { $0.position == found.position ? $0 : nil } ?? found
+        }
+        for (id, old) in standing where waiting[id]?.position != old.position {
+            if waiting[id] == nil { attempts[id] = nil }
+            if old.reported != nil { logger.notice("projector moved on", metadata: metadata(old)) }
+        }
+        standing = waiting
+    }
+
+    private func noteUnreadable(_ cause: StallCause) {
+        let first = unreadable?.first ?? .now
+        let isReported = unreadable?.isReported == true
+        let isNow = ContinuousClock.now - first >= stallAfter
+        unreadable = (first, unreadable?.since ?? now(), cause, isNow)
+        guard isNow, !isReported else { return }
+        metrics.count(cause)
+        logger.error("projector stalled", metadata: ["cause": "\(cause.rawValue)"])
+    }
+
+    /// Reports a stream that has stood for too long: once, and once again when another cause is found.
+    private func report(_ id: Int32) async {
+        guard var stream = standing[id], ContinuousClock.now - stream.first >= stallAfter else { return }
+        let cause = attempts[id]?.cause ?? unreadable?.cause ?? .busy
+        if let reported = stream.reported, !cause.saysMore(than: reported) { return }
+        stream.reported = cause
+        standing[id] = stream
+        metrics.count(cause)
+        var metadata = metadata(stream)
+        metadata["cause"] = "\(cause.rawValue)"
+        metadata["since"] = "\(stream.since)"
+        logger.error("projector stalled", metadata: metadata)
+        // For `projector status`, if the database takes it; the log and the metrics have it anyway.
+        _ = try? await pool.query(
+            StallStatements.record,
+            [
+                Parameter(id), Parameter(stream.position), Parameter(cause.rawValue), Parameter(stream.since),
+                Parameter(cause.isSecondHand),
+            ], deadline: .now + Limits.readWaitMax)
+    }
+
+    private func clear() async {
+        guard unreadable == nil else { return }
+        let ids = standing.keys.sorted()
+        _ = try? await pool.query(
+            StallStatements.clear, [.array(ids), .array(ids.compactMap { standing[$0]?.position })],
+            deadline: .now + Limits.readWaitMax)
+    }
+
+    private func metadata(_ stream: Standing) -> Logger.Metadata {
+        [
+            "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment)",
+            "checkpoint.position": "\(stream.position)",
+        ]
+    }
+}
+
+/// What an operator sees of streams that do not move. Made at the start, so that all of it can be seen from then on.
+private struct StallMetrics: Sendable {
+    private let stalled = StallCause.allCases.map { cause in
+        (cause, Gauge(label: "subledger_projector_stalled_streams", dimensions: [("cause", cause.rawValue)]))
+    }
+    private let stalls = StallCause.allCases.map { cause in
+        (cause, Counter(label: "subledger_projector_stalls_total", dimensions: [("cause", cause.rawValue)]))
+    }
+
+    func record(_ streams: [StalledStream]) {
+        for (cause, gauge) in stalled { gauge.record(streams.count { $0.cause == cause }) }
+    }
+
+    func count(_ cause: StallCause) {
+        for (other, counter) in stalls where other == cause { counter.increment() }
+    }
+}

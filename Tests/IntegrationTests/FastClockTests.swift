@@ -1,0 +1,89 @@
+import Foundation
+import Postgres
+import Projector
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("A projector whose clock is ahead publishes no end before it has come")
+struct FastClockTests {
+    private static let hour: Int64 = 3_600_000
+
+    private static var now: Instant {
+        Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest
+    }
+
+    /// A line that began an hour ago and ends in half an hour, and one that begins then.
+    private static func purchases(_ now: Instant) -> String {
+        func transaction(_ id: Int, _ from: Int64, _ until: Int64) -> String {
+            """
+            {"originalTransactionId":"\(id)","productId":"monthly","webOrderLineItemId":"\(id)","transactionId":"\(id)",\
+            "purchaseDate":"\(now.advanced(byMilliseconds: from))",\
+            "expiresDate":"\(now.advanced(byMilliseconds: until))","quantity":1}
+            """
+        }
+        return """
+            insert into subledger.stream (stream_id, app, environment) values (1, '\(V1Body.app)', 'production');
+            insert into subledger.stream_head (stream_id, position) values (1, 1);
+            insert into subledger.event (
+              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256
+            )
+            values (1, 1, now(), 'apple-v2', 'purchase', sha256('1'),
+              '{"transactions":[\(transaction(1, -hour, hour / 2)),\(transaction(2, hour / 2, hour))],"renewals":[]}',
+              '{}', sha256('{}'))
+            """
+    }
+
+    /// The first page of the feed, by a reader whose clock is right.
+    private static func page(_ log: SimulatedLog) async throws -> ChangeReader.Page {
+        let pool = PostgresPool(
+            log.database.with(role: "subledger_reader"), limit: 1, logger: LogRecorder().logger)
+        let reader = ChangeReader(pool: pool)
+        let stream = StreamKey(app: V1Body.app, environment: .production)
+        let head = try #require(try await reader.head(of: stream))
+        let page = try await reader.changes(of: stream, head, after: 0, limit: 10, now: now)
+        await pool.close()
+        return try #require(page)
+    }
+
+    @Test("an hour ahead: what is open is published, what is to come is not, and pages are as of now")
+    func hourAhead() async throws {
+        try await SimulatedLog.with { log in
+            let role = log.database.with(role: "subledger_projector")
+            let projector = Projector(
+                pool: log.projection, listener: role, now: { Self.now.advanced(byMilliseconds: Self.hour) },
+                logger: LogRecorder().logger)
+            try await log.script(Self.purchases(Self.now))
+
+            #expect(await projector.foldAllStreams())
+            // It has nothing to do until then, and does not run hot.
+            #expect(await projector.foldAllStreams())
+
+            #expect(
+                try await log.lines("select format('%s %s', kind, original_transaction_id) from subledger.change")
+                    == ["opened 1"])
+            #expect(
+                try await log.lines(
+                    """
+                    select format('%s %s', told_until < clock_timestamp() + interval '5 seconds', next_at > told_until)
+                    from subledger.change_head
+                    """) == ["t t"])
+            let page = try await Self.page(log)
+            #expect(page.asOf < Self.now.advanced(byMilliseconds: 5000))
+            #expect(page.told.first?.customer.entitlements.map(\.entitlement) == ["monthly"])
+        }
+    }
+
+    @Test("what was published too early by somebody else does not show customers as of then")
+    func publishedEarly() async throws {
+        try await SimulatedLog.with { log in
+            try await log.script(Self.purchases(Self.now))
+            #expect(await log.projector.foldAllStreams())
+            try await log.script("update subledger.change_head set told_until = told_until + interval '1 hour'")
+
+            let page = try await Self.page(log)
+
+            #expect(page.asOf < Self.now.advanced(byMilliseconds: 5000))
+        }
+    }
+}
