@@ -28,7 +28,7 @@ struct EventRoutes: Sendable {
             throw Problem(.notFound, "no events for this app in \(stream.environment.rawValue)")
         case .beyondHead(let head):
             throw Problem(
-                .gone, "position \(after) is after the end of the log, \(head): compare what you have with the log, then read on from there",
+                .gone, "position \(after) is after the end of the log, \(head): compare your copy with it",
                 field: try query.text("cursor") == nil ? "after" : "cursor")
         }
         return Answer.json(.ok) { writer in

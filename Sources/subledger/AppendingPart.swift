@@ -1,5 +1,6 @@
 import AppStore
 import EventLog
+import HTTPServer
 import Logging
 import Postgres
 
@@ -10,6 +11,9 @@ struct AppendingPart {
     let pool: PostgresPool
 
     var appender: Appender { service.appender }
+
+    /// What must hold for events to be stored.
+    var health: [HealthCheck] { [.appending(appender), .durability(durability.watch)] }
 
     /// - Returns: Nil for a process that appends nothing: a projector, or a reader that may not.
     static func make(

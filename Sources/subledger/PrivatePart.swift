@@ -15,7 +15,8 @@ struct PrivatePart {
 
     init(
         at address: ListenAddress, connectionsPerAddress: Int, identity: TLSIdentity?, roles: Set<ServerRole>,
-        database: Database, appender: Appender?, apps: Set<String>, metrics: MetricsRegistry, logger: Logger
+        database: Database, appender: Appender?, health: [HealthCheck], apps: Set<String>, metrics: MetricsRegistry,
+        logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
             logger.info("private listener is up", metadata: ["http.address": "\(address.on(port))"])
@@ -35,7 +36,7 @@ struct PrivatePart {
                 customers: CustomerReader(pool: pool),
                 links: appender.map { CustomerLinkRoute(log: log, appender: $0, apps: apps) },
                 changes: ChangeReader(pool: pool), signal: signal, metrics: metrics,
-                health: [.database(LogReader(pool: pool))], now: Clock.now, logger: logger)
+                health: [.database(LogReader(pool: pool))] + health, now: Clock.now, logger: logger)
         } else {
             changes = nil
             // The health of what this process does: it works as the role that it has anyway.
@@ -43,7 +44,7 @@ struct PrivatePart {
             let pool = database.pool(role, limit: 1, logger: logger)
             pools = [pool]
             routes = PrivateRoutes(
-                health: [.database(LogReader(pool: pool))], metrics: metrics, logger: logger)
+                health: [.database(LogReader(pool: pool))] + health, metrics: metrics, logger: logger)
         }
         listener = Listener.private(
             at: address, routes: routes, connectionsPerAddress: connectionsPerAddress, identity: identity,

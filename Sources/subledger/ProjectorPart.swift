@@ -7,6 +7,8 @@ struct ProjectorPart {
     let service: ProjectorService
     let pools: [PostgresPool]
 
+    var projector: Projector { service.projector }
+
     init(database: Database, logger: Logger) {
         var session = database.configuration(.projector)
         session.sessionSettings.merge(Projector.sessionSettings) { $1 }

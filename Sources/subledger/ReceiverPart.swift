@@ -19,7 +19,10 @@ struct ReceiverPart {
         let connectionsPerAddress: Int
     }
 
-    init(_ settings: Settings, appender: Appender, database: Database, logger: Logger) async throws {
+    /// - Parameter health: Conditions beside the database's own, without which no notification can be stored.
+    init(
+        _ settings: Settings, appender: Appender, health: [HealthCheck], database: Database, logger: Logger
+    ) async throws {
         // Anybody may ask for the public health check, and must not take a connection from the appender.
         let healthPool = database.pool(.receiver, limit: 1, logger: logger)
         self.healthPool = healthPool
@@ -34,7 +37,7 @@ struct ReceiverPart {
             verifier: NotificationVerifier(
                 apps: Apps(settings.apps), signatures: SignatureVerifier(roots: settings.roots),
                 revocation: revocation.checker),
-            appender: appender, health: [.database(LogReader(pool: healthPool))],
+            appender: appender, health: [.database(LogReader(pool: healthPool))] + health,
             connectionsPerAddress: settings.connectionsPerAddress, identity: settings.identity, now: Clock.now,
             logger: logger,
             onListening: { port in

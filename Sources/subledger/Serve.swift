@@ -144,15 +144,16 @@ struct Serve: AsyncParsableCommand {
         var receiver: ReceiverPart?
         if roles.contains(.receiver), let appending {
             receiver = try await ReceiverPart(
-                receiving, appender: appending.appender, database: database, logger: logger)
+                receiving, appender: appending.appender, health: appending.health, database: database, logger: logger)
         }
         let projector =
             roles.contains(.projector)
             ? ProjectorPart(database: database, logger: logger) : nil
         let backends = PrivatePart(
             at: privateAddress, connectionsPerAddress: privatePerAddress, identity: privateIdentity, roles: roles,
-            database: database, appender: appending?.appender, apps: Set(configured.map(\.bundleId)), metrics: metrics,
-            logger: logger)
+            database: database, appender: appending?.appender,
+            health: (appending?.health ?? []) + [projector.map { .projection($0.projector) }].compactMap(\.self),
+            apps: Set(configured.map(\.bundleId)), metrics: metrics, logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools =
             [appending?.pool, receiver?.healthPool, readerWatch?.pool].compactMap(\.self) + (projector?.pools ?? [])

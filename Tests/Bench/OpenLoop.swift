@@ -26,8 +26,8 @@ struct OpenLoop {
     /// - Parameter from: The first request's number; behind the last one they begin anew.
     func run(port: Int, rate: Double, seconds: Double, from first: Int = 0) throws -> [Answer] {
         let file = try Data(contentsOf: URL(fileURLWithPath: requests.path), options: .alwaysMapped)
-        var links = try (0..<connections).map { _ in try Link(descriptor: LoopbackSocket.connect(port: port)) }
-        defer { for link in links { close(link.descriptor) } }
+        var links = (0..<connections).map { _ in Link(port: port) }
+        defer { for index in links.indices { links[index].close() } }
         return try file.withUnsafeBytes { bytes in
             var answers: [Answer] = []
             var free = Array(links.indices)
@@ -39,7 +39,8 @@ struct OpenLoop {
                 while let index = free.last, now < end, start + Double(sent) / rate <= now {
                     free.removeLast()
                     let number = (first + sent) % requests.ranges.count
-                    links[index].begin(number, requests.ranges[number], due: start + Double(sent) / rate, now: now)
+                    try links[index].begin(
+                        number, requests.ranges[number], due: start + Double(sent) / rate, now: now)
                     links[index].write(bytes)
                     sent += 1
                 }
@@ -51,11 +52,10 @@ struct OpenLoop {
                 for index in ready(links, seconds: min(wait, 0.05)) {
                     links[index].write(bytes)
                     guard let arrived = links[index].read() else { continue }
+                    // As clients do whose idle connection the server has just closed.
+                    if arrived.text == nil, try links[index].beginAgain() { continue }
                     answers.append(links[index].answer(now: Self.now(), arrived.text))
-                    if arrived.isLast {
-                        close(links[index].descriptor)
-                        links[index] = try Link(descriptor: LoopbackSocket.connect(port: port))
-                    }
+                    if arrived.isLast { links[index].close() }
                     links[index].isBusy = false
                     free.append(index)
                 }
@@ -84,27 +84,52 @@ struct OpenLoop {
         return zip(busy, polls).filter { $1.revents != 0 }.map(\.0)
     }
 
-    /// A connection, and the request on it.
+    /// A connection, opened when there is something to send, and the request on it.
     private struct Link {
-        let descriptor: Int32
+        private let port: Int
+        private(set) var descriptor: Int32 = -1
         var isBusy = false
+        private var isReused = false
         private var request = 0
+        private var whole = 0..<0
         private var range = 0..<0
         private var due = 0.0
         private var sentAt = 0.0
         private var received: [UInt8] = []
 
-        init(descriptor: Int32) throws {
-            self.descriptor = descriptor
-            _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+        init(port: Int) {
+            self.port = port
         }
 
         var isWritten: Bool { range.isEmpty }
 
-        mutating func begin(_ request: Int, _ range: Range<Int>, due: Double, now: Double) {
-            (self.request, self.range, self.due, sentAt) = (request, range, due, now)
+        mutating func begin(_ request: Int, _ range: Range<Int>, due: Double, now: Double) throws {
+            (self.request, whole, self.range, self.due, sentAt) = (request, range, range, due, now)
             received.removeAll(keepingCapacity: true)
             isBusy = true
+            isReused = descriptor >= 0
+            if !isReused { try open() }
+        }
+
+        /// Sends the request on a new connection, if the old one was kept from an earlier request and ended without a
+        /// byte of an answer.
+        mutating func beginAgain() throws -> Bool {
+            guard isReused, received.isEmpty else { return false }
+            close()
+            isReused = false
+            range = whole
+            try open()
+            return true
+        }
+
+        private mutating func open() throws {
+            descriptor = try LoopbackSocket.connect(port: port)
+            _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+        }
+
+        mutating func close() {
+            if descriptor >= 0 { Glibc.close(descriptor) }
+            descriptor = -1
         }
 
         mutating func write(_ bytes: UnsafeRawBufferPointer) {

@@ -1,0 +1,37 @@
+import EventLog
+import HTTPServer
+import Projector
+
+extension HealthCheck {
+    /// Whether the latest batches of events could be stored.
+    static func appending(_ appender: Appender) -> HealthCheck {
+        HealthCheck(name: "appending") {
+            switch await appender.condition {
+            case .ok: .ok
+            case .failing(let since, let label):
+                .failing("events have not been stored for \((.now - since).components.seconds) s: \(label)")
+            }
+        }
+    }
+
+    /// Whether the database's settings keep an acknowledged event through a crash.
+    static func durability(_ watch: DurabilityWatch) -> HealthCheck {
+        HealthCheck(name: "durability") {
+            switch watch.condition {
+            case .safe: .ok
+            case .unsafe(let setting): .failing("the database setting \(setting) is off")
+            }
+        }
+    }
+
+    /// Whether every stream moves on while events wait. A stalled stream does not stop the receiver, so the process
+    /// stays ready.
+    static func projection(_ projector: Projector) -> HealthCheck {
+        HealthCheck(name: "projection") {
+            let stalled = await projector.stalledStreams
+            guard let first = stalled.first else { return .ok }
+            return .degraded(
+                "stalled streams: \(stalled.count), first cause \(first.cause.rawValue), since \(first.since)")
+        }
+    }
+}
