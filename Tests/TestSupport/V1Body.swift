@@ -1,13 +1,13 @@
 import Foundation
 
-/// Makes V1 bodies for tests: a status update with one receipt row, and whatever a test changes in it.
+/// A version 1 body for tests: a status update with one receipt row, which a test can change.
 package struct V1Body {
     package static let app = "com.example.magazine"
     package static let secret = "0123456789abcdef0123456789abcdef"
 
     package var fields: [String: Any]
 
-    /// A month that began at `purchase`, epoch milliseconds.
+    /// A body with one period; `purchase` and `expires` in epoch milliseconds.
     package init(
         type: String = "DID_RENEW", line: String = "1000000000000001", transaction: String = "1000000000000001",
         purchase: Int64 = 1_519_084_800_000, expires: Int64 = 1_521_504_000_000
@@ -44,14 +44,14 @@ package struct V1Body {
         ]
     }
 
-    /// Distinct bodies: the `number`th transaction of a line of its own.
+    /// The first purchase of a subscription, with ids derived from the number.
     package init(number: Int) {
         self.init(
             type: "INITIAL_BUY", line: String(2_000_000_000_000_000 + number),
             transaction: String(2_000_000_000_000_000 + number))
     }
 
-    /// A transaction of a snapshot; instants in epoch milliseconds.
+    /// A receipt row; instants in epoch milliseconds.
     package struct Row: Sendable {
         package var id: String
         package var line: String
@@ -74,7 +74,7 @@ package struct V1Body {
         }
     }
 
-    /// What the App Store knows of an account at one time.
+    /// A body with several receipt rows: the state of an Apple Account at one time.
     package init(
         type: String, rows: [Row], line: String, autoRenew: Bool, changed: Int64? = nil, graceUntil: Int64? = nil
     ) {
