@@ -2,16 +2,17 @@ import ArgumentParser
 import AsyncHTTPClient
 import StoreSimulator
 
-/// Asks a server for every answer of a run, and finds those that are not right.
+/// Compares a server's answers with the expected answers of a run.
 struct AnswerComparison {
     let simulation: Simulation
-    /// Of the private listener.
+    /// The base URL of the private listener.
     let address: String
     let token: String?
     let connections: Int
 
     enum Limits {
-        /// The server folds behind its 200. What differs is asked again until no answer has come right for so long.
+        /// The server updates its projections after it answers 200. Wrong answers are requested again until none has become
+        /// right for this long.
         static let standstillMax = Duration.seconds(10)
         static let pause = Duration.milliseconds(250)
     }
@@ -20,17 +21,17 @@ struct AnswerComparison {
         let compared: Int
         let differences: [AnswerDifference]
 
-        /// Differences where nothing was lost.
-        var counting: Int { differences.count { !$0.isIncomplete } }
+        /// The number of differences that lost notifications do not explain.
+        var unexplained: Int { differences.count { !$0.isIncomplete } }
 
         var description: String {
-            let excused = differences.count - counting
-            return "compared \(compared) answers, differences: \(counting)"
-                + (excused > 0 ? ", and \(excused) on lines of which not all was delivered" : "")
+            let explained = differences.count - unexplained
+            return "compared \(compared) answers, differences: \(unexplained)"
+                + (explained > 0 ? ", and \(explained) explained by lost notifications" : "")
         }
     }
 
-    /// A question whose answer was not right.
+    /// A question with a wrong answer.
     private struct Finding: Sendable {
         let question: AnswerQuestion
         let differences: [AnswerDifference]
@@ -61,7 +62,7 @@ struct AnswerComparison {
         let compared = SharedCounter()
         var findings = await ask(simulation.settings.subscriptions, reader) { index in
             let questions =
-                simulation.answers(ofStory: index).map(AnswerQuestion.line)
+                simulation.answers(ofStory: index).map(AnswerQuestion.subscription)
                 + simulation.customerAnswers(ofStory: index).map(AnswerQuestion.customer)
             compared.add(questions.reduce(0) { $0 + $1.answers })
             return questions
@@ -76,13 +77,13 @@ struct AnswerComparison {
         let differences = findings.flatMap(\.differences)
         if !differences.isEmpty, differences.count == compared.value, differences.allSatisfy(\.isUnanswered) {
             printError(
-                "subledger: no answer from \(address): nobody listens there, or it refuses the token (SUBLEDGER_TOKEN)")
+                "subledger: no answer from \(address): expected a private listener that accepts SUBLEDGER_TOKEN")
             throw ExitCode.unavailable
         }
         return Outcome(compared: compared.value, differences: differences.sorted { $0.order < $1.order })
     }
 
-    /// Asks the questions of `count` parts, several parts at a time.
+    /// Asks the questions of `count` parts, several parts concurrently, and returns those with wrong answers.
     private func ask(
         _ count: Int, _ reader: AnswerReader, _ part: @escaping @Sendable (Int) -> [AnswerQuestion]
     ) async -> [Finding] {

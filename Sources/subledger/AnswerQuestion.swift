@@ -1,22 +1,22 @@
 import StoreSimulator
 import Subscriptions
 
-/// One request to a server, of which the right answer is known.
+/// One request to a server, with its expected answer.
 enum AnswerQuestion: Sendable {
-    case line(Answer)
+    case subscription(Answer)
     case customer(CustomerAnswer)
 
-    /// How many answers of the key it is about.
+    /// The number of expected answers that the request covers.
     var answers: Int {
         switch self {
-        case .line: 1
+        case .subscription: 1
         case .customer(let expected): expected.entitlements.count
         }
     }
 
     func differences(_ reader: AnswerReader) async -> [AnswerDifference] {
         switch self {
-        case .line(let expected):
+        case .subscription(let expected):
             let active = await reader.isActive(expected.originalTransactionId, at: expected.at)
             guard active != expected.active else { return [] }
             let answered = active.map { AccessText(active: $0, until: nil) }
@@ -32,7 +32,7 @@ enum AnswerQuestion: Sendable {
         }
     }
 
-    /// - Parameter active: What is answered as active; what is missing is not.
+    /// - Parameter active: The entitlements that the server lists as active; nil if there was no answer.
     static func differences(_ expected: CustomerAnswer, _ active: [String: AccessText]?) -> [AnswerDifference] {
         func difference(_ name: String, _ right: AccessText, _ answered: AccessText?) -> AnswerDifference? {
             guard right != answered else { return nil }
@@ -48,13 +48,13 @@ enum AnswerQuestion: Sendable {
                 entitlement.name, AccessText(active: entitlement.active, until: entitlement.until),
                 answered(entitlement.name))
         }
-        let strange = (active ?? [:]).keys.filter { name in !expected.entitlements.contains { $0.name == name } }
+        let unexpected = (active ?? [:]).keys.filter { name in !expected.entitlements.contains { $0.name == name } }
         return named
-            + strange.sorted().compactMap { difference($0, .notActive, answered($0)) }
+            + unexpected.sorted().compactMap { difference($0, .notActive, answered($0)) }
     }
 }
 
-/// Whether there is access, and until when where that is asked.
+/// Whether access is active, and its end if the answer contains one.
 struct AccessText: Sendable, Hashable, CustomStringConvertible {
     let active: Bool
     let until: Instant?
@@ -66,16 +66,16 @@ struct AccessText: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// An answer that was not right.
+/// A wrong or missing answer.
 struct AnswerDifference: Sendable, CustomStringConvertible {
-    /// The line, or the customer and the entitlement.
+    /// The original transaction id, or the customer id and the entitlement.
     let subject: String
     let story: Story
     let at: Instant
     let expected: AccessText
-    /// Nil when there was no answer.
+    /// Nil if there was no answer.
     let answered: AccessText?
-    /// Something about the subject was never delivered.
+    /// A notification about the subject was never delivered.
     let isIncomplete: Bool
 
     var isUnanswered: Bool { answered == nil }
@@ -83,6 +83,6 @@ struct AnswerDifference: Sendable, CustomStringConvertible {
 
     var description: String {
         "\(subject) (\(story.name)) at \(at): expected \(expected), answered \(answered?.description ?? "nothing")"
-            + (isIncomplete ? ", but not all was delivered" : "")
+            + (isIncomplete ? " (notifications lost)" : "")
     }
 }

@@ -4,7 +4,7 @@ import NIOCore
 import StoreSimulator
 import Subscriptions
 
-/// Asks the private listener of a server about one app.
+/// Reads answers about one app from a private listener.
 struct AnswerReader {
     let client: HTTPClient
     let address: String
@@ -16,17 +16,17 @@ struct AnswerReader {
         static let answerBytesMax = 1 << 22
     }
 
-    /// Nil when there was no answer that says so.
+    /// Whether the subscription is active at the instant; nil if the server gave no usable answer.
     func isActive(_ originalTransactionId: String, at instant: Instant) async -> Bool? {
         switch await answer("/subscriptions/\(Self.segment(originalTransactionId))", at: instant) {
-        // What the server never heard of is not active.
+        // A subscription that is unknown to the server is not active.
         case .unknown: false
         case .document(let document): document.root["active"]?.bool
         case nil: nil
         }
     }
 
-    /// What the server lists as active; nil when there was no answer.
+    /// The active entitlements by name; nil if the server gave no usable answer.
     func entitlements(of customerId: String, at instant: Instant) async -> [String: AccessText]? {
         switch await answer("/customers/\(Self.segment(customerId))/entitlements", at: instant) {
         case .unknown: return [:]
@@ -62,12 +62,12 @@ struct AnswerReader {
         }
     }
 
-    /// An id as it may stand in a path.
+    /// Percent-encodes an id for use as a path segment.
     static func segment(_ id: String) -> String {
         id.addingPercentEncoding(withAllowedCharacters: .alphanumerics.union(CharacterSet(charactersIn: "-._~"))) ?? id
     }
 
-    /// A request about an app. Nil if the address cannot be read.
+    /// A request about the app; nil if the address is not a URL.
     ///
     /// - Parameter path: Percent-encoded.
     static func request(
@@ -85,7 +85,7 @@ struct AnswerReader {
 }
 
 extension HTTPClientRequest {
-    /// Shows the token, if there is one.
+    /// Adds the bearer token, if there is one.
     mutating func authorize(_ token: String?) {
         if let token { headers.add(name: "authorization", value: "Bearer \(token)") }
     }

@@ -2,14 +2,14 @@ import AsyncHTTPClient
 import NIOCore
 import StoreSimulator
 
-/// Where a backend states whose lines are whose.
+/// The private listener to which a backend sends customer links.
 struct LinkTarget: Sendable {
-    /// Of the private listener.
+    /// The base URL.
     let address: String
     let token: String?
     let app: SimulatedApp
 
-    /// Nil if the address cannot be read.
+    /// The PUT request; nil if the address is not a URL.
     func request(_ statement: SimulatedStatement) -> HTTPClientRequest? {
         let path = "/customers/\(AnswerReader.segment(statement.statement.customerId))/links"
         guard var request = AnswerReader.request(address, path, app) else { return nil }

@@ -4,27 +4,27 @@ import NIOCore
 import StoreSimulator
 import Synchronization
 
-/// Posts the notifications of a run as the App Store would, several at a time and again what was not taken, and puts
-/// the links that a backend states meanwhile.
+/// Posts the notifications of a run as the App Store does, concurrently and with retries, and sends the backend's link
+/// statements between them.
 struct NotificationPoster {
     let url: String
-    /// Nil when no links are stated.
+    /// Nil if link statements are not sent.
     let links: LinkTarget?
     let connections: Int
-    /// A second; nil for as fast as they are taken.
+    /// Requests per second; nil for no limit.
     let rate: Double?
 
     enum Limits {
-        /// Apple comes again five times.
+        /// Apple retries five times.
         static let retriesMax = 5
-        /// Before the first retry; twice as long before each other.
+        /// The pause before the first retry, doubled for each later one.
         static let backOff = Duration.milliseconds(250)
         static let answerWaitMax = TimeAmount.seconds(60)
         static let answerBytesMax = 1 << 16
         static let progressInterval = Duration.seconds(2)
     }
 
-    /// Sends all of them, unless nobody answers.
+    /// Sends all steps. Stops early if the server does not answer at all.
     func post(_ steps: Steps) async -> Outcome {
         let state = PostingState()
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
@@ -56,7 +56,7 @@ struct NotificationPoster {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.httpVersion = .http1Only
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connections
-        // Retries are ours, and are counted.
+        // Retried and counted here.
         configuration.connectionPool.retryConnectionEstablishment = false
         return configuration
     }
@@ -68,43 +68,43 @@ struct NotificationPoster {
             request.method = .POST
             request.headers.add(name: "content-type", value: "application/json")
             request.body = .bytes(ByteBuffer(bytes: delivery.body()))
-            await send(request, client) { note in state.note { note(&$0.posted) } }
+            await send(request, client) { count in state.count { count(&$0.posted) } }
         case .statement(let statement):
             guard let request = links?.request(statement) else { return }
             if let predecessor = statement.predecessor { await state.order.wait(for: predecessor) }
-            await send(request, client) { note in state.note { note(&$0.stated) } }
+            await send(request, client) { count in state.count { count(&$0.linked) } }
             state.order.finish(position)
         }
     }
 
     private func send(
-        _ request: HTTPClientRequest, _ client: HTTPClient, _ note: ((inout Tally) -> Void) -> Void
+        _ request: HTTPClientRequest, _ client: HTTPClient, _ count: ((inout PostingCounts) -> Void) -> Void
     ) async {
         var wait = Limits.backOff
         for attempt in 0...Limits.retriesMax {
             let status = await answer(to: request, client)
             if let status, status < 500 {
-                note { $0.statuses[status, default: 0] += 1 }
+                count { $0.statuses[status, default: 0] += 1 }
                 return
             }
             if attempt == Limits.retriesMax {
-                note {
+                count {
                     $0.failed += 1
                     if status == nil { $0.unanswered += 1 }
                 }
             } else {
-                note { $0.retries += 1 }
+                count { $0.retries += 1 }
                 try? await Task.sleep(for: wait)
                 wait *= 2
             }
         }
     }
 
-    /// Nil when there was none.
+    /// The status; nil if there was no answer.
     private func answer(to request: HTTPClientRequest, _ client: HTTPClient) async -> Int? {
         do {
             let response = try await client.execute(request, timeout: Limits.answerWaitMax)
-            // Read to its end, so that the connection can be used again.
+            // Read to its end so that the connection can be reused.
             _ = try await response.body.collect(upTo: Limits.answerBytesMax)
             return Int(response.status.code)
         } catch {
@@ -114,23 +114,23 @@ struct NotificationPoster {
 }
 
 extension NotificationPoster {
-    /// How it went with notifications and with links.
+    /// The counts of notifications and of link statements.
     struct Outcome: Sendable {
-        var posted = Tally()
-        var stated = Tally()
+        var posted = PostingCounts()
+        var linked = PostingCounts()
 
-        var all: Tally {
+        var all: PostingCounts {
             var sum = posted
-            sum.statuses.merge(stated.statuses, uniquingKeysWith: +)
-            sum.failed += stated.failed
-            sum.unanswered += stated.unanswered
-            sum.retries += stated.retries
+            sum.statuses.merge(linked.statuses, uniquingKeysWith: +)
+            sum.failed += linked.failed
+            sum.unanswered += linked.unanswered
+            sum.retries += linked.retries
             return sum
         }
     }
 }
 
-/// What the posting tasks share.
+/// The state that the posting tasks share.
 private final class PostingState: Sendable {
     let order = StatementOrder()
     private let position = SharedCounter()
@@ -138,14 +138,15 @@ private final class PostingState: Sendable {
 
     var outcome: NotificationPoster.Outcome { counted.withLock { $0 } }
 
-    /// Nil at the end, or once something got no answer at all while nothing had one.
+    /// The position of the next step. Nil at the end, or after a request failed without an answer while no other request
+    /// had been answered.
     func next(of count: Int) -> Int? {
         guard counted.withLock({ $0.all.unanswered == 0 || $0.all.answered > 0 }) else { return nil }
         let mine = position.add()
         return mine < count ? mine : nil
     }
 
-    func note(_ change: (inout NotificationPoster.Outcome) -> Void) {
+    func count(_ change: (inout NotificationPoster.Outcome) -> Void) {
         counted.withLock { change(&$0) }
     }
 }

@@ -1,12 +1,12 @@
 import Synchronization
 
-/// A number that several tasks count up.
+/// A counter that several tasks increment.
 final class SharedCounter: Sendable {
     private let count = Atomic(0)
 
     var value: Int { count.load(ordering: .relaxed) }
 
-    /// - Returns: The number before.
+    /// - Returns: The value before the addition.
     @discardableResult
     func add(_ amount: Int = 1) -> Int {
         count.wrappingAdd(amount, ordering: .relaxed).oldValue

@@ -5,94 +5,95 @@ import Subscriptions
 
 struct Simulate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Play the App Store: make up notifications, post or write them, and compare what became of them.",
+        abstract: "Simulate App Store notifications, post or write them, and compare a server's answers.",
         discussion: """
-            Notifications tell stories of customers (--list-stories), all of them between January 2025 and June 2026, \
-            and come out the same for the same seed. Those of version 2 are signed under a make-believe root \
-            (--write-root). Its keys are public: a server that trusts it takes notifications from everybody. Some \
-            customers have lines that only their backend ties together: it states these links between the \
-            notifications. What products entitle to is for `product import` to tell the server (--write-products). Stories \
-            that version 1 does not tell in full are left out of --format v1, and are told in version 2 alone by \
-            --format both.
+            Notifications follow stories (--list-stories) between January 2025 and June 2026; equal seeds give equal \
+            notifications. Version 2 is signed under a test root certificate (--write-root). Its keys are public: a \
+            server that trusts it accepts notifications from anyone. Some customers have subscriptions that only a \
+            backend links; the simulator sends these links between the notifications (--links). Import the product \
+            configuration with `product import` (--write-products). Stories that version 1 does not cover are omitted \
+            with --format v1, and sent in version 2 only with --format both.
 
-            Answers of 5xx and failed connections are tried again five times. The exit status is 69 if there was \
-            nobody to post to, or not for all; 65 if something was refused; 1 if a comparison found a difference on \
-            lines that lost nothing.
+            Requests that fail or are answered 5xx are retried five times. Exit status 69 if the server did not answer, \
+            or a request failed after its retries; 65 if a request was rejected; 1 if a comparison found a difference \
+            that lost notifications do not explain.
             """)
 
-    @Option(help: "Post here, for example http://127.0.0.1:8080/apple/notifications.")
+    @Option(help: "Post notifications to this URL, for example http://127.0.0.1:8080/apple/notifications.")
     var url: String?
 
     @Option(
         help: ArgumentHelp(
-            "Or write here, as lines that `fold` reads: {\"receivedAt\": …, \"body\": …}; - is standard output.",
+            "Write notifications here instead, as JSON lines for `fold`: {\"receivedAt\": …, \"body\": …}; - is stdout.",
             valueName: "file"))
     var output: String?
 
-    @Option(help: ArgumentHelp("Write the make-believe root certificate here, as PEM.", valueName: "file"))
+    @Option(help: ArgumentHelp("Write the test root certificate here, as PEM.", valueName: "file"))
     var writeRoot: String?
 
     @Option(
-        help: ArgumentHelp("Write the right answers here, one JSON object a line.", valueName: "file"))
+        help: ArgumentHelp("Write the expected answers here, one JSON object per line.", valueName: "file"))
     var expected: String?
 
     @Option(
-        help: ArgumentHelp("Write the right figures of the views for analysts here.", valueName: "file"))
+        help: ArgumentHelp(
+            "Write the expected figures of the analyst views here, one JSON object per line.", valueName: "file"))
     var figures: String?
 
     @Option(
         help: ArgumentHelp(
-            "Write what products entitle to here, as CSV that `product import` reads.", valueName: "file"))
+            "Write the product configuration here, as CSV for `product import`.", valueName: "file"))
     var writeProducts: String?
 
     @Option(
-        help: ArgumentHelp("Write the links that backends state here, one JSON object a line.", valueName: "file"))
+        help: ArgumentHelp("Write the customer links here, one JSON object per line.", valueName: "file"))
     var writeLinks: String?
 
     @Option(
         help: ArgumentHelp(
-            "Put links to the private listener there while posting. [the address of --compare]", valueName: "url"))
+            "While posting, send customer links to this private listener. [the address of --compare]",
+            valueName: "url"))
     var links: String?
 
     @Option(
         help: ArgumentHelp(
-            "Ask the private listener there for every answer, for example http://127.0.0.1:8081.", valueName: "url"))
+            "Compare all answers of this private listener, for example http://127.0.0.1:8081.", valueName: "url"))
     var compare: String?
 
     @Option(
-        help: ArgumentHelp("Shown to the private listener as a bearer token. [SUBLEDGER_TOKEN]", valueName: "token"))
+        help: ArgumentHelp("The bearer token for the private listener. [SUBLEDGER_TOKEN]", valueName: "token"))
     var token: String?
 
-    @OptionGroup(title: "What is told") var told: SimulationFlags
+    @OptionGroup(title: "Scenario options") var scenario: SimulationFlags
 
-    @Option(help: ArgumentHelp("Notifications a second. [as fast as they are taken]", valueName: "number"))
+    @Option(help: ArgumentHelp("Requests per second. [unlimited]", valueName: "number"))
     var rate: Double?
 
-    @Option(help: "How many to post at the same time. With 1 they arrive in their order exactly.")
+    @Option(help: "Concurrent connections. With 1, requests arrive exactly in order.")
     var connections = 16
 
-    @Flag(help: "Name the stories, and what they tell.")
+    @Flag(help: "List the stories.")
     var listStories = false
 
     func validate() throws {
-        guard url == nil || output == nil else { throw ValidationError("Give either --url or --output.") }
+        guard url == nil || output == nil else { throw ValidationError("--url and --output exclude each other.") }
         let actions = [url, output, writeRoot, writeProducts, writeLinks, expected, figures, compare]
         guard listStories || actions.contains(where: { $0 != nil }) else {
             throw ValidationError(
-                "Give --url, --output, --write-root, --write-products, --write-links, --expected, --figures, "
-                    + "--compare or --list-stories.")
+                "no action given: expected --url, --output, --write-root, --write-products, --write-links, --expected, "
+                    + "--figures, --compare or --list-stories.")
         }
-        guard links == nil || url != nil else { throw ValidationError("--links goes with --url.") }
+        guard links == nil || url != nil else { throw ValidationError("--links requires --url.") }
         guard (1...1000).contains(connections) else {
-            throw ValidationError("--connections must be a number from 1 to 1000.")
+            throw ValidationError("--connections is out of range: expected 1 to 1000.")
         }
         guard rate.map({ $0 > 0 && $0 <= 1_000_000 }) ?? true else {
-            throw ValidationError("--rate must be larger than 0, and 1000000 at most.")
+            throw ValidationError("--rate is out of range: expected more than 0 and at most 1000000.")
         }
         for address in [url, links, compare].compactMap(\.self) {
             guard let parsed = URL(string: address), ["http", "https"].contains(parsed.scheme), parsed.host != nil
             else {
-                throw ValidationError("\(address) is not an address such as http://127.0.0.1:8080/apple/notifications.")
+                throw ValidationError("invalid URL \"\(address)\": expected an http or https URL.")
             }
         }
     }
@@ -101,14 +102,14 @@ struct Simulate: AsyncParsableCommand {
         if listStories {
             for story in Story.allCases {
                 let name = story.name.padding(toLength: 30, withPad: " ", startingAt: 0)
-                print(name + story.summary + (story.isTellableInVersion1 ? "" : " [version 2 only]"))
+                print(name + story.summary + (story.isCompleteInVersion1 ? "" : " [version 2 only]"))
             }
         }
         try await reportingFailures {
             if let writeRoot { try OutputFile.write(TestCertificates.standard.rootPEM, to: writeRoot) }
             guard [url, output, writeProducts, writeLinks, expected, figures, compare].contains(where: { $0 != nil })
             else { return }
-            try await simulate(try told.simulation())
+            try await simulate(try scenario.simulation())
         }
     }
 
@@ -119,7 +120,7 @@ struct Simulate: AsyncParsableCommand {
         if let expected { try SimulationFiles.writeAnswers(of: simulation, to: expected) }
         if let figures { try SimulationFiles.writeFigures(of: simulation, to: figures) }
         if let output { try SimulationFiles.writeDeliveries(of: simulation, to: output) }
-        var hasRefused = false
+        var hasRejected = false
         var hasFailed = false
         if let url {
             let target = (links ?? compare).map {
@@ -128,7 +129,7 @@ struct Simulate: AsyncParsableCommand {
             let poster = NotificationPoster(url: url, links: target, connections: connections, rate: rate)
             let outcome = await poster.post(simulation.steps)
             guard outcome.posted.answered > 0 || simulation.deliveries.isEmpty else {
-                printError("subledger: nobody answers at \(url)")
+                printError("subledger: no answer from \(url)")
                 throw ExitCode.unavailable
             }
             printError(outcome.posted.description())
@@ -136,10 +137,10 @@ struct Simulate: AsyncParsableCommand {
             if statements > 0 {
                 printError(
                     target == nil
-                        ? "\(statements) links not stated: give --links"
-                        : outcome.stated.description("stated links"))
+                        ? "\(statements) link statements not sent: expected --links or --compare"
+                        : outcome.linked.description("sent link statements"))
             }
-            hasRefused = outcome.all.refused > 0
+            hasRejected = outcome.all.rejected > 0
             hasFailed = outcome.all.failed > 0
         }
         if let compare {
@@ -148,9 +149,9 @@ struct Simulate: AsyncParsableCommand {
             let outcome = try await comparison.run()
             for difference in outcome.differences { print(difference.description) }
             print(outcome.description)
-            if !hasFailed, !hasRefused, outcome.counting > 0 { throw ExitCode.failure }
+            if !hasFailed, !hasRejected, outcome.unexplained > 0 { throw ExitCode.failure }
         }
         if hasFailed { throw ExitCode.unavailable }
-        if hasRefused { throw ExitCode.dataError }
+        if hasRejected { throw ExitCode.dataError }
     }
 }

@@ -1,7 +1,8 @@
 import StoreSimulator
 import Subscriptions
 
-/// What `simulate` writes: deliveries, links and right answers, one JSON object a line, and products as CSV.
+/// Writes the files of `simulate`: deliveries, links, expected answers and figures as one JSON object per line, and
+/// products as CSV.
 enum SimulationFiles {
     /// `{"receivedAt":…,"signedDate":…,"story":…,"body":{…}}`, as `fold` reads it.
     static func writeDeliveries(of simulation: Simulation, to name: String) throws {
@@ -20,23 +21,23 @@ enum SimulationFiles {
         try file.flush()
     }
 
-    /// `{"customerId":…,"links":[…],"statedAt":…,"story":…}`, in the order in which they are to be put.
+    /// `{"customerId":…,"links":[…],"statedAt":…,"story":…}`, in the order of sending.
     static func writeLinks(of simulation: Simulation, to name: String) throws {
         var file = try OutputFile(name)
-        for stated in simulation.statements {
+        for step in simulation.statements {
             var writer = JSONWriter()
             writer.object { writer in
-                writer.member("customerId", stated.statement.customerId)
-                stated.statement.writeLinks(simulation.settings.format, to: &writer)
-                writer.member("statedAt", stated.statement.statedAt)
-                writer.member("story", stated.story.name)
+                writer.member("customerId", step.statement.customerId)
+                step.statement.writeLinks(simulation.settings.format, to: &writer)
+                writer.member("statedAt", step.statement.sentAt)
+                writer.member("story", step.story.name)
             }
             try file.write(line: writer.bytes)
         }
         try file.flush()
     }
 
-    /// All products of the app, as `product import` reads them.
+    /// All products of the app, as CSV for `product import`.
     static func writeProducts(of app: SimulatedApp, to name: String) throws {
         var lines = ["app,product_id,kind,duration,entitlements"]
         for product in Product.all(of: app.bundleId) {
@@ -46,7 +47,8 @@ enum SimulationFiles {
         try OutputFile.write(lines.joined(separator: "\n") + "\n", to: name)
     }
 
-    /// `{"figure":"movements 2025-03-01 com.example.app.plus.monthly starts","value":3}`, as if all were delivered.
+    /// `{"figure":"movements 2025-03-01 com.example.app.plus.monthly starts","value":3}`, assuming that every
+    /// notification is delivered.
     static func writeFigures(of simulation: Simulation, to name: String) throws {
         var file = try OutputFile(name)
         for (figure, value) in simulation.figures.values.sorted(by: { $0.key < $1.key }) {
@@ -60,10 +62,10 @@ enum SimulationFiles {
         try file.flush()
     }
 
-    /// About each line `{"app":…,"environment":…,"originalTransactionId":…,"at":…,"active":…,"story":…}`, and about
+    /// For each subscription `{"app":…,"environment":…,"originalTransactionId":…,"at":…,"active":…,"story":…}`, and for
     /// each id of a customer `{"app":…,"environment":…,"customerId":…,"entitlement":…,"at":…,"active":…,"until":…,
-    /// "story":…}`: until is the end of access that holds then, null if it has none. With `"incomplete":true` where
-    /// something is never delivered.
+    /// "story":…}`. `until` is the end of the access at `at`, null if it has no end, absent if not active. If a
+    /// notification is never delivered, `"incomplete":true` is added.
     static func writeAnswers(of simulation: Simulation, to name: String) throws {
         var file = try OutputFile(name)
         for index in 0..<simulation.settings.subscriptions {
@@ -118,7 +120,7 @@ enum SimulationFiles {
 }
 
 extension Product.Kind {
-    /// As product files name it.
+    /// The kind's name in product files.
     fileprivate var word: String {
         switch self {
         case .autoRenewable: "auto-renewable"

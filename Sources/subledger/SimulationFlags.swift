@@ -2,43 +2,43 @@ import ArgumentParser
 import StoreSimulator
 import Subscriptions
 
-/// What `simulate` makes up: the flags from which a run follows.
+/// The flags of `simulate` that determine a run.
 struct SimulationFlags: ParsableArguments {
-    @Option(help: ArgumentHelp("Stories to tell in turn, with commas between them. [all]", valueName: "names"))
+    @Option(help: ArgumentHelp("Stories to simulate in turn, separated by commas. [all]", valueName: "names"))
     var stories: String?
 
-    @Option(help: "How many stories to tell.")
+    @Option(help: "The number of stories to simulate.")
     var subscriptions = 20
 
-    @Option(help: "Runs with one seed are equal but for the bytes of signatures.")
+    @Option(help: "Runs with equal seeds differ in the bytes of signatures only.")
     var seed: UInt64 = 1
 
-    @Option(help: "in-order, shuffled or reversed.")
+    @Option(help: "The order of notifications: in-order, shuffled or reversed.")
     var order = Simulation.Order.inOrder
 
-    @Option(help: ArgumentHelp("The part to deliver twice, 0 to 1.", valueName: "part"))
+    @Option(help: ArgumentHelp("The fraction of notifications to deliver twice, 0 to 1.", valueName: "fraction"))
     var duplicate = 0.0
 
-    @Option(help: ArgumentHelp("The part never to deliver, 0 to 1.", valueName: "part"))
+    @Option(help: ArgumentHelp("The fraction of notifications never to deliver, 0 to 1.", valueName: "fraction"))
     var lose = 0.0
 
-    @Option(help: "v1, v2 or both.")
+    @Option(help: "The version of notifications: v1, v2 or both.")
     var format = Simulation.Format.v2
 
     @Option(
-        help: ArgumentHelp("The app. [SUBLEDGER_APP_BUNDLE_ID; com.example.app]", valueName: "id"))
+        help: ArgumentHelp("The app's bundle ID. [SUBLEDGER_APP_BUNDLE_ID; com.example.app]", valueName: "id"))
     var bundleId: String?
 
     @Option(
-        help: ArgumentHelp("Apple's number for the app; needed for production in version 2.", valueName: "number"))
+        help: ArgumentHelp("The app's Apple ID; required for production in version 2.", valueName: "number"))
     var appleId: Int64?
 
-    @Option(help: "sandbox or production.")
+    @Option(help: "The App Store environment: sandbox or production.")
     var environment = SimulatedEnvironment.sandbox
 
     @Option(
         help: ArgumentHelp(
-            "The shared secret in bodies of version 1; none without it. [SUBLEDGER_APP_SHARED_SECRET]",
+            "The shared secret in bodies of version 1. [SUBLEDGER_APP_SHARED_SECRET; none]",
             valueName: "secret"))
     var secret: String?
 
@@ -46,22 +46,22 @@ struct SimulationFlags: ParsableArguments {
         case sandbox, production
     }
 
-    /// More would not fit the ids.
+    /// Larger numbers would not fit into the ids.
     private static let subscriptionsMax = 10_000_000
 
     func validate() throws {
         guard (1...Self.subscriptionsMax).contains(subscriptions) else {
-            throw ValidationError("--subscriptions must be a number from 1 to \(Self.subscriptionsMax).")
+            throw ValidationError("--subscriptions is out of range: expected 1 to \(Self.subscriptionsMax).")
         }
-        for (name, part) in [("duplicate", duplicate), ("lose", lose)] where !(0...1).contains(part) {
-            throw ValidationError("--\(name) must be a part, from 0 to 1.")
+        for (name, fraction) in [("duplicate", duplicate), ("lose", lose)] where !(0...1).contains(fraction) {
+            throw ValidationError("--\(name) is out of range: expected 0 to 1.")
         }
         if environment == .production, format != .v1, appleId == nil {
-            throw ValidationError("Production in version 2 needs --apple-id, as Apple always sends it.")
+            throw ValidationError("--environment production in version 2 requires --apple-id.")
         }
         let named = try namedStories()
-        if format == .v1, !named.contains(where: \.isTellableInVersion1) {
-            throw ValidationError("Version 1 does not tell what these stories are about.")
+        if format == .v1, !named.contains(where: \.isCompleteInVersion1) {
+            throw ValidationError("--format v1 covers none of these stories: expected v2 or both.")
         }
     }
 
@@ -70,7 +70,7 @@ struct SimulationFlags: ParsableArguments {
         return try stories.split(separator: ",").map { name in
             guard let story = Story(rawValue: String(name)) else {
                 let known = Story.allCases.map(\.name).joined(separator: ", ")
-                throw ValidationError("There is no story \"\(name)\". There are: \(known).")
+                throw ValidationError("unknown story \"\(name)\": expected \(known).")
             }
             return story
         }
@@ -90,7 +90,9 @@ struct SimulationFlags: ParsableArguments {
         run.order = order
         run.duplicate = duplicate
         run.lose = lose
-        guard let simulation = Simulation(run) else { throw SettingError(description: "there is no story to tell") }
+        guard let simulation = Simulation(run) else {
+            throw SettingError(description: "the format covers none of the stories")
+        }
         return simulation
     }
 }

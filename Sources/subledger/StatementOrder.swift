@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Holds a statement back until the one before it about the same customer has been answered: they count in the order
-/// of their arrival.
+/// Delays a link statement until the previous one about the same customer is answered. Servers order statements by
+/// arrival.
 final class StatementOrder: Sendable {
     private struct State {
         var done: Set<Int> = []
@@ -10,7 +10,7 @@ final class StatementOrder: Sendable {
 
     private let state = Mutex(State())
 
-    /// Returns once the statement at the position is done. At most one waits for each.
+    /// Returns once the statement at the position is answered. At most one task may wait for a position.
     func wait(for position: Int) async {
         await withCheckedContinuation { continuation in
             let isDone = state.withLock { state in

@@ -2,8 +2,8 @@ import AppStore
 import Subscriptions
 import Testing
 
-/// One story as both versions tell it.
-struct TwoTellings: Sendable, CustomTestStringConvertible {
+/// The notifications of one story in both versions.
+struct StoryInBothVersions: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var unsigned: [JSON]
     var signed: [V2Body]
@@ -23,11 +23,11 @@ struct TwoTellings: Sendable, CustomTestStringConvertible {
         ])
     }
 
-    static let all: [TwoTellings] = [
-        TwoTellings(
+    static let all: [StoryInBothVersions] = [
+        StoryInBothVersions(
             testDescription: "purchase and renewal", unsigned: [bought, renewed],
             signed: [signedBought, V2Action.renewed], spans: [Span("2018-02-20", "2018-04-20")]),
-        TwoTellings(
+        StoryInBothVersions(
             testDescription: "the magazine",
             unsigned: [
                 bought, renewed, switched(false, "2018-04-10", rows: [oldB, oldA]),
@@ -35,7 +35,7 @@ struct TwoTellings: Sendable, CustomTestStringConvertible {
                     true, "2018-06-17", rows: [newRow("1000000000000003", "2018-06-17", "2018-07-17"), oldB, oldA]),
             ],
             signed: V2MagazineVariant.base.bodies, spans: V2MagazineVariant.base.spans),
-        TwoTellings(
+        StoryInBothVersions(
             testDescription: "refund of the older row",
             unsigned: [bought, renewed, newBody("CANCEL", rows: [oldB, cancelled(oldA, "2018-03-25")])],
             signed: [
@@ -43,7 +43,7 @@ struct TwoTellings: Sendable, CustomTestStringConvertible {
                 V2Body("REFUND", at: "2018-03-25", V2Action.rowA.refunded("2018-03-25"), V2Action.on),
             ],
             spans: [Span("2018-03-20", "2018-04-20")]),
-        TwoTellings(
+        StoryInBothVersions(
             testDescription: "upgrade",
             unsigned: [
                 bought,
@@ -55,7 +55,7 @@ struct TwoTellings: Sendable, CustomTestStringConvertible {
                     ], pending: [pending(next: premium).with(["product_id": .text(premium)])]),
             ],
             signed: [signedBought, V2Action.upgraded], spans: [Span("2018-02-20", "2018-04-01")]),
-        TwoTellings(
+        StoryInBothVersions(
             testDescription: "recovery inside grace",
             unsigned: [
                 bought,
@@ -69,7 +69,7 @@ struct TwoTellings: Sendable, CustomTestStringConvertible {
                 V2Body("DID_RENEW", "BILLING_RECOVERY", at: "2018-03-30", V2Action.rowB, V2Action.on),
             ],
             spans: [Span("2018-02-20", "2018-04-20")]),
-        TwoTellings(
+        StoryInBothVersions(
             testDescription: "family member loses access",
             unsigned: [
                 bought,
@@ -95,8 +95,8 @@ struct V2AgreementTests {
         return Set(access.map { [$0.transactionId, $0.cause.rawValue, $0.start.description, $0.end.description] })
     }
 
-    @Test("both tellings together give the periods of each", arguments: TwoTellings.all, Arrival.allCases)
-    func both(story: TwoTellings, arrival: Arrival) throws {
+    @Test("both versions together give the periods of each", arguments: StoryInBothVersions.all, Arrival.allCases)
+    func both(story: StoryInBothVersions, arrival: Arrival) throws {
         let unsigned = try story.unsigned.map { try $0.event(receivedAt: day("2018-08-01")) }
         let signed = try story.signed.map { try $0.event() }
 
@@ -108,8 +108,8 @@ struct V2AgreementTests {
         #expect(try MemoryLedger(arriving: arrival.arrange(signed + unsigned)).subscription().spans == story.spans)
     }
 
-    @Test("the change from one version to the other may come at any notification", arguments: TwoTellings.all)
-    func changeover(story: TwoTellings) throws {
+    @Test("the change from one version to the other may come at any notification", arguments: StoryInBothVersions.all)
+    func changeover(story: StoryInBothVersions) throws {
         let unsigned = try story.unsigned.map { try $0.event(receivedAt: day("2018-08-01")) }
         let signed = try story.signed.map { try $0.event() }
         guard unsigned.count == signed.count else { return }

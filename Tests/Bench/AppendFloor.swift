@@ -5,17 +5,17 @@ import Postgres
 import Subscriptions
 import TestSupport
 
-/// The rows of the same bodies, by the log's own statement and by one connection, with nothing around it.
+/// The floor of appends: the rows of the same bodies, inserted by the log's own statement on one connection.
 struct AppendFloor {
     let workload: Workload
 
-    /// About what one commit takes of 64 connections: while one half is committed, the other half gathers.
+    /// About the batch of one commit with 64 connections: while one half is committed, the other half queues.
     private static let batchEvents = 32
 
     func measure(_ samples: inout Samples) async throws {
         let entries = try await entries()
         var configuration = try await TestCluster.freshDatabase().with(role: "subledger_receiver")
-        // As the receiver connects.
+        // The receiver's session settings.
         configuration.sessionSettings.merge(EventLogWriter.planSettings) { $1 }
         let quiet = Logger(label: "bench", factory: { _ in SwiftLogNoOpLogHandler() })
         let pool = PostgresPool(configuration, limit: 1, logger: quiet)
@@ -28,7 +28,7 @@ struct AppendFloor {
             let batch = Array(entries[first..<min(first + Self.batchEvents, entries.count)])
             let places = try await writer.append(
                 batch, streamIds: Array(repeating: stream, count: batch.count), deadline: deadline)
-            guard places.allSatisfy(\.isNew) else { throw BenchError("a row was there before") }
+            guard places.allSatisfy(\.isNew) else { throw BenchError("a row already existed") }
         }
         let seconds = (ContinuousClock.now - start).inSeconds
         let used = try await ProcessorTime.now() - before

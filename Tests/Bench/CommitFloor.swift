@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import TestSupport
 
-/// What the database does with one row a transaction: pgbench with as many clients, and a lone one that is alone.
+/// The floor of commits: one row per transaction, by pgbench with the same number of clients, and by a single client.
 struct CommitFloor {
     let workload: Workload
     let settings: RunSettings
@@ -23,12 +23,15 @@ struct CommitFloor {
         try await database.drop()
     }
 
-    /// The body travels as a parameter of a prepared statement. It is the same each time, which the database cannot tell.
+    /// The body is a parameter of a prepared statement. It is the same each time, which makes no difference to the
+    /// database.
     private func measureMany(_ database: SharedDatabase, _ samples: inout Samples) async throws {
         let script = settings.folder.file("insert.sql")
         try Data("insert into bare (body) values (:body);\n".utf8).write(to: URL(fileURLWithPath: script))
         let body = String(decoding: workload.sample[0], as: UTF8.self)
-        guard !body.contains("\\") else { throw BenchError("the body would be read as another one") }
+        guard !body.contains("\\") else {
+            throw BenchError("the body contains a backslash, which pgbench would unescape")
+        }
         let before = try await ProcessorTime.now()
         let output = try Tool.run(
             try Tool.findBesidePostgres("pgbench"),
@@ -39,7 +42,7 @@ struct CommitFloor {
         let used = try await ProcessorTime.now() - before
         guard let tps = output.firstMatch(of: /tps = ([0-9.]+)/).flatMap({ Double($0.output.1) }),
             let latency = output.firstMatch(of: /latency average = ([0-9.]+)/).flatMap({ Double($0.output.1) })
-        else { throw BenchError("pgbench told nothing: \(output.suffix(300))") }
+        else { throw BenchError("no result from pgbench: \(output.suffix(300))") }
         let name = "\(workload.format.rawValue).pgbench"
         samples.add("\(name).rate", tps)
         samples.add("\(name).mean", latency)

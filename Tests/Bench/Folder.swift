@@ -1,6 +1,7 @@
 import Foundation
 
-/// A folder for the files of one run of the bench. As root its database is run by user postgres, who must get through.
+/// A folder for the files of one run. As root, the database runs as user postgres, who must be able to
+/// traverse the folder.
 struct Folder {
     let path = "/tmp/subledger-bench-\(getpid())"
 
@@ -14,7 +15,7 @@ struct Folder {
     func remove() { try? FileManager.default.removeItem(atPath: path) }
 }
 
-/// Why there is no table, in a line.
+/// The reason why the run failed, as one line.
 struct BenchError: Error, CustomStringConvertible {
     let description: String
 

@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 
-/// The same requests to a server that only collects their bodies.
+/// The floor of HTTP: the same requests to a server that only reads their bodies.
 struct HTTPRun {
     let workload: Workload
     let settings: RunSettings
@@ -20,10 +20,10 @@ struct HTTPRun {
         }
         let line = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
         guard let port = Int(line.dropFirst("port ".count).prefix { $0.isNumber }) else {
-            throw BenchError("the floor of HTTP did not start")
+            throw BenchError("the HTTP floor did not start")
         }
         let before = try await ProcessorTime.now(of: process.processIdentifier)
-        // The bodies may be sent more than once, since nobody looks at them.
+        // The bodies may be sent more than once, because the server ignores them.
         let outcome = try Wrk(settings: settings, requests: workload.requests)
             .run(port: port, limit: workload.requests.ranges.count)
         let used = try await ProcessorTime.now(of: process.processIdentifier) - before

@@ -1,12 +1,12 @@
 import Foundation
 import TestSupport
 
-/// Instructions that server and database execute, by `perf stat`, where the machine lets it count.
+/// The instructions executed by server and database, counted by `perf stat` if the machine supports it.
 struct Instructions {
     private let server: Counting
     private let database: Counting
 
-    /// Nil where they cannot be counted.
+    /// Starts counting; nil if the machine cannot count instructions.
     static func count(_ server: MeasuredServer) async throws -> Instructions? {
         guard isPossible, let postmaster = await (try TestCluster.server()).postmasterPID else { return nil }
         let backends = try Tool.run(try Tool.find("pgrep"), ["-P", String(postmaster)]).split(separator: "\n")
@@ -26,7 +26,7 @@ struct Instructions {
         return (server, database)
     }
 
-    /// One `perf stat` beside running processes.
+    /// One `perf stat` attached to running processes.
     private struct Counting {
         private let process = Process()
         private let output = Pipe()

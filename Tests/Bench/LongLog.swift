@@ -3,7 +3,7 @@ import Postgres
 import StoreSimulator
 import TestSupport
 
-/// What a log of many rows takes, beside an empty one.
+/// Compares the rate on a log of many rows with the rate on an empty one.
 struct LongLog {
     let workload: Workload
     let settings: RunSettings
@@ -31,14 +31,15 @@ struct LongLog {
         try await long.drop()
     }
 
-    /// Each run sends what was not sent before.
+    /// Sends requests that were not sent before, from the given number on.
     private func send(to server: MeasuredServer, from first: Int) async throws -> (events: Int, perSecond: Double) {
         let before = try await server.headPosition()
         let outcome = try Wrk(settings: settings, requests: workload.requests).run(port: server.port, from: first)
         return (try await server.settledPosition() - before, outcome.perSecond)
     }
 
-    /// By COPY, with keys as random as real ones. The indexes are made afterwards, or each row would cost a page of each.
+    /// Fills the log by COPY, with random keys like real ones. The indexes are created afterwards; otherwise each row
+    /// would write a page of each index.
     private func fill(_ database: SharedDatabase) async throws {
         try await database.script(
             """
@@ -93,7 +94,7 @@ struct LongLog {
         }
         try input.fileHandleForWriting.close()
         process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw BenchError("the log could not be filled") }
+        guard process.terminationStatus == 0 else { throw BenchError("psql could not fill the log") }
     }
 
     private static func append(hexadecimal value: UInt64, to text: inout [UInt8]) {

@@ -1,10 +1,9 @@
 import Postgres
 import TestSupport
 
-/// Customers as the projector writes them: each with an id of the backend's, an account token, and a line that was
-/// renewed once.
+/// Projected customers, each with a backend's id, an account token, and a subscription that was renewed once.
 enum LookupRows {
-    /// The row by which a customer is found, alone.
+    /// A point select of the row that identifies a customer.
     static let select = """
         select customer_id
         from subledger.customer_identity

@@ -1,8 +1,8 @@
 import Foundation
 import TestSupport
 
-/// What a backend asks at every start of its app: what one customer is entitled to, over HTTP, beside point selects by
-/// pgbench on the rows by which the same customers are found. Both take their customers at random from all there are.
+/// Entitlement lookups over HTTP, as a backend makes them at every start of its app, compared with pgbench's point
+/// selects of the rows that identify the same customers. Both choose random customers.
 struct Lookups {
     let settings: RunSettings
     let subscriptions: Int
@@ -33,7 +33,7 @@ struct Lookups {
         try await database.drop()
     }
 
-    /// Customers at random, each request as `send.lua` reads it.
+    /// Requests for random customers, in the format of `send.lua`.
     private func requests(token: String) throws -> RequestFile {
         var random = SeededGenerator(seed: 1)
         var file = Data()
@@ -59,7 +59,7 @@ struct Lookups {
 
     private func ask(_ server: Int32, _ port: Int, _ requests: RequestFile, _ samples: inout Samples) async throws {
         let before = try await ProcessorTime.now(of: server)
-        // Over and over: nothing is kept of an answer.
+        // Requests may repeat, because the server does not cache answers.
         let outcome = try Wrk(settings: settings, requests: requests).run(port: port, limit: requests.ranges.count)
         let used = try await ProcessorTime.now(of: server) - before
         let count = outcome.perSecond * Double(settings.seconds)
@@ -89,7 +89,7 @@ struct Lookups {
         let used = try await ProcessorTime.now() - before
         guard let tps = output.firstMatch(of: /tps = ([0-9.]+)/).flatMap({ Double($0.output.1) }),
             let latency = output.firstMatch(of: /latency average = ([0-9.]+)/).flatMap({ Double($0.output.1) })
-        else { throw BenchError("pgbench told nothing: \(output.suffix(300))") }
+        else { throw BenchError("no result from pgbench: \(output.suffix(300))") }
         samples.add("lookups.pgbench.rate", tps)
         samples.add("lookups.pgbench.mean", latency)
         samples.add("lookups.pgbench.database", used.database * 1e6 / (tps * Double(settings.seconds)))

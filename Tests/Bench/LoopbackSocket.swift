@@ -1,8 +1,8 @@
 import Foundation
 
-/// Connections to this machine.
+/// Connections to ports of this machine.
 enum LoopbackSocket {
-    /// - Throws: If nobody listens.
+    /// - Throws: If the connection is refused.
     static func connect(port: Int) throws -> Int32 {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = Self.address(port: port)
@@ -13,12 +13,12 @@ enum LoopbackSocket {
         }
         guard status == 0 else {
             close(descriptor)
-            throw BenchError("nobody listens on port \(port)")
+            throw BenchError("connection to port \(port) refused")
         }
         return descriptor
     }
 
-    /// A port that nobody listens on.
+    /// A port without a listener.
     static func freePort() throws -> Int {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
@@ -33,7 +33,7 @@ enum LoopbackSocket {
         return Int(UInt16(bigEndian: address.sin_port))
     }
 
-    /// Sends a request and waits for the status of its answer; 0 if there is none.
+    /// Sends a request and returns the status of its answer; 0 if there is none.
     static func post(_ request: [UInt8], port: Int) -> Int {
         guard let descriptor = try? connect(port: port) else { return 0 }
         defer { close(descriptor) }
@@ -57,36 +57,36 @@ enum LoopbackSocket {
     }
 }
 
-/// What a whole answer of ours says. Read from bytes: the bench shares its processors with the server, and working
-/// through Unicode text would take as long as the server's own work.
+/// A complete answer of the server. It is parsed from bytes: the bench shares the processors with the server, and Unicode
+/// text would take as much time as the server's own work.
 struct HTTPResponseText {
     let status: Int
-    /// Of a 200.
+    /// The position in a 200.
     let position: Int64?
-    /// The connection is to be closed.
+    /// The server closes the connection after this answer.
     let isLast: Bool
 
-    /// Nil while something is missing.
+    /// Nil if the answer is incomplete.
     init?(_ bytes: [UInt8]) {
         guard let end = Self.end(of: "\r\n\r\n", in: bytes[...]) else { return nil }
         let head = bytes[..<end]
-        // As NIO writes them.
-        guard let length = Self.number(behind: "Content-Length: ", in: head),
+        // Header names as NIO writes them.
+        guard let length = Self.number(after: "Content-Length: ", in: head),
             bytes.count - end >= length,
-            let status = Self.number(behind: "HTTP/1.1 ", in: head)
+            let status = Self.number(after: "HTTP/1.1 ", in: head)
         else { return nil }
         self.status = Int(status)
         isLast = Self.end(of: "Connection: close", in: head) != nil
-        position = Self.number(behind: "\"position\":", in: bytes[end...])
+        position = Self.number(after: "\"position\":", in: bytes[end...])
     }
 
-    private static func number(behind name: StaticString, in bytes: ArraySlice<UInt8>) -> Int64? {
+    private static func number(after name: StaticString, in bytes: ArraySlice<UInt8>) -> Int64? {
         guard let start = end(of: name, in: bytes) else { return nil }
         let digits = bytes[start...].prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
         return Int64(String(decoding: digits, as: UTF8.self))
     }
 
-    /// The first byte behind the text.
+    /// The index of the first byte after the text.
     private static func end(of text: StaticString, in bytes: ArraySlice<UInt8>) -> Int? {
         let length = text.utf8CodeUnitCount
         return bytes.withUnsafeBytes { buffer -> Int? in

@@ -4,32 +4,32 @@ import TestSupport
 
 struct Measure: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "measure", abstract: "Measure what the receiver takes, beside its floors.")
+        commandName: "measure", abstract: "Measure the receiver and its floors.")
 
     @Option(
         help: ArgumentHelp(
-            "Sections, with commas between them: v1, v2, burst, start, lookups. [all]", valueName: "names"))
+            "Sections to run, separated by commas: v1, v2, burst, start, lookups. [all]", valueName: "names"))
     var only: String?
 
-    @Option(help: "Runs of each measurement, of which the table has the medians.")
+    @Option(help: "Runs of each measurement. The table shows the medians.")
     var runs = 3
 
-    @Option(help: "How long one of them sends.")
+    @Option(help: "The duration of one run.")
     var seconds = 4
 
-    @Option(help: "Connections that send.")
+    @Option(help: "Concurrent connections.")
     var connections = 64
 
-    @Option(help: "Compare a log of so many rows with an empty one; 10000000 take some minutes and 5 GB.")
+    @Option(help: "Compare a log of this many rows with an empty one. 10000000 take some minutes and 5 GB.")
     var rows = 0
 
-    @Option(help: "Look customers up among so many subscriptions.")
+    @Option(help: "The number of subscriptions for the lookups.")
     var subscriptions = 50_000
 
-    @Option(help: ArgumentHelp("Keep every figure here, as JSON.", valueName: "file"))
+    @Option(help: ArgumentHelp("Write all figures here, as JSON.", valueName: "file"))
     var json: String?
 
-    @Flag(help: "Exit status 1 if a ratio is over its bar.")
+    @Flag(help: "Exit with status 1 if a ratio misses its target.")
     var strict = false
 
     func validate() throws {
@@ -37,7 +37,8 @@ struct Measure: AsyncParsableCommand {
             (0...1_000_000_000).contains(rows), (1...100_000_000).contains(subscriptions)
         else {
             throw ValidationError(
-                "--runs, --seconds, --connections, --rows and --subscriptions must be positive, and not enormous.")
+                "option out of range: expected --runs 1 to 99, --seconds 1 to 60, --connections 1 to 1000, --rows 0 to "
+                    + "1000000000 and --subscriptions 1 to 100000000.")
         }
         _ = try sections()
     }
@@ -47,7 +48,7 @@ struct Measure: AsyncParsableCommand {
         return Set(
             try only.split(separator: ",").map { name in
                 guard let section = Section(rawValue: String(name)) else {
-                    throw ValidationError("There is no section \"\(name)\". There are: v1, v2, burst, start, lookups.")
+                    throw ValidationError("unknown section \"\(name)\": expected v1, v2, burst, start or lookups.")
                 }
                 return section
             })
@@ -105,7 +106,7 @@ enum Section: String, CaseIterable {
     case v1, v2, burst, start, lookups
 }
 
-/// What is the same for every run.
+/// The settings that all runs share.
 struct RunSettings {
     let seconds: Int
     let connections: Int
@@ -114,7 +115,8 @@ struct RunSettings {
 
 func progress(_ line: String) { FileHandle.standardError.write(Data("==> \(line)\n".utf8)) }
 
-/// A burst needs a descriptor for each connection, and so does the server, which inherits the limit.
+/// Raises the limit of file descriptors. A burst needs one for each connection, and so does the server, which inherits
+/// the limit.
 private func raiseFileLimit() {
     var limit = rlimit()
     guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
@@ -122,8 +124,8 @@ private func raiseFileLimit() {
     _ = setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
 }
 
-/// Ends the process as `exit` does, so that the cluster is ended and its folder removed. What else was started gets the
-/// signal itself, as part of the group.
+/// Exits on a signal with the handlers of `exit`, which end the cluster and remove its folder. The other child processes
+/// are in the same process group and receive the signal too.
 private func endOnSignals(_ folder: Folder) -> [any DispatchSourceSignal] {
     [SIGINT, SIGTERM].map { number in
         signal(number, SIG_IGN)

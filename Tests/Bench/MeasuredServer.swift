@@ -3,15 +3,15 @@ import Postgres
 import StoreSimulator
 import TestSupport
 
-/// The receiver, a process of its own, on a database of its own.
+/// The receiver in a process of its own, on a database of its own.
 struct MeasuredServer {
     let database: SharedDatabase
     let process: ServerProcess
     let port: Int
 
-    /// Starts one and lends it; it does not outlive the work, however that ends.
+    /// Starts a server for the duration of the work, and ends it even if the work throws.
     ///
-    /// - Parameter database: Nil for one of its own, which is thrown away afterwards.
+    /// - Parameter database: Nil for a new database, which is dropped afterwards.
     static func with<Value>(
         _ settings: RunSettings, database existing: SharedDatabase? = nil,
         _ work: (MeasuredServer) async throws -> Value
@@ -32,7 +32,7 @@ struct MeasuredServer {
         }
     }
 
-    /// The app of the bodies and the root that they are signed under. Log lines are those of a usual installation.
+    /// Settings for the app and the root certificate of the bodies. The log level is the default.
     static func environment(_ folder: Folder) throws -> [String: String] {
         let root = folder.file("root.pem")
         try Data(TestCertificates.standard.rootPEM.utf8).write(to: URL(fileURLWithPath: root))
@@ -48,7 +48,7 @@ struct MeasuredServer {
         return lines.first.flatMap { Int($0) } ?? 0
     }
 
-    /// The head, once nothing is on its way any more.
+    /// The head position once it stays the same for 100 ms.
     func settledPosition() async throws -> Int {
         var last = try await headPosition()
         while true {

@@ -1,29 +1,29 @@
 import Foundation
 
-/// Sends requests at their times, whether or not earlier ones are answered, over at most so many connections.
+/// Sends requests on a schedule over a limited number of connections.
 ///
-/// Unlike wrk it does not wait for an answer before it sends the next one, so what is late is seen to be late.
+/// Unlike wrk, it does not wait for an answer before the next request, so late answers show in the latencies.
 struct OpenLoop {
     let requests: RequestFile
     let connections: Int
 
-    /// What became of one request.
+    /// The result of one request.
     struct Answer {
-        /// Its number in the file.
+        /// The number of the request in the file.
         let request: Int
-        /// 0 if the connection broke, or nothing came in time.
+        /// 0 if the connection broke or the answer timed out.
         let status: Int
-        /// Since the time at which it was to be sent.
+        /// Since the scheduled time.
         let milliseconds: Double
-        /// Since it was sent, which is later when all connections were taken.
+        /// Since the request was sent, which is later than scheduled if all connections were busy.
         let millisecondsSinceSent: Double
         let position: Int64?
     }
 
-    /// Longest wait for the last answers.
+    /// The longest wait for the last answers, in seconds.
     private static let patience = 15.0
 
-    /// - Parameter from: The first request's number; behind the last one they begin anew.
+    /// - Parameter from: The number of the first request. After the last request, the first one follows.
     func run(port: Int, rate: Double, seconds: Double, from first: Int = 0) throws -> [Answer] {
         let file = try Data(contentsOf: URL(fileURLWithPath: requests.path), options: .alwaysMapped)
         var links = (0..<connections).map { _ in Link(port: port) }
@@ -69,7 +69,7 @@ struct OpenLoop {
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
-    /// The busy links on which something moves.
+    /// The busy links that are ready to read or write.
     private func ready(_ links: [Link], seconds: Double) -> [Int] {
         let busy = links.indices.filter { links[$0].isBusy }
         var polls = busy.map { index in
@@ -139,7 +139,7 @@ struct OpenLoop {
             if written > 0 { range = (range.lowerBound + written)..<range.upperBound }
         }
 
-        /// The answer, once it is there as a whole, or the end of the connection.
+        /// The answer once it is complete, or the end of the connection; nil before.
         mutating func read() -> (text: HTTPResponseText?, isLast: Bool)? {
             var part = [UInt8](repeating: 0, count: 2048)
             let count = recv(descriptor, &part, part.count, 0)
@@ -149,7 +149,7 @@ struct OpenLoop {
             return HTTPResponseText(received).map { ($0, $0.isLast) }
         }
 
-        /// - Parameter text: Nil if the connection broke, or nothing came in time.
+        /// - Parameter text: Nil if the connection broke or the answer timed out.
         func answer(now: Double, _ text: HTTPResponseText?) -> Answer {
             Answer(
                 request: request, status: text?.status ?? 0, milliseconds: (now - due) * 1e3,

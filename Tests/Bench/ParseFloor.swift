@@ -4,7 +4,7 @@ import StoreSimulator
 import Subscriptions
 import TestSupport
 
-/// Bare parsing of the JSON of a body, and of a signed one's payloads, and the bare checks of its three signatures.
+/// The floors of decoding: parsing the JSON of a body and its signed payloads, and checking its three signatures.
 struct ParseFloor {
     let workload: Workload
 
@@ -25,14 +25,14 @@ struct ParseFloor {
         samples.add(
             "\(name).signatures.server",
             try microseconds(parts[...]) { parts in
-                guard parts.all.count == 3 else { throw BenchError("a body with other than three signatures") }
+                guard parts.all.count == 3 else { throw BenchError("a body does not have three signatures") }
                 for part in parts.all where !key.isValidSignature(part.signature, for: part.signedText) {
                     throw BenchError("a signature does not match")
                 }
             })
     }
 
-    /// Of processor time for each.
+    /// Processor time per element.
     private func microseconds<Work>(_ all: ArraySlice<Work>, _ work: (Work) throws -> Void) rethrows -> Double {
         func now() -> Double {
             var time = timespec()

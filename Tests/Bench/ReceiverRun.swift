@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 
-/// The real server: distinct bodies, the same ones again, and half of that rate.
+/// Measures the server with distinct bodies, with the same bodies again, and at half the measured rate.
 struct ReceiverRun {
     let workload: Workload
     let settings: RunSettings
@@ -24,12 +24,14 @@ struct ReceiverRun {
         let half = OpenLoop(requests: workload.requests, connections: settings.connections)
         let answers = try half.run(
             port: server.port, rate: first.perSecond / 2, seconds: Double(settings.seconds), from: first.events + 1)
-        guard answers.allSatisfy({ $0.status == 200 }) else { throw BenchError("half the rate was not answered") }
+        guard answers.allSatisfy({ $0.status == 200 }) else {
+            throw BenchError("not all requests at half the rate were answered 200")
+        }
         samples.add("\(name).half.p50", answers.map(\.milliseconds).percentile(0.5))
         samples.add("\(name).half.p99", answers.map(\.milliseconds).percentile(0.99))
     }
 
-    /// - Parameter limit: As ``Wrk/run(port:limit:)`` has it.
+    /// - Parameter limit: See ``Wrk/run(port:limit:from:)``.
     private func send(
         to server: MeasuredServer, _ name: String, limit: Int = 0, _ samples: inout Samples
     ) async throws -> (events: Int, perSecond: Double) {
@@ -40,7 +42,7 @@ struct ReceiverRun {
         let events = try await server.settledPosition() - positionBefore
         let used = try await ProcessorTime.now(of: server.process.pid) - before
         guard limit > 0 ? events == 0 : events > 0 else {
-            throw BenchError("\(events) events were stored of \(name)")
+            throw BenchError("\(events) events of \(name) were stored")
         }
         let count = Double(limit > 0 ? Int(outcome.perSecond * Double(settings.seconds)) : events)
         samples.add("\(name).rate", outcome.perSecond)

@@ -1,4 +1,4 @@
-/// Lookups over HTTP beside point selects.
+/// Lookups over HTTP compared with point selects.
 extension Report {
     var lookupRatios: [Ratio] {
         [

@@ -1,18 +1,18 @@
 import Foundation
 
-/// The table of medians, and the ratios with their bars.
+/// The table of medians, and the ratios with their targets.
 struct Report: CustomStringConvertible {
     let samples: Samples
     let runs: Int
     let connections: Int
     let rows: Int
 
-    /// A figure that is held against a bar.
+    /// A figure with a target.
     struct Ratio {
         let name: String
         let value: Double
         let bar: Double
-        /// Most are at most as large as their bar, some at least.
+        /// The target is a minimum instead of a maximum.
         var isAtLeast = false
         var unit = ""
 
@@ -49,13 +49,13 @@ struct Report: CustomStringConvertible {
         guard let again = samples.sum(["\(name).again.server", "\(name).again.database"]),
             let first = samples.sum(["\(name).server", "\(name).database"])
         else { return nil }
-        return Ratio(name: "\(label) CPU of a duplicate / of a first one", value: again / first, bar: 1)
+        return Ratio(name: "\(label) CPU of a duplicate / of a new one", value: again / first, bar: 1)
     }
 
     private var burstRatios: [Ratio] {
         [
             figure("burst: lost acknowledgements", "burst.lost", 0),
-            figure("burst: without an answer of 200 or 503", "burst.unanswered", 0),
+            figure("burst: requests not answered 200 or 503", "burst.unanswered", 0),
             figure("burst: slowest answer (ms)", "burst.slowest", 10_000),
             figure("burst: memory of the server (MB)", "burst.memory", 200, per: 1e6),
         ].compactMap(\.self)
@@ -94,14 +94,14 @@ struct Report: CustomStringConvertible {
             ].compactMap(\.self)
         }
         lines += lookupLines + burstLines + startLines
-        if !Instructions.isPossible { lines.append("instructions: this machine does not count them") }
+        if !Instructions.isPossible { lines.append("instructions: not supported by this machine") }
         lines.append("")
         for ratio in ratios {
             let name = ratio.name.padding(toLength: 58, withPad: " ", startingAt: 0)
             let bar = "\(ratio.isAtLeast ? ">=" : "<=") \(number(ratio.bar))"
             lines.append(
                 "\(name)\(left(number(ratio.value), 9))   \(bar.padding(toLength: 10, withPad: " ", startingAt: 0))"
-                    + (ratio.isWithin ? "within its bar" : "OVER"))
+                    + (ratio.isWithin ? "met" : "MISSED"))
         }
         for format in Format.allCases {
             guard let rate = samples.median("\(format.rawValue).rate") else { continue }
@@ -113,7 +113,7 @@ struct Report: CustomStringConvertible {
         return lines.joined(separator: "\n")
     }
 
-    /// Notifications a second if every processor did nothing but what one of them takes of server, database and sender.
+    /// The rate at which server, database and sender use all processors fully.
     private func processorBound(_ name: String) -> Double? {
         samples.sum(["\(name).server", "\(name).database", "\(name).client"])
             .map { Double(Machine.processors) * 1e6 / $0 }
@@ -134,7 +134,7 @@ struct Report: CustomStringConvertible {
         return ["start to first 200, private database, after kill -9: \(number(killed)) ms"]
     }
 
-    /// Nil if nothing of it was measured.
+    /// One row of the table; nil if none of its figures was measured.
     func line(_ label: String, _ name: String, disk: String? = nil, memory: String? = nil) -> String? {
         let values = [
             samples.median("\(name).rate"), samples.median("\(name).p50") ?? samples.median("\(name).mean"),
@@ -167,7 +167,7 @@ struct Report: CustomStringConvertible {
 
     // MARK: - JSON
 
-    /// Of each figure the median, the spread and every run.
+    /// The median, the spread and the runs of each figure.
     private var figures: [String: Any] {
         samples.all.reduce(into: [:]) { figures, sample in
             figures[sample.key] = [
@@ -177,7 +177,7 @@ struct Report: CustomStringConvertible {
         }
     }
 
-    /// All figures, and the ratios with their bars.
+    /// All figures, and the ratios with their targets.
     func json() throws -> Data {
         let document: [String: Any] = [
             "machine": Machine.description, "connections": connections, "runs": runs, "figures": figures,
@@ -192,7 +192,7 @@ struct Report: CustomStringConvertible {
     }
 }
 
-/// What the figures were taken on.
+/// The machine that runs the bench.
 enum Machine {
     static let processors = ProcessInfo.processInfo.activeProcessorCount
 

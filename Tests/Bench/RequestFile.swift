@@ -1,14 +1,14 @@
 import Foundation
 
-/// HTTP requests one behind the other, each behind its length in eight digits, as `send.lua` reads them.
+/// A file of HTTP requests for `send.lua`, each preceded by its length in eight digits.
 struct RequestFile: Sendable {
     let path: String
-    /// Where each request lies in the file, its length not included.
+    /// The byte range of each request in the file, without its length prefix.
     let ranges: [Range<Int>]
 
     private static let lengthDigits = 8
 
-    /// Where the length of a request stands.
+    /// The offset of a request's length prefix.
     func offset(of number: Int) -> Int { number < ranges.count ? ranges[number].lowerBound - Self.lengthDigits : 0 }
 
     static func request(_ body: [UInt8]) -> [UInt8] {
@@ -23,14 +23,14 @@ struct RequestFile: Sendable {
         return Array(head.utf8) + body
     }
 
-    /// Where the body of a request begins.
+    /// The length of a request's head.
     static func headBytes(_ request: [UInt8]) -> Int {
         let end = Array("\r\n\r\n".utf8)
         let found = request.indices.first { request[$0...].starts(with: end) }
         return found.map { $0 + end.count } ?? request.count
     }
 
-    /// Writes a file from its begin to its end.
+    /// Writes a file sequentially.
     struct Writer {
         private let path: String
         private let handle: FileHandle

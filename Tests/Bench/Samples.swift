@@ -1,4 +1,4 @@
-/// Figures by name, one for each run: "v1.rate" and so on.
+/// Figures by name, such as "v1.rate", one value for each run.
 struct Samples {
     private(set) var all: [String: [Double]] = [:]
 
@@ -6,7 +6,7 @@ struct Samples {
         all[name, default: []].append(value)
     }
 
-    /// Nil where nothing was measured.
+    /// Nil if the figure was not measured.
     func median(_ name: String) -> Double? {
         guard let values = all[name]?.sorted(), !values.isEmpty else { return nil }
         let middle = values.count / 2

@@ -4,8 +4,8 @@ import HTTPServer
 import Hummingbird
 import Logging
 
-/// The floor of HTTP: the server's listener and its reading of bodies, and a handler that does nothing else. A process of
-/// its own, so that its processor time can be told from the bench's.
+/// A server with the listener and the body reader of `subledger serve` and an empty handler. It is a process of its own,
+/// so that its processor time is measured separately.
 struct ServeFloor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "serve-floor", shouldDisplay: false)
 

@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 
-/// From the start of the process to the first 200, on a database that is there.
+/// The time from the start of the process to the first 200, on an existing database.
 struct StartTime {
     let workload: Workload
     let settings: RunSettings
@@ -11,7 +11,7 @@ struct StartTime {
         try await measureEmbedded(&samples)
     }
 
-    /// PostgreSQL is up, and is somebody else's.
+    /// With an external PostgreSQL that is already running.
     private func measureExternal(_ samples: inout Samples) async throws {
         let database = try await SharedDatabase.make()
         let environment = try MeasuredServer.environment(settings.folder)
@@ -20,7 +20,7 @@ struct StartTime {
             let start = ContinuousClock.now
             let server = try database.server(
                 "receiver", more: environment, publicPort: port, logFile: settings.folder.file("server.log"))
-            let time = try await firstTaken(port, server, isTimed ? 1 : 0, since: start)
+            let time = try await firstAccepted(port, server, isTimed ? 1 : 0, since: start)
             if isTimed { samples.add("start.external", time) }
             server.signal(SIGTERM)
             try await server.hasEnded()
@@ -28,7 +28,7 @@ struct StartTime {
         try await database.drop()
     }
 
-    /// The server starts its own: after it was stopped, and after it was killed.
+    /// With a private PostgreSQL, after a clean stop and after a kill.
     private func measureEmbedded(_ samples: inout Samples) async throws {
         let folder = settings.folder.file("data")
         var environment = try MeasuredServer.environment(settings.folder)
@@ -42,7 +42,7 @@ struct StartTime {
             let server = try ServerProcess(
                 dataFolder: folder, environment: environment, publicPort: port,
                 logFile: settings.folder.file("server.log"))
-            let time = try await firstTaken(port, server, number, since: start)
+            let time = try await firstAccepted(port, server, number, since: start)
             if let name { samples.add(name, time) }
             server.signal(end)
             try await server.hasEnded()
@@ -50,8 +50,8 @@ struct StartTime {
         try FileManager.default.removeItem(atPath: folder)
     }
 
-    /// Milliseconds until a notification is taken, looking all the time.
-    private func firstTaken(
+    /// Milliseconds until a notification is accepted, polling every two milliseconds.
+    private func firstAccepted(
         _ port: Int, _ server: ServerProcess, _ number: Int, since start: ContinuousClock.Instant
     ) async throws -> Double {
         let request = RequestFile.request(workload.sample[number])

@@ -1,7 +1,7 @@
 import Foundation
 import Postgres
 
-/// Programs that are not ours.
+/// External programs.
 enum Tool {
     /// An executable on PATH.
     static func find(_ name: String) throws -> String {
@@ -10,13 +10,14 @@ enum Tool {
         throw BenchError("\(name) was not found")
     }
 
-    /// One that lies beside the server's binaries.
+    /// An executable in the folder of the PostgreSQL binaries, or on PATH.
     static func findBesidePostgres(_ name: String) throws -> String {
         let path = "\(try ServerBinaries.find(version: nil).folder)/\(name)"
         return access(path, X_OK) == 0 ? path : try find(name)
     }
 
-    /// Threads that Dispatch makes block all signals, and a child inherits that: pgbench would not hear its alarm.
+    /// Runs with an empty signal mask. Dispatch's threads block all signals and children inherit the mask, so pgbench
+    /// would not receive its SIGALRM.
     private static func withoutSignalMask(_ run: () throws -> Void) rethrows {
         var none = sigset_t()
         var before = sigset_t()
@@ -26,9 +27,9 @@ enum Tool {
         try run()
     }
 
-    /// Runs a program to its end and returns what it printed.
+    /// Runs a program to its end and returns its output.
     ///
-    /// - Throws: If it failed, with the last of what it said.
+    /// - Throws: If its exit status is not 0, with the end of its output.
     static func run(_ path: String, _ arguments: [String], input: String? = nil) throws -> String {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: path)

@@ -4,29 +4,29 @@ import StoreSimulator
 import Subscriptions
 import TestSupport
 
-/// The wire format of what is sent.
+/// The version of the notifications.
 enum Format: String, CaseIterable, Sendable {
     case v1, v2
 
     var section: Section { self == .v1 ? .v1 : .v2 }
     var label: String { self == .v1 ? "V1" : "V2" }
 
-    /// What the owner wants to see taken in a second, with 64 connections.
+    /// The target rate with 64 connections.
     var goalPerSecond: Int { self == .v1 ? 10_000 : 5_800 }
 }
 
-/// Distinct bodies of one format, as a file of requests, and a part of them in memory.
+/// Distinct bodies of one format: all of them in a file of requests, some of them in memory.
 struct Workload: Sendable {
     let format: Format
     let requests: RequestFile
-    /// The first of them.
+    /// The first bodies.
     let sample: [[UInt8]]
     let bodyBytes: Double
 
-    /// How many are kept in memory for the floors.
+    /// The number of bodies in memory, for the floors.
     private static let sampleCount = 4000
 
-    /// Makes more than the goal would take, so that no run comes to their end.
+    /// Makes more bodies than a run at the target rate sends.
     static func make(_ format: Format, seconds: Int, in folder: Folder) async throws -> Workload {
         let count = format.goalPerSecond * (seconds + 1)
         progress("making \(count) distinct bodies, \(format.label)")
@@ -43,21 +43,22 @@ struct Workload: Sendable {
                 try writer.append(body)
             }
         }
-        guard writer.count == count else { throw BenchError("the stories are too few") }
+        guard writer.count == count else { throw BenchError("the simulation has too few notifications") }
         return Workload(
             format: format, requests: try writer.finish(), sample: sample, bodyBytes: Double(bytes) / Double(count))
     }
 
     private static let chunkCount = 500
 
-    /// V1: six transactions and a receipt of 8 KB, sent twice, 22 KB in all. V2: signed, with two signed texts inside.
+    /// V1: six transactions and two copies of a receipt of 8 KB, 22 KB in total. V2: signed, with two signed texts
+    /// inside.
     private static func source(_ format: Format, count: Int) throws -> BodySource {
         guard format == .v2 else { return BodySource(count: count) { BodySize.middle.body(account: $0) } }
         let app = SimulatedApp(bundleId: V1Body.app, appAppleId: 1, environment: .production, sharedSecret: nil)
         var settings = Simulation.Settings(app: app)
         settings.stories = [.renewals, .trialConversion, .switchOffAndOn, .graceRecovered, .upgrade, .downgrade]
         settings.subscriptions = count / 2
-        guard let simulation = Simulation(settings) else { throw BenchError("there is no story to tell") }
+        guard let simulation = Simulation(settings) else { throw BenchError("the simulation has no stories") }
         let deliveries = simulation.deliveries
         return BodySource(count: deliveries.count) { number in
             let body = deliveries[number].body()
@@ -65,7 +66,7 @@ struct Workload: Sendable {
         }
     }
 
-    /// Less has no renewal info inside.
+    /// Smaller bodies have no renewal info.
     private static let signedBytesMin = 13_000
 
     var verifier: NotificationVerifier {
@@ -80,7 +81,7 @@ struct Workload: Sendable {
     }
 }
 
-/// Bodies by their number, made when they are asked for; nil where there is none that is wanted.
+/// Bodies by number, made on demand; nil for unsuitable ones.
 private struct BodySource: Sendable {
     let count: Int
     let make: @Sendable (Int) -> [UInt8]?

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The load generator: as many connections as are wanted, each with one request on its way at all times.
+/// The load generator: a number of connections, each with one outstanding request at all times.
 struct Wrk {
     let settings: RunSettings
     let requests: RequestFile
@@ -10,11 +10,11 @@ struct Wrk {
         /// Milliseconds from the first byte sent to the last one received.
         let p50: Double
         let p99: Double
-        /// Processor time of the generator for a request, microseconds.
+        /// Processor time of the generator per request, in microseconds.
         let clientMicroseconds: Double
     }
 
-    private struct Told: Decodable {
+    private struct Result: Decodable {
         let requests: Int
         let seconds: Double
         let p50: Double
@@ -25,9 +25,9 @@ struct Wrk {
     }
 
     /// - Parameters:
-    ///   - limit: Send only so many of them, over and over; 0 sends each of them once.
-    ///   - first: The number of the request to begin with.
-    /// - Throws: If anything but a 200 was answered, or there were not enough bodies.
+    ///   - limit: Repeats this many requests; 0 sends each request once.
+    ///   - first: The number of the first request.
+    /// - Throws: If an answer was not 200, or the bodies ran out.
     func run(port: Int, limit: Int = 0, from first: Int = 0) throws -> Outcome {
         let script = settings.folder.file("send.lua")
         try Data(PackageResources.send_lua).write(to: URL(fileURLWithPath: script))
@@ -40,18 +40,19 @@ struct Wrk {
                 String(requests.offset(of: first)),
             ])
         guard let line = output.split(separator: "\n").first(where: { $0.hasPrefix("result ") }),
-            let told = try? JSONDecoder().decode(Told.self, from: Data(line.dropFirst("result ".count).utf8))
-        else { throw BenchError("wrk told nothing: \(output.suffix(300))") }
-        guard !told.ranOut || limit > 0 else { throw BenchError("the bodies ran out: choose fewer --seconds") }
-        guard told.notOK == 0, told.broken == 0, told.requests > 0 else {
-            throw BenchError("of \(told.requests) answers \(told.notOK) were no 200, and \(told.broken) never came")
+            let result = try? JSONDecoder().decode(Result.self, from: Data(line.dropFirst("result ".count).utf8))
+        else { throw BenchError("no result from wrk: \(output.suffix(300))") }
+        guard !result.ranOut || limit > 0 else { throw BenchError("the bodies ran out: expected fewer --seconds") }
+        guard result.notOK == 0, result.broken == 0, result.requests > 0 else {
+            throw BenchError(
+                "of \(result.requests) requests \(result.notOK) were not answered 200, and \(result.broken) failed")
         }
         return Outcome(
-            perSecond: Double(told.requests) / told.seconds, p50: told.p50, p99: told.p99,
-            clientMicroseconds: (Self.childSeconds() - before) * 1e6 / Double(told.requests))
+            perSecond: Double(result.requests) / result.seconds, p50: result.p50, p99: result.p99,
+            clientMicroseconds: (Self.childSeconds() - before) * 1e6 / Double(result.requests))
     }
 
-    /// Of children that have ended and were waited for.
+    /// Processor time of the child processes that have ended, in seconds.
     private static func childSeconds() -> Double {
         var usage = rusage()
         getrusage(RUSAGE_CHILDREN.rawValue, &usage)

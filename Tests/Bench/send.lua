@@ -1,4 +1,4 @@
--- Sends each request of a file once, or from the first on again behind a limit, and tells of it in one line.
+-- Sends each request of a file once, or repeats the first ones up to a limit, and prints the result as one line.
 -- wrk … -s send.lua URL -- FILE [LIMIT [OFFSET]]
 
 local threads = {}
@@ -25,7 +25,7 @@ function request()
   end
   sent = sent + 1
   local text = file:read(tonumber(length))
-  -- The first one is only looked at by wrk, and asked for again.
+  -- wrk calls this once before the run without sending the request, so the first request is returned again.
   if not looked then
     looked = true
     sent = 0

@@ -1,6 +1,6 @@
 import TestSupport
 
-/// What is to be measured, and how often.
+/// The command-line arguments of the benchmark.
 struct BenchmarkArguments {
     enum Subject: String, CaseIterable {
         case ours, foundation
@@ -10,7 +10,7 @@ struct BenchmarkArguments {
     private(set) var iterations = 2000
     private(set) var subjects = Subject.allCases
 
-    /// Nil if they cannot be understood.
+    /// Nil if the arguments are invalid.
     init?(_ arguments: [String]) {
         guard arguments.count.isMultiple(of: 2) else { return nil }
         for index in stride(from: 0, to: arguments.count, by: 2) {

@@ -1,19 +1,19 @@
-// How long it takes to make an event of a version 1 body, beside Foundation's JSONDecoder, which reads a few fields
-// of the same body.
+// Measures decoding a version 1 body into an event, compared with Foundation's JSONDecoder reading a few fields of the
+// same body.
 //
 //     swift build -c release --product DecodeBenchmark
 //     .build/release/DecodeBenchmark --size all --iterations 2000
 //
-// Instructions vary less than time. Of one body, with start-up and making the bodies taken off by the difference:
+// Instructions vary less than time. The difference of two runs gives the instructions per body without start-up:
 //
 //     perf stat -e instructions:u .build/release/DecodeBenchmark --size 22 --iterations 1000 --only ours
 //     perf stat -e instructions:u .build/release/DecodeBenchmark --size 22 --iterations 2000 --only ours
 //     (second - first) / (5 rounds x 1000 bodies)
 //
-// Where the processor counts none (some virtual machines), valgrind does: `valgrind --tool=callgrind` in place of
-// `perf stat`, over a copy without debug information (`objcopy --strip-debug`) and with few iterations.
+// If the processor does not count instructions (some virtual machines), use `valgrind --tool=callgrind` instead of
+// `perf stat`, on a copy without debug information (`objcopy --strip-debug`) and with few iterations.
 //
-// Where they go:
+// To profile:
 //
 //     perf record -g .build/release/DecodeBenchmark --size 22 --iterations 20000 --only ours
 //     perf report --no-children
@@ -40,7 +40,7 @@ enum DecodeBenchmark {
         let data = Data(body)
         var ours = Rounds()
         var foundation = Rounds()
-        // In turn, so that a busy machine is busy for both.
+        // Alternating, so that other load on the machine affects both.
         for _ in 0..<roundCount {
             if arguments.subjects.contains(.ours) {
                 ours.add(arguments.iterations) { rowCountOfOurs(body) }
@@ -70,7 +70,7 @@ enum DecodeBenchmark {
     }
 }
 
-/// The least that a server must read to grant access.
+/// The fields that a server needs at least to grant access.
 private struct FewFields: Decodable {
     let type: String
     let environment: String
@@ -107,7 +107,7 @@ private struct FewFields: Decodable {
     }
 }
 
-/// Microseconds for one body, of each round.
+/// Microseconds per body, one value for each round.
 private struct Rounds {
     private var microseconds: [Double] = []
 

@@ -48,7 +48,7 @@ struct ChangeFeedTests {
                             let now = Int64(Date().timeIntervalSince1970 * 1000)
                             let line = String(2_000_000_000_000_000 + number)
                             let body = V1Body(
-                                type: "INITIAL_BUY", line: line, transaction: line, purchase: now - 60_000,
+                                type: "INITIAL_BUY", subscription: line, transaction: line, purchase: now - 60_000,
                                 expires: now + 12_000 + Int64(number % 7) * 500)
                             let answer = try await apple.post(try body.bytes)
                             #expect(answer.status == 200)
@@ -143,7 +143,7 @@ struct ChangeFeedTests {
         let server = try database.server("receiver,projector,reader")
         let ports = try await server.ports()
         let now = Int64(Date().timeIntervalSince1970 * 1000)
-        let body = V1Body(type: "INITIAL_BUY", line: "10", purchase: now - 1000, expires: now + 3_600_000)
+        let body = V1Body(type: "INITIAL_BUY", subscription: "10", purchase: now - 1000, expires: now + 3_600_000)
         _ = try await HTTPClient(port: ports.public).post(try body.bytes)
         let client = HTTPClient(port: ports.private, token: try await database.token())
         _ = try await eventually("the first change is told") {

@@ -14,10 +14,10 @@ struct AnalystTests {
         let simulation = try #require(AnalystLog.simulation(seed: TestSeed.value, subscriptions: 84, format: format))
         let right = simulation.figures.values
         let refunds = simulation.deliveries.filter {
-            $0.telling.version2?.type == "REFUND" || $0.telling.version1 == "CANCEL"
+            $0.notification.version2?.type == "REFUND" || $0.notification.version1 == "CANCEL"
         }
         let others = simulation.deliveries.filter {
-            $0.telling.version2?.type != "REFUND" && $0.telling.version1 != "CANCEL"
+            $0.notification.version2?.type != "REFUND" && $0.notification.version1 != "CANCEL"
         }
 
         try await SimulatedLog.with { log in

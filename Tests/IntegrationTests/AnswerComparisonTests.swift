@@ -21,7 +21,7 @@ struct AnswerComparisonTests {
             CustomerAnswer.Entitlement(name: "plus", active: true, until: end),
         ], story: .linked, isIncomplete: false)
 
-    static let cases: [(active: [String: AccessText]?, told: [String])] = [
+    static let cases: [(active: [String: AccessText]?, differences: [String])] = [
         (["owned": noEnd, "plus": ending], []),
         (["owned": noEnd], ["user-1 plus: active until 2025-03-01T00:00:00.000Z, not active"]),
         (
@@ -37,10 +37,10 @@ struct AnswerComparisonTests {
             ["owned": noEnd, "plus": ending, "audio": ending],
             ["user-1 audio: not active, active until 2025-03-01T00:00:00.000Z"]
         ),
-        // What the customer never had must not be listed as active either.
+        // An entitlement that the customer never had must not be listed as active either.
         (
-            ["owned": noEnd, "plus": ending, "somebody else's": noEnd],
-            ["user-1 somebody else's: not active, active"]
+            ["owned": noEnd, "plus": ending, "unexpected": noEnd],
+            ["user-1 unexpected: not active, active"]
         ),
         (
             nil,
@@ -51,16 +51,16 @@ struct AnswerComparisonTests {
         ),
     ]
 
-    @Test("what is missing is not active, an end that differs is a difference", arguments: cases)
-    func differences(_ active: [String: AccessText]?, _ told: [String]) {
-        let differences = AnswerQuestion.differences(Self.expected, active)
+    @Test("a missing entitlement is not active, and another end of access is a difference", arguments: cases)
+    func differences(_ active: [String: AccessText]?, _ expected: [String]) {
+        let found = AnswerQuestion.differences(Self.expected, active)
 
         #expect(
-            differences.map { "\($0.subject): \($0.expected), \($0.answered?.description ?? "nothing")" } == told)
-        #expect(differences.allSatisfy { $0.isUnanswered == (active == nil) })
+            found.map { "\($0.subject): \($0.expected), \($0.answered?.description ?? "nothing")" } == expected)
+        #expect(found.allSatisfy { $0.isUnanswered == (active == nil) })
     }
 
-    @Test("a difference is told in one line")
+    @Test("a difference is described in one line")
     func text() throws {
         let differences = AnswerQuestion.differences(Self.expected, ["owned": Self.noEnd])
         let difference = try #require(differences.first)
@@ -72,13 +72,13 @@ struct AnswerComparisonTests {
                 """)
     }
 
-    @Test("an id stands in a path as itself, whatever it holds")
+    @Test("a path segment percent-encodes every reserved character of an id")
     func segments() {
         #expect(AnswerReader.segment("user-1_a.b~c") == "user-1_a.b~c")
         #expect(AnswerReader.segment("a/b?c#d e%") == "a%2Fb%3Fc%23d%20e%25")
     }
 
-    @Test("a statement waits for the one before it, whoever comes first")
+    @Test("a link statement waits for the previous one, whichever is called first")
     func order() async {
         let order = StatementOrder()
         order.finish(3)

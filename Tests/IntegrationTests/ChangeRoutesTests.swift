@@ -18,7 +18,8 @@ struct ChangeRoutesTests {
         _ type: String = "INITIAL_BUY", line: String = "10", expires: Int64 = now + hour, autoRenew: Bool = true
     ) throws -> [UInt8] {
         try V1Body(
-            type: type, rows: [V1Body.Row(line, line: line, purchase: now - hour, expires: expires)], line: line,
+            type: type, rows: [V1Body.Row(line, subscription: line, purchase: now - hour, expires: expires)],
+            subscription: line,
             autoRenew: autoRenew, changed: autoRenew ? nil : now - 1000
         ).bytes
     }
@@ -98,7 +99,8 @@ struct ChangeRoutesTests {
             for (line, end) in [("10", expiry), ("20", expiry + 400)] {
                 let body = V1Body(
                     type: "INITIAL_BUY",
-                    rows: [V1Body.Row(line, line: line, purchase: expiry - Self.hour, expires: end)], line: line,
+                    rows: [V1Body.Row(line, subscription: line, purchase: expiry - Self.hour, expires: end)],
+                    subscription: line,
                     autoRenew: true)
                 _ = try await server.apple.post(try body.bytes)
             }
@@ -134,7 +136,8 @@ struct ChangeRoutesTests {
             let expiry = wallClock().milliseconds + 3000
             let body = V1Body(
                 type: "INITIAL_BUY",
-                rows: [V1Body.Row("10", line: "10", purchase: expiry - Self.hour, expires: expiry)], line: "10",
+                rows: [V1Body.Row("10", subscription: "10", purchase: expiry - Self.hour, expires: expiry)],
+                subscription: "10",
                 autoRenew: true)
             _ = try await server.apple.post(try body.bytes)
             try await server.isFolded()
@@ -244,9 +247,9 @@ struct ChangeRoutesTests {
                 type: "INITIAL_BUY",
                 rows: [
                     V1Body.Row(
-                        "30", line: "30", product: "com.example.magazine.season", purchase: Self.now - 1000,
+                        "30", subscription: "30", product: "com.example.magazine.season", purchase: Self.now - 1000,
                         expires: nil)
-                ], line: "30", autoRenew: true)
+                ], subscription: "30", autoRenew: true)
             _ = try await server.apple.post(try once.bytes)
             let owned = try await Self.page(server, "after=\(cursor)&wait=30")
             #expect(owned.changes.map { $0["kind"] as? String } == ["opened"])

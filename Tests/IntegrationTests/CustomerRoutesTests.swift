@@ -21,12 +21,13 @@ struct CustomerRoutesTests {
             V1Body(
                 type: "INITIAL_BUY",
                 rows: [
-                    V1Body.Row("10", line: "10", purchase: 1_560_000_000_000, expires: october),
-                    V1Body.Row("20", line: "20", product: "com.example.books", purchase: october, expires: december),
-                ], line: "20", autoRenew: true),
+                    V1Body.Row("10", subscription: "10", purchase: 1_560_000_000_000, expires: october),
+                    V1Body.Row(
+                        "20", subscription: "20", product: "com.example.books", purchase: october, expires: december),
+                ], subscription: "20", autoRenew: true),
             V1Body(
-                type: "INITIAL_BUY", rows: [V1Body.Row("30", line: "30", purchase: october, expires: december)],
-                line: "30",
+                type: "INITIAL_BUY", rows: [V1Body.Row("30", subscription: "30", purchase: october, expires: december)],
+                subscription: "30",
                 autoRenew: true),
         ]
     }

@@ -20,15 +20,17 @@ struct DifferentialTests {
             for period in 0..<Int.random(in: 1...5, using: &random) {
                 rows.append(
                     V1Body.Row(
-                        String(3_000_000_000_000_000 + number * 100 + period), line: line, purchase: clock,
+                        String(3_000_000_000_000_000 + number * 100 + period), subscription: line, purchase: clock,
                         expires: clock + 30 * day))
                 bodies.append(
-                    V1Body(type: period == 0 ? "INITIAL_BUY" : "DID_RENEW", rows: rows, line: line, autoRenew: true))
+                    V1Body(
+                        type: period == 0 ? "INITIAL_BUY" : "DID_RENEW", rows: rows, subscription: line, autoRenew: true
+                    ))
                 clock += 30 * day
                 if random.chance(25) {
                     bodies.append(
                         V1Body(
-                            type: "DID_FAIL_TO_RENEW", rows: rows, line: line, autoRenew: true,
+                            type: "DID_FAIL_TO_RENEW", rows: rows, subscription: line, autoRenew: true,
                             graceUntil: clock + 6 * day))
                     clock += Int64(random.next() % 12) * day
                 }
@@ -36,7 +38,7 @@ struct DifferentialTests {
                     let refunded = Int.random(in: 0...period, using: &random)
                     rows[refunded].cancelled = clock + 1000
                     bodies.append(
-                        V1Body(type: "CANCEL", rows: rows, line: line, autoRenew: false, changed: clock + 1000))
+                        V1Body(type: "CANCEL", rows: rows, subscription: line, autoRenew: false, changed: clock + 1000))
                     clock += day
                 }
                 if random.chance(20) { clock += Int64(random.next() % 40) * day }

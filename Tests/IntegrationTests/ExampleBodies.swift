@@ -17,7 +17,8 @@ enum ExampleBodies {
 
     private static func row(_ id: Int, _ start: String, _ end: String, cancelled: String? = nil) -> V1Body.Row {
         V1Body.Row(
-            "100000000000000\(id)", line: line, purchase: ms(start), expires: ms(end), cancelled: cancelled.map(ms))
+            "100000000000000\(id)", subscription: line, purchase: ms(start), expires: ms(end),
+            cancelled: cancelled.map(ms))
     }
 
     private static func sent(
@@ -27,7 +28,7 @@ enum ExampleBodies {
         Sent(
             receivedAt: date + "T00:00:00Z",
             body: V1Body(
-                type: type, rows: rows, line: line, autoRenew: autoRenew, changed: changed ? ms(date) : nil,
+                type: type, rows: rows, subscription: line, autoRenew: autoRenew, changed: changed ? ms(date) : nil,
                 graceUntil: grace.map(ms)))
     }
 

@@ -66,9 +66,9 @@ struct FoldCommandTests {
                 type: "CANCEL",
                 rows: [
                     V1Body.Row(
-                        "1000000000000002", line: ExampleBodies.line, purchase: ExampleBodies.ms("2018-03-20"),
+                        "1000000000000002", subscription: ExampleBodies.line, purchase: ExampleBodies.ms("2018-03-20"),
                         expires: ExampleBodies.ms("2018-04-20"), cancelled: ExampleBodies.ms("2018-05-10"))
-                ], line: ExampleBodies.line, autoRenew: false))
+                ], subscription: ExampleBodies.line, autoRenew: false))
         let sent = ExampleBodies.magazine + [refund]
 
         let before = try Self.fold(sent, ["--at", "2018-04-10", "--known-at", "2018-04-15"])

@@ -160,8 +160,9 @@ struct ProductCommandTests {
         let body = try V1Body(
             type: "INITIAL_BUY",
             rows: [
-                V1Body.Row("77", line: "77", product: "season", purchase: ExampleBodies.ms("2019-10-01"), expires: nil)
-            ], line: "77", autoRenew: true
+                V1Body.Row(
+                    "77", subscription: "77", product: "season", purchase: ExampleBodies.ms("2019-10-01"), expires: nil)
+            ], subscription: "77", autoRenew: true
         ).bytes
 
         let without = try ServerProcess.run(["fold", "-", "--at", "2021-01-01"], input: Data(body))

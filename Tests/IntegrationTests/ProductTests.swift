@@ -20,9 +20,9 @@ struct ProductTests {
             type: cancelled == nil ? "INITIAL_BUY" : "REFUND",
             rows: [
                 V1Body.Row(
-                    line, line: line, product: product, purchase: purchase, expires: nil, cancelled: cancelled)
+                    line, subscription: line, product: product, purchase: purchase, expires: nil, cancelled: cancelled)
             ],
-            line: line, autoRenew: true)
+            subscription: line, autoRenew: true)
         var receipt = body["unified_receipt"] as? [String: Any] ?? [:]
         var rows = receipt["latest_receipt_info"] as? [[String: String]] ?? []
         rows[0]["quantity"] = String(quantity)

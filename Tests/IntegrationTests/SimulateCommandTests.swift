@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("simulate plays the App Store")
+@Suite("simulate sends App Store notifications and compares answers")
 struct SimulateCommandTests {
     private static let app = ["--bundle-id", V1Body.app, "--secret", V1Body.secret]
 
@@ -12,7 +12,7 @@ struct SimulateCommandTests {
         }
     }
 
-    @Test("a server that was posted everything, in any order and partly twice, gives every right answer")
+    @Test("a server that received every notification, shuffled and with repeats, gives every expected answer")
     func againstServer() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -21,19 +21,19 @@ struct SimulateCommandTests {
         let posting = ["--url", "http://127.0.0.1:\(ports.public)/apple/notifications"]
         let token = try ServerProcess.token("link", dataFolder: folder)
         let comparing = ["--compare", "http://127.0.0.1:\(ports.private)", "--token", token]
-        let told = ["simulate", "--format", "v1", "--subscriptions", "60"] + Self.app
+        let scenario = ["simulate", "--format", "v1", "--subscriptions", "60"] + Self.app
         let products = "\(folder).csv"
         defer { try? FileManager.default.removeItem(atPath: products) }
         let written = try ServerProcess.run(["simulate", "--write-products", products] + Self.app)
         let imported = try ServerProcess.run(["product", "import", products, "--data-folder", folder])
 
         let full = try ServerProcess.run(
-            told + posting + comparing + ["--order", "shuffled", "--duplicate", "0.2"])
+            scenario + posting + comparing + ["--order", "shuffled", "--duplicate", "0.2"])
         let lossy = try ServerProcess.run(
-            told + posting + comparing + ["--seed", "2", "--order", "reversed", "--lose", "0.3"])
+            scenario + posting + comparing + ["--seed", "2", "--order", "reversed", "--lose", "0.3"])
         let unknown = try ServerProcess.run(
             ["simulate", "--stories", "renewals", "--subscriptions", "2", "--seed", "3"] + Self.app + comparing)
-        let refused = try ServerProcess.run(
+        let rejected = try ServerProcess.run(
             ["simulate", "--format", "v1", "--subscriptions", "1", "--bundle-id", V1Body.app, "--secret", "wrong"]
                 + posting)
         let linkless = try ServerProcess.run(
@@ -42,23 +42,25 @@ struct SimulateCommandTests {
         server.signal(SIGTERM)
         try await server.hasEnded()
 
-        #expect(linkless.status == 0 && linkless.error.hasSuffix("2 links not stated: give --links\n"))
+        #expect(
+            linkless.status == 0
+                && linkless.error.hasSuffix("2 link statements not sent: expected --links or --compare\n"))
         #expect(written.status == 0 && imported.status == 0, "\(imported.error)")
         #expect(full.status == 0, "\(full.output)\(full.error)")
-        #expect(full.error.contains(/stated links \d\d, answered 200: \d\d, refused: 0, failed: 0/))
+        #expect(full.error.contains(/sent link statements \d\d, answered 200: \d\d, rejected: 0, failed: 0/))
         #expect(full.output.hasSuffix(", differences: 0\n"))
-        #expect(full.error.contains("refused: 0, failed: 0"))
+        #expect(full.error.contains("rejected: 0, failed: 0"))
         #expect(lossy.status == 0)
         #expect(lossy.output.contains("differences: 0, and "))
-        #expect(lossy.output.contains("but not all was delivered\n"))
+        #expect(lossy.output.contains(" (notifications lost)\n"))
         #expect(unknown.status == 1)
         #expect(unknown.output.contains("(renewals) at "))
         #expect(unknown.output.contains(": expected active, answered not active\n"))
-        #expect(refused.status == 65)
-        #expect(refused.error.contains("answered 403: "))
+        #expect(rejected.status == 65)
+        #expect(rejected.error.contains("answered 403: "))
     }
 
-    @Test("what it writes is folded to the answers that it expects")
+    @Test("fold computes the expected answers from the written notifications")
     func files() throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -80,15 +82,15 @@ struct SimulateCommandTests {
         for answer in expected where answer["originalTransactionId"] != nil {
             let at = try #require(answer["at"] as? String)
             let folded = try ServerProcess.run(["fold", bodies, "--at", at])
-            let line = try #require(try Self.lines(folded.output).first)
-            #expect(line["active"] as? Bool == answer["active"] as? Bool, "\(at)")
-            #expect(line["originalTransactionId"] as? String == answer["originalTransactionId"] as? String)
-            #expect(line["environment"] as? String == answer["environment"] as? String)
-            #expect(line["app"] as? String == answer["app"] as? String)
+            let subscription = try #require(try Self.lines(folded.output).first)
+            #expect(subscription["active"] as? Bool == answer["active"] as? Bool, "\(at)")
+            #expect(subscription["originalTransactionId"] as? String == answer["originalTransactionId"] as? String)
+            #expect(subscription["environment"] as? String == answer["environment"] as? String)
+            #expect(subscription["app"] as? String == answer["app"] as? String)
         }
     }
 
-    @Test("what products entitle to is written as product import reads it")
+    @Test("the product configuration is written as CSV for product import")
     func products() throws {
         let written = try ServerProcess.run(["simulate", "--write-products", "-"] + Self.app)
 
@@ -101,7 +103,7 @@ struct SimulateCommandTests {
         #expect(lines.contains("\(V1Body.app),\(V1Body.app).lifetime,non-consumable,,premium"))
     }
 
-    @Test("links are written in the order of their statements, and answers under every id of a customer")
+    @Test("links are written in the order of sending, and answers for every id of a customer")
     func customers() throws {
         let arguments =
             ["simulate", "--stories", "link-moved", "--subscriptions", "1", "--format", "v2"] + Self.app
@@ -120,7 +122,7 @@ struct SimulateCommandTests {
         }
     }
 
-    @Test("what is written to stays what it is: a link leads on to its file, a pipe is a pipe")
+    @Test("an existing output file keeps its kind: a symbolic link is followed, a pipe stays a pipe")
     func inPlace() throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -146,7 +148,7 @@ struct SimulateCommandTests {
         #expect(lstat(pipe, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
     }
 
-    @Test("a file that cannot be written is named")
+    @Test("the error for a file that cannot be written names the file")
     func unwritable() throws {
         let result = try ServerProcess.run(["simulate", "--expected", "/nowhere/answers"])
 
@@ -165,43 +167,46 @@ struct SimulateCommandTests {
         #expect(try ServerProcess.run(arguments + ["--seed", "2"]).output != first.output)
     }
 
-    @Test("nobody to post to, or to ask")
-    func nobody() throws {
+    @Test("without a server the exit status is 69")
+    func noServer() throws {
         let arguments = ["simulate", "--subscriptions", "1"]
 
         let posted = try ServerProcess.run(arguments + ["--url", "http://127.0.0.1:9/"])
         let asked = try ServerProcess.run(arguments + ["--compare", "http://127.0.0.1:9"])
 
         #expect(posted.status == 69)
-        #expect(posted.error.hasSuffix("subledger: nobody answers at http://127.0.0.1:9/\n"))
+        #expect(posted.error.hasSuffix("subledger: no answer from http://127.0.0.1:9/\n"))
         #expect(asked.status == 69)
     }
 
     @Test(
-        "wrong usage is told",
+        "invalid arguments are reported with exit status 64",
         arguments: [
             (
                 ["--output", "-", "--stories", "renewals,nope"],
-                "There is no story \"nope\". There are: trial-conversion, "
+                "unknown story \"nope\": expected trial-conversion, "
             ),
-            (["--output", "-", "--url", "http://127.0.0.1/"], "Give either --url or --output."),
-            ([], "Give --url, --output, --write-root, --write-products, "),
-            (["--output", "-", "--links", "http://127.0.0.1"], "--links goes with --url."),
-            (["--output", "-", "--lose", "1.5"], "--lose must be a part, from 0 to 1."),
-            (["--output", "-", "--subscriptions", "0"], "--subscriptions must be a number from 1 to "),
-            (["--url", "nowhere"], "nowhere is not an address"),
-            (["--output", "-", "--environment", "production"], "Production in version 2 needs --apple-id"),
-            (["--output", "-", "--format", "v1", "--stories", "extension"], "Version 1 does not tell"),
+            (["--output", "-", "--url", "http://127.0.0.1/"], "--url and --output exclude each other."),
+            ([], "no action given: expected --url, --output, --write-root, --write-products, "),
+            (["--output", "-", "--links", "http://127.0.0.1"], "--links requires --url."),
+            (["--output", "-", "--lose", "1.5"], "--lose is out of range: expected 0 to 1."),
+            (["--output", "-", "--subscriptions", "0"], "--subscriptions is out of range: expected 1 to "),
+            (["--url", "nowhere"], "invalid URL \"nowhere\": expected "),
+            (["--output", "-", "--environment", "production"], "production in version 2 requires --apple-id"),
+            (
+                ["--output", "-", "--format", "v1", "--stories", "extension"],
+                "--format v1 covers none of these stories"
+            ),
         ])
-    func misuse(_ arguments: [String], _ says: String) throws {
+    func misuse(_ arguments: [String], _ message: String) throws {
         let result = try ServerProcess.run(["simulate"] + arguments)
 
         #expect(result.status == 64)
-        #expect(result.error.contains(says), "\(result.error)")
+        #expect(result.error.contains(message), "\(result.error)")
         #expect(result.output.isEmpty)
     }
 
-    @Test("stories are listed with what they tell")
+    @Test("stories are listed with their descriptions")
     func list() throws {
         let result = try ServerProcess.run(["simulate", "--list-stories"])
 
@@ -210,6 +215,6 @@ struct SimulateCommandTests {
         #expect(lines.count == 34)
         #expect(
             lines.contains(
-                "extension                     days given for free: the same period ends later [version 2 only]"))
+                "extension                     a period extended by free days [version 2 only]"))
     }
 }

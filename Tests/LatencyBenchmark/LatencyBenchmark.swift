@@ -1,14 +1,14 @@
-// How long it takes from the receipt of a notification until what it says can be read, at a steady rate: a server of its
-// own with a private PostgreSQL, real HTTP, and a reader that watches how far the log is folded.
+// Measures the latency from the receipt of a notification until its effect can be read, at a steady rate: a server with
+// a private PostgreSQL, real HTTP, and a reader that watches the projector's checkpoint.
 //
 //     swift build -c release --product subledger && swift build -c release --product LatencyBenchmark
 //     .build/release/LatencyBenchmark --rate 500 --seconds 20 --format v2
 //     .build/release/LatencyBenchmark --rate 500 --seconds 60 --analyst
 //
-// Receipt is `received_at` of the event, by the server's clock; readable is when the watcher first sees a checkpoint at
-// or behind its position. It looks every millisecond, so a latency is too long by one at most. An answer's time counts from
-// when its notification was due. With --analyst, somebody who may read the views joins all events with all events during
-// every second stretch of five seconds, and answers are told apart by stretch.
+// Receipt is `received_at` of the event, by the server's clock. An event is readable when the watcher first sees a
+// checkpoint at or after its position. The watcher polls every millisecond, so latencies are at most one millisecond too
+// long. The time of an answer counts from when its notification was due. With --analyst, an analyst runs a cross join of
+// all events during every second interval of five seconds, and answers are reported separately for these intervals.
 
 import ArgumentParser
 import AsyncHTTPClient
@@ -24,24 +24,25 @@ struct LatencyBenchmark: AsyncParsableCommand {
         case v1, v2
     }
 
-    @Option(help: "The version of the notifications: v1, of one transaction, or v2, signed.")
+    @Option(help: "The version of notifications: v1 with one transaction, or v2, signed.")
     var format = Format.v1
 
-    @Option(help: "Notifications a second.")
+    @Option(help: "Notifications per second.")
     var rate = 500
 
-    @Option(help: "For how long.")
+    @Option(help: "The duration in seconds.")
     var seconds = 20
 
-    @Flag(help: "Let an analyst cross join all events, half of the time.")
+    @Flag(help: "Run an analyst's cross join of all events half of the time.")
     var analyst = false
 
-    @Option(help: "Exit status 1 if p99 is above so many milliseconds.")
+    @Option(help: "Exit with status 1 if p99 exceeds this number of milliseconds.")
     var limit = 100
 
     func validate() throws {
         guard (1...10_000).contains(rate), (1...3600).contains(seconds), limit > 0 else {
-            throw ValidationError("--rate, --seconds and --limit must be positive, and not enormous.")
+            throw ValidationError(
+                "option out of range: expected --rate 1 to 10000, --seconds 1 to 3600 and a positive --limit.")
         }
     }
 
@@ -75,7 +76,7 @@ struct LatencyBenchmark: AsyncParsableCommand {
         let reader = try await PostgresConnection.connect(
             database.with(role: "subledger_reader"), deadline: .now + .seconds(10))
         let count = rate * seconds
-        // Made before, so that making them takes nothing from the rate.
+        // Made in advance, so that signing does not reduce the rate.
         let bodies = try bodies(count)
         let watching = Task { try await Watcher(connection: reader).watch(until: Int64(count)) }
         let start = ContinuousClock.now
@@ -90,12 +91,12 @@ struct LatencyBenchmark: AsyncParsableCommand {
         print("\(count) notifications (\(format.rawValue)) at \(rate)/s, posted late: \(late)")
         if analyst {
             print(
-                "due to answered, alone:      \(Spread(answers.filter { !CrossJoins.joins(at: $0.due) }.map(\.time)))")
-            print("due to answered, beside one: \(Spread(answers.filter { CrossJoins.joins(at: $0.due) }.map(\.time)))")
+                "due to answered, no analyst: \(Spread(answers.filter { !CrossJoins.joins(at: $0.due) }.map(\.time)))")
+            print("due to answered, analyst:    \(Spread(answers.filter { CrossJoins.joins(at: $0.due) }.map(\.time)))")
         }
         let readable = Spread(latencies)
         print("receipt to readable: \(readable)")
-        print("memory of the server: \(try ProcessMemory.residentMax(server.pid) >> 20) MB at most")
+        print("peak memory of the server: \(try ProcessMemory.residentMax(server.pid) >> 20) MB")
         if readable.p99 > Double(limit) { throw ExitCode.failure }
     }
 
@@ -103,16 +104,16 @@ struct LatencyBenchmark: AsyncParsableCommand {
         guard format == .v2 else { return try (1...count).map { try V1Body(number: $0).bytes } }
         let app = SimulatedApp(bundleId: V1Body.app, appAppleId: 1, environment: .production, sharedSecret: nil)
         var settings = Simulation.Settings(app: app)
-        // Each has one notification at least.
+        // Each story has at least one notification.
         settings.subscriptions = count
         guard let deliveries = Simulation(settings)?.deliveries else { throw ExitCode.failure }
         return (0..<count).map { deliveries[$0].body() }
     }
 
-    /// Posts one after the other at their times, without waiting for answers.
+    /// Posts the bodies on schedule, without waiting for answers.
     ///
-    /// - Returns: How many were posted more than 20 ms behind their time, since the sender did not keep the rate; and of
-    ///   each when it was due and how long its answer took from then.
+    /// - Returns: The number of bodies posted more than 20 ms late because the sender fell behind, and for each body when
+    ///   it was due and how long its answer took from then.
     private func post(
         _ bodies: [[UInt8]], to port: Int, from start: ContinuousClock.Instant
     ) async -> (late: Int, answers: [Answer]) {
@@ -134,8 +135,7 @@ struct LatencyBenchmark: AsyncParsableCommand {
                     let response = try? await client.execute(request, timeout: .seconds(30))
                     if response?.status != .ok { printError("not answered 200: \(response?.status.code ?? 0)") }
                     _ = try? await response?.body.collect(upTo: 1 << 16)
-                    let taken = (ContinuousClock.now - time) / .milliseconds(1)
-                    return Answer(due: due, time: taken)
+                    return Answer(due: due, time: (ContinuousClock.now - time) / .milliseconds(1))
                 }
             }
             return await group.reduce(into: []) { $0.append($1) }
@@ -145,9 +145,9 @@ struct LatencyBenchmark: AsyncParsableCommand {
     }
 
     private struct Answer {
-        /// Seconds from the start.
+        /// Seconds since the start.
         let due: Double
-        /// Milliseconds.
+        /// Milliseconds from due to answered.
         let time: Double
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 
-/// How times are spread, in milliseconds.
+/// The distribution of times in milliseconds.
 struct Spread: CustomStringConvertible {
     private let times: [Double]
 

@@ -1,11 +1,13 @@
 import Foundation
 import Postgres
 
-/// Watches how far the only stream is folded.
+/// Watches the checkpoint of the only stream.
 struct Watcher {
     let connection: PostgresConnection
 
-    /// - Parameter last: The position behind which nothing comes.
+    /// Polls until the checkpoint reaches the position.
+    ///
+    /// - Parameter last: The last position.
     func watch(until last: Int64) async throws -> Sightings {
         var sightings = Sightings()
         var position: Int64 = 0
@@ -42,11 +44,11 @@ struct Watcher {
     }
 }
 
-/// When each position was first seen to be folded, ascending.
+/// The positions of the checkpoint and when each was first seen, ascending.
 struct Sightings: Sendable {
     var all: [(position: Int64, time: TimeInterval)] = []
 
-    /// Of every event, milliseconds.
+    /// The latency of each event, in milliseconds.
     func latencies(on connection: PostgresConnection) async throws -> [Double] {
         let rows = try await connection.query(Watcher.Statements.received, deadline: .now + .seconds(60))
         var latencies: [Double] = []

@@ -6,11 +6,11 @@ import StoreSimulator
 import Subscriptions
 import TestSupport
 
-/// A log of any length: a few thousand events from bodies, and copies of them about other lines.
+/// A log of any length: a few thousand events from bodies, and copies of them about other subscriptions.
 struct BenchmarkLog {
     private let owner: PostgresConnection
     private let originals: Int
-    /// By which half of the first events were received, so that many lines give access: the time of the change feed.
+    /// The time of the change feed: half of the first events were received before it, so many subscriptions are active.
     let middle: Instant
 
     static func make(in database: ConnectionConfiguration) async throws -> BenchmarkLog {
@@ -30,7 +30,7 @@ struct BenchmarkLog {
             middle: notifications.map(\.1).sorted()[notifications.count / 2])
     }
 
-    /// Two of version 2, then one of version 1, and so on.
+    /// Notifications, one third of them in version 1.
     private static func notifications() async throws -> [(VerifiedNotification, Instant)] {
         let app = SimulatedApp(bundleId: V1Body.app, appAppleId: 1, environment: .production, sharedSecret: nil)
         var settings = Simulation.Settings(app: app)
@@ -55,7 +55,7 @@ struct BenchmarkLog {
         return notifications
     }
 
-    /// Adds copies until there are so many events behind the first ones, and returns how many there were.
+    /// Adds copies until `size` events follow the first ones, and returns how many there were before.
     func grow(to size: Int) async throws -> Int {
         let before = try await count()
         _ = try await owner.query(
@@ -73,7 +73,7 @@ struct BenchmarkLog {
         return Int(try rows[0].value(Int64.self, at: 0))
     }
 
-    /// A copy's ids are the original's with the number of the copy before them.
+    /// Prefixes the ids of an original with the number of the copy.
     private static let copies = Statement(
         "copies",
         """

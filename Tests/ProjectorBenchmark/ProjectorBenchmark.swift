@@ -1,13 +1,13 @@
-// How many events a second the projector folds, live, in a rebuild and in a check of all lines, on logs that grow.
+// Measures how many events per second the projector folds on growing logs: live, in a rebuild, and in a check of all
+// subscriptions.
 //
 //     swift build -c release --product ProjectorBenchmark
 //     .build/release/ProjectorBenchmark --events 10000,100000,1000000
 //
-// A third of the events are version 1 with six transactions, the rest version 2 as the make-believe store tells them.
-// The first few thousand are decoded from bodies; the others are copies of them about other lines, made in SQL, with
-// empty bodies, which the projector does not read. Each size is folded from where the last one ended, so the rate
-// is that of a log and of projections of that size. With --views the views of the analysts are read then, instead of
-// rebuild and check.
+// A third of the events are version 1 with six transactions, the rest version 2 from the simulator. The first few
+// thousand are decoded from bodies. The others are copies about other subscriptions, made in SQL with empty bodies,
+// which the projector does not read. Each size continues where the previous one ended, so its rate is that of a log and
+// of projections of that size. With --views, the analyst views are read instead of rebuild and check.
 
 import EventLog
 import Foundation
@@ -57,14 +57,14 @@ enum ProjectorBenchmark {
         try await verify(database, events)
     }
 
-    /// As the server and the commands connect.
+    /// The session settings of the server and the commands.
     private static func session(_ database: ConnectionConfiguration) -> ConnectionConfiguration {
         var session = database.with(role: "subledger_projector")
         session.sessionSettings.merge(Projector.planSettings) { $1 }
         return session
     }
 
-    /// All lines against a fresh fold, as `verify --all` does behind its look at the bodies.
+    /// Checks all subscriptions against a new fold, like the second part of `verify --all`.
     private static func verify(_ database: ConnectionConfiguration, _ events: Int) async throws {
         let session = session(database)
         let (first, second) = (try await TestCluster.connect(session), try await TestCluster.connect(session))

@@ -2,14 +2,14 @@ import Foundation
 import Postgres
 import TestSupport
 
-/// How long each view of the analysts takes over all that was folded, as their role and with their role's settings. All
-/// columns and rows are worked out, and none is sent.
+/// Measures each analyst view over all projections, with the role and the settings of analysts. All rows and columns are
+/// computed, and none are sent.
 struct ViewTimes {
     let database: ConnectionConfiguration
 
     func measure() async throws {
         let owner = try await TestCluster.connect(database)
-        // As autovacuum would have by then.
+        // Autovacuum would have done this on a running server.
         try await owner.script("vacuum analyze", deadline: .now + .seconds(600))
         let names = try await owner.query(Self.names, deadline: .now + .seconds(20))
         await owner.close()

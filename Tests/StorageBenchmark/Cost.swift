@@ -2,7 +2,7 @@ import AppStore
 import EventLog
 import Foundation
 
-/// Processor time for one body, in microseconds, of each round.
+/// Processor time per body in microseconds, one value for each round.
 struct Cost {
     private var form: [Double] = []
     private var verification: [Double] = []
@@ -13,7 +13,7 @@ struct Cost {
     static func measure(_ events: [MeasuredEvent], _ verifier: NotificationVerifier) async throws -> Cost {
         let events = events.prefix(bodiesMax)
         var cost = Cost()
-        // In turn, so that a busy machine is busy for both.
+        // Alternating, so that other load on the machine affects both.
         for _ in 0..<roundCount {
             var start = processorSeconds()
             for event in events { precondition(CompactBody(event.body).stored.count < event.body.count) }

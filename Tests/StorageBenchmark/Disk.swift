@@ -4,9 +4,9 @@ import Postgres
 import Subscriptions
 import TestSupport
 
-/// What events take in a database of their own.
+/// The size of events in a database of their own.
 enum Disk {
-    /// Appends the events, many at a time, as the receiver does.
+    /// Appends the events concurrently, as the receiver does, and returns the size of the log.
     static func measure(_ events: [MeasuredEvent]) async throws -> LogSize {
         let database = try await TestCluster.freshDatabase()
         let logger = Logger(label: "storage", factory: { _ in SwiftLogNoOpLogHandler() })

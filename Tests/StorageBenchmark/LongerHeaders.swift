@@ -1,9 +1,9 @@
 import Foundation
 import StoreSimulator
 
-/// Puts headers as long as Apple's into a signed body.
+/// Replaces the headers of a signed body with headers as long as Apple's.
 enum LongerHeaders {
-    /// Bytes of DER, leaf first, as Apple's chain had them in 2025.
+    /// The DER sizes of Apple's chain in 2025, leaf first.
     private static let certificateBytes = [1075, 762, 583]
 
     private static let header: String = {

@@ -4,12 +4,12 @@ import Foundation
 import StoreSimulator
 import Subscriptions
 
-/// An event as the log takes it.
+/// An event to append to the log.
 struct MeasuredEvent: ProvenEvent {
     let stream: StreamKey
     let event: Event
     let body: [UInt8]
-    /// As it was sent: verifiable, with its secret.
+    /// The body as sent: verifiable, with its secret.
     let arrived: [UInt8]
     let chain: SigningChain?
     let receivedAt: Instant
@@ -17,11 +17,11 @@ struct MeasuredEvent: ProvenEvent {
     var bodyDigest: [UInt8] { Array(SHA256.hash(data: body)) }
 }
 
-/// What is measured.
+/// A kind of body to measure.
 enum Sample: String, CaseIterable {
     case signed = "version 2, as simulated"
     case longerHeaders = "version 2, headers as long as Apple's"
-    case receiptTwice = "version 1, about six transactions and a receipt of 8 KB, sent twice"
+    case receiptTwice = "version 1, about six transactions and two copies of a receipt of 8 KB"
     case receiptOnce = "version 1, about six transactions and one receipt of 16 KB"
 
     private static let bundleId = "com.example.app"
@@ -59,12 +59,13 @@ enum Sample: String, CaseIterable {
 
     private var isSigned: Bool { self == .signed || self == .longerHeaders }
 
-    /// Signed ones with a transaction and renewal info inside, which are by far the most, and plain ones of 22 KB.
+    /// Selects signed bodies with a transaction and renewal info, which are by far the most frequent, and unsigned bodies
+    /// of 22 KB.
     private func isMeasured(_ body: [UInt8]) -> Bool {
         isSigned ? body.count > 13_000 : (21_500...22_500).contains(body.count)
     }
 
-    /// Until 2021 Apple sent the receipt at the top as well.
+    /// Adds the receipt at the top level, where Apple repeated it until 2021.
     private func body(_ body: [UInt8]) -> [UInt8] {
         guard self == .receiptTwice else { return body }
         let text = String(decoding: body, as: UTF8.self)

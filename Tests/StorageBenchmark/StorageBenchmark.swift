@@ -1,11 +1,11 @@
-// What the log takes on disk for a notification, all its tables and indexes counted, beside the size of the bodies; and
-// how long it takes to bring a body into the form in which it is stored, its check included, beside verifying it.
+// Measures the storage per notification, including all tables and indexes of the log, compared with the size of the
+// body; and the time to encode and check the stored form of a body, compared with verifying it.
 //
 //     swift build -c release --product StorageBenchmark && .build/release/StorageBenchmark
 //
-// The bodies are those of the simulator, which go through the verifier and the appender as they would in a server. Its
-// headers are shorter than Apple's, so the signed ones are measured once more with headers as long as Apple's, which
-// nobody could verify, and the log need not.
+// The bodies are the simulator's. They pass through the verifier and the appender as in a server. Because the simulator's
+// headers are shorter than Apple's, signed bodies are also measured with headers as long as Apple's. These do not verify,
+// but the log does not need to verify them.
 
 import AppStore
 import EventLog

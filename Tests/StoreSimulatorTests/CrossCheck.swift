@@ -3,18 +3,18 @@ import StoreSimulator
 import Subscriptions
 import Testing
 
-/// Folds what a run delivers with the product's own code, and compares with the storyteller's answers.
+/// Folds the deliveries of a run with the server's code and compares the result with the expected answers.
 enum CrossCheck {
     struct Difference: CustomStringConvertible {
         let answer: Answer
         let description: String
     }
 
-    /// When a body counts as received.
+    /// The `receivedAt` of a body.
     enum Receipt: Sendable, CaseIterable {
-        /// A little after its signing.
+        /// Shortly after its signing.
         case promptly
-        /// All of them long after all that they tell, as after an outage.
+        /// Long after all events of the run, as after an outage.
         case late
 
         func instant(_ delivery: SimulatedDelivery) -> Instant {
@@ -29,7 +29,7 @@ enum CrossCheck {
         let simulation = try #require(Simulation(settings))
         var ledger = MemoryLedger()
         for delivery in simulation.deliveries {
-            // Signing takes its time, and others wait for the same threads.
+            // Signing is slow, and other tests need the same threads.
             await Task.yield()
             let receivedAt = receipt.instant(delivery)
             let event = try AppleNotification(decoding: delivery.body()).event(receivedAt: receivedAt)
@@ -42,15 +42,15 @@ enum CrossCheck {
                 ($0.subscription.originalTransactionId, $0.subscription)
             })
         return simulation.answers.filter { !$0.isIncomplete }.compactMap { answer in
-            let line = folded[answer.originalTransactionId]
-            let active = line?.isActive(at: answer.at) ?? false
+            let subscription = folded[answer.originalTransactionId]
+            let active = subscription?.isActive(at: answer.at) ?? false
             guard active != answer.active else { return nil }
             return Difference(
                 answer: answer,
                 description: """
-                    \(answer.story.name) \(answer.originalTransactionId) at \(answer.at): the story says \
-                    \(answer.active), the fold \(active) with \
-                    \(line?.access.map { "\($0.start)..<\($0.end) \($0.cause)" } ?? [])
+                    \(answer.story.name) \(answer.originalTransactionId) at \(answer.at): expected \
+                    \(answer.active), folded to \(active) with \
+                    \(subscription?.access.map { "\($0.start)..<\($0.end) \($0.cause)" } ?? [])
                     """)
         }
     }

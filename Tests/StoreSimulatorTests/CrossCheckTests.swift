@@ -3,8 +3,8 @@ import Subscriptions
 import TestSupport
 import Testing
 
-/// Two implementations of one set of rules, written apart from each other.
-@Suite("The fold and the storyteller agree on who has access")
+/// Compares two independent implementations of the same rules.
+@Suite("The fold and the simulator agree on access")
 struct CrossCheckTests {
     struct Course: Sendable, CustomTestStringConvertible {
         let order: Simulation.Order
@@ -30,7 +30,7 @@ struct CrossCheckTests {
         }
     }
 
-    @Test("75 stories", arguments: courses)
+    @Test("75 stories give the expected answers", arguments: courses)
     func stories(_ course: Course) async throws {
         var settings = Simulation.Settings(app: testApp)
         settings.app.receiptCharacters = 64

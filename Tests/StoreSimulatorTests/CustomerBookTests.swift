@@ -2,8 +2,8 @@ import StoreSimulator
 import Subscriptions
 import Testing
 
-/// Customers lived by hand: the answers are written here and not worked out.
-@Suite("A customer is entitled by any of the lines")
+/// Scripted customers with literal expected answers.
+@Suite("A customer has the entitlements of all subscriptions")
 struct CustomerBookTests {
     private let audio = Product.subscription(.audio, .monthly, of: testApp.bundleId)
 
@@ -11,10 +11,10 @@ struct CustomerBookTests {
         book.end(of: entitlement, at: day(date))
     }
 
-    @Test("lines that touch are one run of what both give, and each gives what only it gives")
+    @Test("adjacent periods merge for shared entitlements, and other entitlements keep their own period")
     func touching() {
         var first = newLife()
-        var second = newLife(line: 1)
+        var second = newLife(subscription: 1)
         // Premium gives premium and plus, [Jan 10, Feb 10).
         first.subscribe(to: premium, at: day("2025-01-10"))
         // Plus gives plus, [Feb 10, Mar 10).
@@ -31,10 +31,10 @@ struct CustomerBookTests {
         #expect(end(book, "audio", "2025-01-10") == nil)
     }
 
-    @Test("a gap of a millisecond ends a run")
+    @Test("a gap of one millisecond interrupts access")
     func gap() {
         var first = newLife()
-        var second = newLife(line: 1)
+        var second = newLife(subscription: 1)
         first.subscribe(to: monthly, at: day("2025-01-10"))
         second.subscribe(to: monthly, at: day("2025-02-10T00:00:00.001Z"))
 
@@ -45,10 +45,10 @@ struct CustomerBookTests {
         #expect(end(book, "plus", "2025-02-10T00:00:00.001Z") == day("2025-03-10T00:00:00.001Z"))
     }
 
-    @Test("a line that is paid back leaves what the other gives")
+    @Test("a refunded subscription leaves the entitlements of the other one")
     func refund() {
         var first = newLife()
-        var second = newLife(line: 1)
+        var second = newLife(subscription: 1)
         first.subscribe(to: premium, at: day("2025-01-10"))
         second.subscribe(to: monthly, at: day("2025-01-20"))
 
@@ -60,7 +60,7 @@ struct CustomerBookTests {
         #expect(end(book, "plus", "2025-01-20") == day("2025-02-20"))
     }
 
-    @Test("grace is part of the run, of the product whose renewal failed")
+    @Test("grace continues access to the product whose renewal failed")
     func grace() {
         var life = newLife()
         life.subscribe(to: premium, at: day("2025-01-10"))
@@ -72,7 +72,7 @@ struct CustomerBookTests {
         #expect(end(book, "premium", "2025-02-26") == nil)
     }
 
-    @Test("an upgrade ends what the lesser plan alone gave")
+    @Test("an upgrade ends the entitlements that only the old plan had")
     func upgrade() {
         let basic = Product.subscription(.basic, .monthly, of: testApp.bundleId)
         var life = newLife()
@@ -85,9 +85,9 @@ struct CustomerBookTests {
         #expect(end(book, "premium", "2025-01-20") == day("2025-02-20"))
     }
 
-    @Test("what is owned has no end; what is used up entitles to nothing")
+    @Test("a non-consumable gives an entitlement without end; a consumable gives none")
     func oneTime() {
-        let identifiers = Identifiers(seed: 7, index: 0, line: 2)
+        let identifiers = Identifiers(seed: 7, index: 0, subscription: 2)
         let customer = newLife().customer
         let owned = OneTimeLife(
             buying: .nonConsumable(of: testApp.bundleId), at: day("2025-01-10"), customer: customer,
@@ -102,7 +102,7 @@ struct CustomerBookTests {
         #expect(end(book, "com.example.magazine.coins", "2025-01-10") == nil)
     }
 
-    @Test("what the app did not configure entitles to its own product id")
+    @Test("a product without configuration gives an entitlement named by its product id")
     func unconfigured() {
         let weekly = Product.subscription(.basic, .weekly, of: testApp.bundleId)
         var life = newLife()
@@ -114,15 +114,15 @@ struct CustomerBookTests {
                 == day("2025-01-17"))
     }
 
-    @Test("a restore copies the purchase under another line: one period, one web_order_line_item_id, one run")
+    @Test("a restore copies the purchase to a new subscription with the same period and web_order_line_item_id")
     func restore() throws {
         var first = newLife()
-        var second = newLife(line: 1)
+        var second = newLife(subscription: 1)
         first.subscribe(to: monthly, at: day("2025-01-10"))
         first.renew()
 
         second.restore(first)
-        #expect(second.told.isEmpty)
+        #expect(second.sentInVersion2.isEmpty)
         second.switchOff(at: day("2025-02-20"))
         second.switchOn(at: day("2025-02-21"))
         second.renew()
@@ -132,35 +132,37 @@ struct CustomerBookTests {
         #expect(copy.transactionId != original.transactionId)
         #expect(copy.webOrderLineItemId == original.webOrderLineItemId)
         #expect((copy.purchaseDate, copy.expiresDate) == (day("2025-02-10"), day("2025-03-10")))
-        #expect(second.tellings[0].subject == copy)
+        #expect(second.notifications[0].subject == copy)
         #expect(!second.isActive("2025-02-09") && second.isActive("2025-02-10") && second.isActive("2025-04-09"))
         #expect(!first.isActive("2025-03-10"))
         let book = EntitlementBook([first.access, second.access])
         #expect(end(book, "plus", "2025-01-10") == day("2025-04-10"))
     }
 
-    @Test("version 1 tells of all lines of an account in one receipt, as they stood then")
+    @Test("the version 1 receipt contains all subscriptions of the account in their state at that time")
     func receipt() throws {
         var first = newLife()
-        var second = newLife(line: 1)
+        var second = newLife(subscription: 1)
         first.subscribe(to: monthly, at: day("2025-01-10"))
         second.subscribe(to: audio, at: day("2025-01-20"))
         first.renew()
-        let lines = [ToldLine(first), ToldLine(second)]
+        let subscriptions = [SimulatedSubscription(first), SimulatedSubscription(second)]
 
-        func rows(_ telling: Telling, _ companion: ToldLine) throws -> [String] {
+        func rows(_ notification: StoreNotification, _ companion: SimulatedSubscription) throws -> [String] {
             let body = try #require(
-                telling.version1Body(app: testApp, customer: first.customer, companions: [companion]))
+                notification.version1Body(app: testApp, customer: first.customer, companions: [companion]))
             let receipt = try #require(try JSONDocument(body).root["unified_receipt"])
-            #expect(receipt["pending_renewal_info"]?.elements(atMost: 9).count == (telling.purchases.count > 1 ? 2 : 1))
+            #expect(
+                receipt["pending_renewal_info"]?.elements(atMost: 9).count == (notification.purchases.count > 1 ? 2 : 1)
+            )
             return try #require(receipt["latest_receipt_info"]).elements(atMost: 9).compactMap {
                 $0["transaction_id"]?.string
             }
         }
 
-        #expect(try rows(first.tellings[0], lines[1]) == [first.purchases[0].transactionId])
+        #expect(try rows(first.notifications[0], subscriptions[1]) == [first.purchases[0].transactionId])
         #expect(
-            try rows(first.tellings[1], lines[1]) == [
+            try rows(first.notifications[1], subscriptions[1]) == [
                 first.purchases[1].transactionId, second.purchases[0].transactionId, first.purchases[0].transactionId,
             ])
     }

@@ -22,7 +22,7 @@ struct SplitJWS {
 
     private static func decode(_ segment: some Collection<UInt8>) throws -> Data {
         var text = String(decoding: segment, as: UTF8.self)
-        try #require(!text.contains { "+/=".contains($0) }, "not the alphabet for URLs, or padded")
+        try #require(!text.contains { "+/=".contains($0) }, "not base64url, or padded")
         text = text.replacing("-", with: "+").replacing("_", with: "/")
         text += String(repeating: "=", count: (4 - text.count % 4) % 4)
         return try #require(Data(base64Encoded: text))
@@ -38,11 +38,11 @@ struct SplitJWS {
     }
 }
 
-@Suite("Signed texts are what Apple's are")
+@Suite("Signed texts have Apple's form")
 struct JWSSignerTests {
     private let key = TestCertificates.standard.leafKey.publicKey
 
-    @Test("three segments, the header with algorithm and chain and nothing else, 64 bytes of signature")
+    @Test("a signed text has three segments, a header of algorithm and chain only, and a signature of 64 bytes")
     func form() throws {
         let chain = TestCertificates.standard
         let payload = Array("{\"hello\":\"w\u{F6}rld\"}".utf8)
@@ -54,22 +54,22 @@ struct JWSSignerTests {
         #expect(Array(jws.payload) == payload)
         #expect(jws.signature.count == 64)
         #expect(jws.isSigned(by: key))
-        #expect(!jws.isSigned(by: TestKeys.p256("somebody else").publicKey))
+        #expect(!jws.isSigned(by: TestKeys.p256("another signer").publicKey))
     }
 
-    @Test("the header can be made to lie")
+    @Test("algorithm and certificates in the header can be forged")
     func lies() throws {
         let jws = try SplitJWS(JWSSigner(.standard, algorithm: "none", x5c: ["AA=="]).sign([]))
 
         #expect(String(decoding: jws.header, as: UTF8.self) == "{\"alg\":\"none\",\"x5c\":[\"AA==\"]}")
     }
 
-    @Test("with the signatures of its first making a body is made again byte for byte")
+    @Test("recorded signatures reproduce a body byte for byte")
     func tape() throws {
         let signer = JWSSigner(.standard)
         let life = try scriptedLife()
         let notification = try #require(
-            life.tellings[0].version2Notification(app: testApp, customer: life.customer))
+            life.notifications[0].version2Notification(app: testApp, customer: life.customer))
         var first = SignatureTape()
         let body = notification.body(signer, &first)
         var second = SignatureTape(first.signatures)

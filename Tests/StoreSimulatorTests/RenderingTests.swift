@@ -4,7 +4,7 @@ import StoreSimulator
 import Subscriptions
 import Testing
 
-/// The parts of a body of version 2, taken apart without checking signatures.
+/// The parts of a body of version 2, split without checking signatures.
 struct SignedBody {
     let outer: SplitJWS
     let payload: [String: Any]
@@ -24,11 +24,11 @@ struct SignedBody {
     }
 }
 
-@Suite("Bodies look as Apple's do")
+@Suite("Bodies have Apple's form")
 struct RenderingTests {
     private func body(_ life: SubscriptionLife, _ number: Int) throws -> SignedBody {
         let notification = try #require(
-            life.tellings[number].version2Notification(app: testApp, customer: life.customer))
+            life.notifications[number].version2Notification(app: testApp, customer: life.customer))
         return try SignedBody(notification.body(JWSSigner(.standard)))
     }
 
@@ -40,7 +40,7 @@ struct RenderingTests {
         return life
     }
 
-    @Test("version 2: the notification, the transaction and the renewal info, each signed by itself")
+    @Test("version 2: the notification, the transaction and the renewal info are signed separately")
     func version2() throws {
         let life = grace()
 
@@ -52,7 +52,7 @@ struct RenderingTests {
         #expect(body.payload["subtype"] as? String == "GRACE_PERIOD")
         #expect(body.payload["version"] as? String == "2.0")
         #expect(body.payload["signedDate"] as? Int64 == day("2025-03-27").milliseconds)
-        #expect(body.payload["notificationUUID"] as? String == life.tellings[2].notificationUUID)
+        #expect(body.payload["notificationUUID"] as? String == life.notifications[2].notificationUUID)
         #expect(body.data["status"] as? Int == 4)
         #expect(body.data["bundleId"] as? String == testApp.bundleId)
         #expect(body.data["appAppleId"] as? Int64 == 1_400_000_001)
@@ -67,7 +67,7 @@ struct RenderingTests {
         #expect(try renewal.json["expirationIntent"] as? Int == 2)
     }
 
-    @Test("version 2: all that a transaction says")
+    @Test("version 2: a transaction contains the fields of its purchase")
     func transaction() throws {
         let life = grace()
 
@@ -95,7 +95,7 @@ struct RenderingTests {
         #expect(renewal["offerType"] == nil && renewal["revocationDate"] == nil && renewal["isUpgraded"] == nil)
     }
 
-    @Test("version 2: a refund states date, reason, type and part; the reversal states none of them")
+    @Test("version 2: a refund contains date, reason, type and percentage; the reversal contains none of them")
     func refund() throws {
         var life = grace()
         life.recover(at: day("2025-04-01"))
@@ -114,7 +114,7 @@ struct RenderingTests {
         #expect(reversal.keys.allSatisfy { !$0.hasPrefix("revocation") })
     }
 
-    @Test("version 2: contents other than data")
+    @Test("version 2: summary and externalPurchaseToken replace data")
     func otherContents() throws {
         let summary = V2Summary(
             app: testApp, requestIdentifier: "r-1", productId: monthly.id, storefrontCountryCodes: ["JPN", "USA"],
@@ -134,11 +134,11 @@ struct RenderingTests {
         #expect((second["externalPurchaseToken"] as? [String: String]) == ["externalPurchaseId": "SANDBOX_1"])
     }
 
-    @Test("version 1: a snapshot of the line, newest first, without a defect")
+    @Test("version 1: a snapshot of the subscription, newest purchase first, decodes without defects")
     func version1() throws {
         let life = grace()
 
-        let body = try #require(life.tellings[2].version1Body(app: testApp, customer: life.customer))
+        let body = try #require(life.notifications[2].version1Body(app: testApp, customer: life.customer))
 
         #expect((17_000...25_000).contains(body.count))
         let event = try AppleNotification(decoding: body).event(receivedAt: day("2025-03-28"))
@@ -160,7 +160,7 @@ struct RenderingTests {
         life.subscribe(to: monthly, at: day("2025-02-20"))
         life.upgrade(to: premium, at: day("2025-03-01"))
 
-        let body = try #require(life.tellings[1].version1Body(app: testApp, customer: life.customer))
+        let body = try #require(life.notifications[1].version1Body(app: testApp, customer: life.customer))
 
         let event = try AppleNotification(decoding: body).event(receivedAt: day("2025-03-02"))
         #expect(event.transactions.map(\.isUpgraded) == [false, true])
@@ -168,7 +168,7 @@ struct RenderingTests {
     }
 
     @Test(
-        "version 1: three renderings of an instant, with daylight saving in California",
+        "version 1: an instant has three renderings, with daylight saving time in California",
         arguments: [
             ("2019-11-08T08:13:55Z", "2019-11-08 08:13:55 Etc/GMT", "2019-11-08 00:13:55 America/Los_Angeles"),
             ("2025-03-09T09:59:59Z", "2025-03-09 09:59:59 Etc/GMT", "2025-03-09 01:59:59 America/Los_Angeles"),

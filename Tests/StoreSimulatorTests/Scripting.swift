@@ -12,31 +12,31 @@ func day(_ text: String) -> Instant {
     Instant(iso8601: text)!
 }
 
-/// A life to be lived by hand.
-func newLife(isFamilyMember: Bool = false, line: Int = 0) -> SubscriptionLife {
+/// A subscription to script by hand.
+func newLife(isFamilyMember: Bool = false, subscription: Int = 0) -> SubscriptionLife {
     SubscriptionLife(
         customer: Customer(
             storefront: Storefront.all[1], appAccountToken: "7e3fb204-2a0c-4c5e-9d3c-0f5b3c8f4a11",
             appTransactionId: "704000000000000001", isFamilyMember: isFamilyMember),
-        identifiers: Identifiers(seed: 7, index: 0, line: line))
+        identifiers: Identifiers(seed: 7, index: 0, subscription: subscription))
 }
 
 extension SubscriptionLife {
     func isActive(_ date: String) -> Bool { access.isActive(at: day(date)) }
 
-    /// Type and subtype of all that version 2 tells, with the day.
-    var told: [String] {
-        tellings.compactMap { telling in
-            telling.version2.map { name in
-                let day = telling.signedDate.description.prefix(10)
+    /// Day, type and subtype of each notification that version 2 sends.
+    var sentInVersion2: [String] {
+        notifications.compactMap { notification in
+            notification.version2.map { name in
+                let day = notification.signedDate.description.prefix(10)
                 return "\(day) \(name.type)" + (name.subtype.map { "/\($0)" } ?? "")
             }
         }
     }
 
-    var toldInVersion1: [String] {
-        tellings.compactMap { telling in
-            telling.version1.map { "\(telling.signedDate.description.prefix(10)) \($0)" }
+    var sentInVersion1: [String] {
+        notifications.compactMap { notification in
+            notification.version1.map { "\(notification.signedDate.description.prefix(10)) \($0)" }
         }
     }
 }

@@ -3,7 +3,7 @@ import StoreSimulator
 import Subscriptions
 import Testing
 
-@Suite("A run follows from its settings alone")
+@Suite("A run depends on its settings only")
 struct SimulationTests {
     private func settings(_ change: (inout Simulation.Settings) -> Void = { _ in }) -> Simulation.Settings {
         var settings = Simulation.Settings(app: testApp)
@@ -17,7 +17,7 @@ struct SimulationTests {
         try #require(Simulation(settings(change)))
     }
 
-    /// All that is delivered, less the signatures of version 2.
+    /// The delivered bodies without the signatures of version 2.
     private func texts(_ simulation: Simulation) throws -> [String] {
         try simulation.deliveries.map { delivery in
             let body = delivery.body()
@@ -34,7 +34,7 @@ struct SimulationTests {
         }
     }
 
-    @Test("equal settings give equal deliveries and answers, another seed others")
+    @Test("equal settings give equal deliveries and answers, another seed gives different ones")
     func repeatable() throws {
         let mixed: (inout Simulation.Settings) -> Void = {
             $0.format = .both
@@ -59,65 +59,66 @@ struct SimulationTests {
         )
     }
 
-    @Test("a story does not depend on how many are told beside it")
+    @Test("a story does not depend on the other stories of the run")
     func independence() {
         let few = Storyteller(seed: 5, app: testApp.bundleId).story(at: 30)
         let again = Storyteller(seed: 5, app: testApp.bundleId).story(at: 30)
 
-        #expect(few.lines.map(\.originalTransactionId) == again.lines.map(\.originalTransactionId))
-        #expect(few.lines.map(\.access) == again.lines.map(\.access))
+        #expect(few.subscriptions.map(\.originalTransactionId) == again.subscriptions.map(\.originalTransactionId))
+        #expect(few.subscriptions.map(\.access) == again.subscriptions.map(\.access))
     }
 
-    @Test("ids are 16 digits and of one line only, UUIDs of one notification only")
+    @Test("ids have 16 digits and belong to one subscription, UUIDs belong to one notification")
     func ids() throws {
         let storyteller = Storyteller(seed: 9, app: testApp.bundleId)
         var transactions: Set<String> = []
         var notifications: Set<String> = []
         for index in 0..<500 {
-            for line in storyteller.story(at: index).lines {
-                let own = Set(line.tellings.flatMap(\.purchases).map(\.transactionId))
+            for subscription in storyteller.story(at: index).subscriptions {
+                let own = Set(subscription.notifications.flatMap(\.purchases).map(\.transactionId))
                 #expect(transactions.isDisjoint(with: own))
                 transactions.formUnion(own)
                 #expect(own.allSatisfy { $0.count == 16 && $0.allSatisfy(\.isNumber) })
-                #expect(line.originalTransactionId == own.min())
-                for telling in line.tellings {
-                    #expect(notifications.insert(telling.notificationUUID).inserted)
+                #expect(subscription.originalTransactionId == own.min())
+                for notification in subscription.notifications {
+                    #expect(notifications.insert(notification.notificationUUID).inserted)
                     #expect(
-                        telling.notificationUUID.wholeMatch(
+                        notification.notificationUUID.wholeMatch(
                             of: /[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/) != nil)
                 }
             }
         }
     }
 
-    @Test("everything lies in the window, in whole stories, each telling a second after the one before")
+    @Test("stories are used in turn, lie in the window, and have notifications at least one second apart")
     func window() {
         for seed in UInt64(1)...6 {
             let storyteller = Storyteller(seed: seed, app: testApp.bundleId)
             for index in 0..<136 {
-                let told = storyteller.story(at: index)
-                #expect(told.story == Story.allCases[index % Story.allCases.count])
-                for line in told.lines {
-                    let signed = line.tellings.map(\.signedDate)
-                    #expect(signed.first.map { $0 >= day("2025-01-01") } == true, "\(told.story.name)")
-                    #expect(signed.last.map { $0 < day("2026-07-01") } == true, "\(told.story.name)")
-                    #expect(line.access.boundaries.filter { $0 < .latest }.allSatisfy { $0 < day("2026-07-01") })
+                let rendered = storyteller.story(at: index)
+                #expect(rendered.story == Story.allCases[index % Story.allCases.count])
+                for subscription in rendered.subscriptions {
+                    let signed = subscription.notifications.map(\.signedDate)
+                    #expect(signed.first.map { $0 >= day("2025-01-01") } == true, "\(rendered.story.name)")
+                    #expect(signed.last.map { $0 < day("2026-07-01") } == true, "\(rendered.story.name)")
+                    #expect(
+                        subscription.access.boundaries.filter { $0 < .latest }.allSatisfy { $0 < day("2026-07-01") })
                     for (earlier, later) in zip(signed, signed.dropFirst()) {
-                        #expect(later.milliseconds - earlier.milliseconds >= 1000, "\(told.story.name)")
+                        #expect(later.milliseconds - earlier.milliseconds >= 1000, "\(rendered.story.name)")
                     }
                 }
             }
         }
     }
 
-    @Test("in order, reversed and shuffled are the same deliveries")
+    @Test("in-order, reversed and shuffled runs have the same deliveries")
     func orders() throws {
-        let inOrder = try run().deliveries.map { "\($0.signedDate) \($0.telling.notificationUUID)" }
+        let inOrder = try run().deliveries.map { "\($0.signedDate) \($0.notification.notificationUUID)" }
         let reversed = try run { $0.order = .reversed }.deliveries.map {
-            "\($0.signedDate) \($0.telling.notificationUUID)"
+            "\($0.signedDate) \($0.notification.notificationUUID)"
         }
         let shuffled = try run { $0.order = .shuffled }.deliveries.map {
-            "\($0.signedDate) \($0.telling.notificationUUID)"
+            "\($0.signedDate) \($0.notification.notificationUUID)"
         }
 
         let dates = try run().deliveries.map(\.signedDate)
@@ -126,7 +127,7 @@ struct SimulationTests {
         #expect(shuffled != inOrder && shuffled.sorted() == inOrder.sorted())
     }
 
-    @Test("a repeat comes later and is the same bytes, whatever else is")
+    @Test("a repeat comes later and has the same bytes")
     func repeats() throws {
         let plain = try run().deliveries.count
         let simulation = try run { $0.duplicate = 0.5 }
@@ -135,11 +136,11 @@ struct SimulationTests {
 
         for delivery in simulation.deliveries {
             let body = delivery.body()
-            if let known = first[delivery.telling.notificationUUID] {
+            if let known = first[delivery.notification.notificationUUID] {
                 #expect(known == body)
                 repeats += 1
             } else {
-                first[delivery.telling.notificationUUID] = body
+                first[delivery.notification.notificationUUID] = body
             }
         }
 
@@ -147,7 +148,7 @@ struct SimulationTests {
         #expect(repeats > plain / 4 && repeats < plain * 3 / 4)
     }
 
-    @Test("every notification repeated, none lost; every one lost, none left")
+    @Test("duplicate 1 delivers every notification twice, lose 1 delivers none")
     func extremes() throws {
         let plain = try run().deliveries.count
 
@@ -158,34 +159,34 @@ struct SimulationTests {
         #expect(lost.answers.allSatisfy { $0.isIncomplete })
     }
 
-    @Test("lines are marked as incomplete if and only if something of them is lost")
+    @Test("a subscription is incomplete if and only if one of its notifications is lost")
     func losses() throws {
-        let all = Set(try run().deliveries.map(\.telling.notificationUUID))
-        let byLine = Dictionary(
+        let all = Set(try run().deliveries.map(\.notification.notificationUUID))
+        let bySubscription = Dictionary(
             grouping: try run().deliveries, by: \.originalTransactionId
-        ).mapValues { Set($0.map(\.telling.notificationUUID)) }
+        ).mapValues { Set($0.map(\.notification.notificationUUID)) }
         let simulation = try run { $0.lose = 0.1 }
-        let delivered = Set(simulation.deliveries.map(\.telling.notificationUUID))
+        let delivered = Set(simulation.deliveries.map(\.notification.notificationUUID))
 
         #expect(delivered.isStrictSubset(of: all))
         for answer in simulation.answers {
-            let own = try #require(byLine[answer.originalTransactionId])
+            let own = try #require(bySubscription[answer.originalTransactionId])
             #expect(answer.isIncomplete == !own.isSubset(of: delivered))
         }
     }
 
-    @Test("version 1 leaves out what it cannot tell, both tells it in version 2 alone")
+    @Test("version 1 omits stories that it does not cover, and both sends them in version 2 only")
     func formats() throws {
-        let untellable = Set(Story.allCases.filter { !$0.isTellableInVersion1 })
+        let version2Only = Set(Story.allCases.filter { !$0.isCompleteInVersion1 })
 
         let version1 = try run { $0.format = .v1 }.deliveries
         let version2 = try run { $0.format = .v2 }.deliveries
         let both = try run { $0.format = .both }.deliveries
 
-        #expect(version1.allSatisfy { $0.isVersion1 && !untellable.contains($0.story) })
+        #expect(version1.allSatisfy { $0.isVersion1 && !version2Only.contains($0.story) })
         #expect(version2.allSatisfy { !$0.isVersion1 })
-        #expect(both.contains { $0.isVersion1 } && both.contains { !$0.isVersion1 && untellable.contains($0.story) })
-        #expect(!both.contains { $0.isVersion1 && untellable.contains($0.story) })
+        #expect(both.contains { $0.isVersion1 } && both.contains { !$0.isVersion1 && version2Only.contains($0.story) })
+        #expect(!both.contains { $0.isVersion1 && version2Only.contains($0.story) })
         let nothing = settings {
             $0.format = .v1
             $0.stories = [.proratedRefund]
@@ -193,14 +194,14 @@ struct SimulationTests {
         #expect(Simulation(nothing) == nil)
     }
 
-    @Test("at most twelve answers a line, active and not among them, about the boundaries")
+    @Test("a subscription has at most twelve answers, and each story has active ones")
     func answers() throws {
         let answers = Array(try run { $0.subscriptions = 136 }.answers)
-        let byLine = Dictionary(grouping: answers, by: \.originalTransactionId)
+        let bySubscription = Dictionary(grouping: answers, by: \.originalTransactionId)
 
-        // Of the 34 stories, each told four times, seven have two lines and one has three.
-        #expect(byLine.count == 4 * (26 + 7 * 2 + 3))
-        #expect(byLine.values.allSatisfy { (1...12).contains($0.count) })
+        // Of the 34 stories, each rendered four times, seven have two subscriptions and one has three.
+        #expect(bySubscription.count == 4 * (26 + 7 * 2 + 3))
+        #expect(bySubscription.values.allSatisfy { (1...12).contains($0.count) })
         #expect(answers.contains(where: \.active) && answers.contains { !$0.active })
         #expect(Set(answers.filter(\.active).map(\.story)) == Set(Story.allCases))
     }

@@ -3,7 +3,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("Links are stated between the notifications, those about one customer in their order")
+@Suite("Link statements are sent between the notifications, in order for each customer")
 struct StatementOrderTests {
     private func run(_ change: (inout Simulation.Settings) -> Void) throws -> Simulation {
         var settings = Simulation.Settings(app: testApp)
@@ -23,42 +23,42 @@ struct StatementOrderTests {
         [0, 0.5, 1].map { Course(order: order, duplicate: $0) }
     }
 
-    @Test("every statement once, or twice in a row where things are repeated", arguments: courses)
+    @Test("every statement is sent once, or twice in a row if it is repeated", arguments: courses)
     func order(_ course: Course) throws {
         let simulation = try run {
             $0.order = course.order
             $0.duplicate = course.duplicate
         }
-        var stated: [String: [StatedLinks]] = [:]
+        var sent: [String: [SimulatedLinks]] = [:]
         var latest: [String: Int] = [:]
         var notifications: [String] = []
 
         for (position, step) in simulation.steps.enumerated() {
             switch step {
-            case .notification(let delivery): notifications.append(delivery.telling.notificationUUID)
+            case .notification(let delivery): notifications.append(delivery.notification.notificationUUID)
             case .statement(let statement):
                 let customerId = statement.statement.customerId
                 #expect(statement.predecessor == latest[customerId])
                 latest[customerId] = position
-                stated[customerId, default: []].append(statement.statement)
+                sent[customerId, default: []].append(statement.statement)
             }
         }
 
-        #expect(notifications == simulation.deliveries.map(\.telling.notificationUUID))
+        #expect(notifications == simulation.deliveries.map(\.notification.notificationUUID))
         for index in 0..<60 {
-            let told = simulation.storyteller.story(at: index)
-            for (customerId, wanted) in Dictionary(grouping: told.statements, by: \.customerId) {
-                let got = stated.removeValue(forKey: customerId) ?? []
+            let rendered = simulation.storyteller.story(at: index)
+            for (customerId, wanted) in Dictionary(grouping: rendered.statements, by: \.customerId) {
+                let got = sent.removeValue(forKey: customerId) ?? []
                 let distinct = got.enumerated().filter { $0.offset == 0 || got[$0.offset - 1] != $0.element }
                 #expect(distinct.map(\.element) == wanted)
                 #expect(course.duplicate != 0 || got.count == wanted.count)
                 #expect(course.duplicate != 1 || got.count == 2 * wanted.count)
             }
         }
-        #expect(stated.isEmpty)
+        #expect(sent.isEmpty)
     }
 
-    @Test("in order, a statement comes behind what was signed before it and ahead of what was signed after it")
+    @Test("in order, a statement is sent after notifications signed before it and before later ones")
     func inOrder() throws {
         var last = Instant.earliest
         var count = 0
@@ -66,7 +66,7 @@ struct StatementOrderTests {
             let instant =
                 switch step {
                 case .notification(let delivery): delivery.signedDate
-                case .statement(let statement): statement.statement.statedAt
+                case .statement(let statement): statement.statement.sentAt
                 }
             #expect(last <= instant)
             last = instant
@@ -75,7 +75,7 @@ struct StatementOrderTests {
         #expect(count > 200)
     }
 
-    @Test("shuffled, statements are spread over the run, and the same seed puts them in the same places")
+    @Test("shuffled, statements are spread over the run, and equal seeds give equal places")
     func shuffled() throws {
         func places(_ seed: UInt64) throws -> [Int] {
             let steps = try run {

@@ -6,7 +6,7 @@ import SwiftASN1
 import Testing
 @_spi(FixedExpiryValidationTime) import X509
 
-@Suite("The test chain verifies as Apple's does, and bad ones do not")
+@Suite("The test chain verifies like Apple's, and invalid chains do not")
 struct TestCertificatesTests {
     private static func isValid(
         _ chain: TestCertificates, root: TestCertificates? = nil, at date: String = "2025-06-01"
@@ -22,7 +22,7 @@ struct TestCertificatesTests {
         return false
     }
 
-    @Test("leaf, intermediate and root verify, also from their bytes")
+    @Test("leaf, intermediate and root verify, and decode from their bytes")
     func standard() async throws {
         let chain = TestCertificates.standard
 
@@ -35,7 +35,7 @@ struct TestCertificatesTests {
         #expect(try Certificate(pemEncoded: chain.rootPEM) == chain.root)
     }
 
-    @Test("the root is the same bytes in every process, and is signed by the key of its label")
+    @Test("the root has fixed bytes, and is signed by the key of its label")
     func fixedRoot() throws {
         let chain = TestCertificates.standard
 
@@ -46,7 +46,7 @@ struct TestCertificatesTests {
                 == "032ac9c66ccdceee3e90eaa02479daf00ea745450287be5c33a71cf0d25d655a")
     }
 
-    @Test("keys, names, dates and markers are those of the shape that Apple uses")
+    @Test("keys, constraints and markers have Apple's shape")
     func shape() throws {
         let chain = TestCertificates.standard
 
@@ -85,7 +85,7 @@ struct TestCertificatesTests {
         #expect(other.leafKey.rawRepresentation == TestCertificates(shape).leafKey.rawRepresentation)
     }
 
-    @Test("an intermediate that is no authority breaks the chain")
+    @Test("an intermediate that is not a certificate authority invalidates the chain")
     func notAuthority() async throws {
         var shape = TestCertificates.Shape()
         shape.intermediateIsCA = false
@@ -93,7 +93,7 @@ struct TestCertificatesTests {
         #expect(try await !Self.isValid(TestCertificates(shape)))
     }
 
-    @Test("markers and responder are there or not, as asked for")
+    @Test("markers and the OCSP responder are optional")
     func variants() throws {
         var shape = TestCertificates.Shape()
         shape.leafHasMarker = false

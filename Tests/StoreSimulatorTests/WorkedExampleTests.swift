@@ -2,8 +2,8 @@ import StoreSimulator
 import Subscriptions
 import Testing
 
-/// The worked examples of the domain, lived by hand: the tables' answers are written here and not worked out.
-@Suite("The storyteller's book answers as the worked examples do")
+/// The worked examples of the domain, scripted by hand, with the literal answers of their tables.
+@Suite("The simulator's access book gives the answers of the worked examples")
 struct WorkedExampleTests {
     // MARK: Example 1: magazine
 
@@ -23,7 +23,7 @@ struct WorkedExampleTests {
         "2018-06-01", "2018-06-17", "2018-07-01", "2018-07-17",
     ]
 
-    @Test("the magazine, at each row of its table")
+    @Test("the magazine subscription has the access of its table")
     func magazineTable() {
         let life = magazine()
 
@@ -33,20 +33,20 @@ struct WorkedExampleTests {
         #expect(life.isActive("2018-04-19T23:59:59.999Z"))
         #expect(!life.isActive("2018-06-16T23:59:59.999Z"))
         #expect(
-            life.told == [
+            life.sentInVersion2 == [
                 "2018-02-20 SUBSCRIBED/INITIAL_BUY", "2018-03-20 DID_RENEW",
                 "2018-04-10 DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_DISABLED", "2018-04-20 EXPIRED/VOLUNTARY",
                 "2018-06-17 SUBSCRIBED/RESUBSCRIBE",
             ])
         #expect(
-            life.toldInVersion1 == [
+            life.sentInVersion1 == [
                 "2018-02-20 INITIAL_BUY", "2018-03-20 DID_RENEW", "2018-04-10 DID_CHANGE_RENEWAL_STATUS",
                 "2018-06-17 DID_CHANGE_RENEWAL_STATUS",
             ])
     }
 
     struct Refunds: Sendable {
-        /// Which rows, counted from 0.
+        /// The refunded rows, counted from 0.
         let rows: [Int]
         let active: [Bool]
     }
@@ -58,7 +58,7 @@ struct WorkedExampleTests {
         Refunds(rows: [0, 1], active: [false, false, false, false, false, false, false, false, true, true, false]),
     ]
 
-    @Test("rows of the magazine paid back count as never bought", arguments: refunds)
+    @Test("refunded periods of the magazine give no access", arguments: refunds)
     func magazineRefunds(_ variant: Refunds) {
         let life = magazine { life in
             for (number, row) in variant.rows.enumerated() {
@@ -69,7 +69,7 @@ struct WorkedExampleTests {
         #expect(Self.instants.map(life.isActive) == variant.active)
     }
 
-    @Test("a refund that is reversed was none")
+    @Test("a reversed refund restores access")
     func magazineReversal() {
         let life = magazine { life in
             life.refund(life.purchases[1].transactionId, at: day("2018-06-20"))
@@ -77,15 +77,15 @@ struct WorkedExampleTests {
         }
 
         #expect(Self.instants.map(life.isActive) == Self.instants.map(magazine().isActive))
-        #expect(life.told.suffix(2) == ["2018-06-20 REFUND", "2018-06-25 REFUND_REVERSED"])
-        #expect(life.tellings.last?.subject.revocation == nil)
+        #expect(life.sentInVersion2.suffix(2) == ["2018-06-20 REFUND", "2018-06-25 REFUND_REVERSED"])
+        #expect(life.notifications.last?.subject.revocation == nil)
     }
 
     // MARK: Example 2: billing issue
 
     struct Grace: Sendable {
         let days: Int?
-        /// At Apr 19, 20, 22, 23, May 4, 5, 19, 20.
+        /// On Apr 19, 20, 22, 23, May 4, 5, 19, 20.
         let active: [Bool]
         let nextRenewal: String
     }
@@ -106,7 +106,9 @@ struct WorkedExampleTests {
         return life
     }
 
-    @Test("the billing issue, with each setting of grace", arguments: graces, SubscriptionLife.RecoveryDate.allCases)
+    @Test(
+        "a billing issue has the access of its table for each grace period", arguments: graces,
+        SubscriptionLife.RecoveryDate.allCases)
     func billingIssue(_ grace: Grace, _ shown: SubscriptionLife.RecoveryDate) {
         var life = failing(grace.days)
 
@@ -115,26 +117,26 @@ struct WorkedExampleTests {
         let dates = ["04-19", "04-20", "04-22", "04-23", "05-04", "05-05", "05-19", "05-20"]
         #expect(dates.map { life.isActive("2018-\($0)") } == grace.active)
         #expect(life.expiry == day(grace.nextRenewal))
-        #expect(life.told.last == "2018-05-05 DID_RENEW/BILLING_RECOVERY")
-        #expect(life.toldInVersion1.last == "2018-05-05 DID_RECOVER")
-        #expect(life.told.contains("2018-04-23 GRACE_PERIOD_EXPIRED") == (grace.days == 3))
+        #expect(life.sentInVersion2.last == "2018-05-05 DID_RENEW/BILLING_RECOVERY")
+        #expect(life.sentInVersion1.last == "2018-05-05 DID_RECOVER")
+        #expect(life.sentInVersion2.contains("2018-04-23 GRACE_PERIOD_EXPIRED") == (grace.days == 3))
         life.renew()
         #expect(life.isActive("2018-05-20") && life.isActive("2018-06-19"))
     }
 
-    @Test("never paid: given up after sixty days, in both versions")
+    @Test("a renewal that is never charged expires after 60 days in both versions")
     func neverPaid() {
         var life = failing(3)
 
         life.giveUp()
 
-        #expect(life.told.last == "2018-06-19 EXPIRED/BILLING_RETRY")
-        #expect(life.toldInVersion1.last == "2018-06-19 DID_CHANGE_RENEWAL_STATUS")
+        #expect(life.sentInVersion2.last == "2018-06-19 EXPIRED/BILLING_RETRY")
+        #expect(life.sentInVersion1.last == "2018-06-19 DID_CHANGE_RENEWAL_STATUS")
         #expect(life.isActive("2018-04-22") && !life.isActive("2018-04-23") && !life.isActive("2018-06-19"))
-        #expect(life.intention?.expiration == .billing)
+        #expect(life.renewalPreference?.expiration == .billing)
     }
 
-    @Test("switched off within grace: over at that instant")
+    @Test("a switch-off within grace ends access at that instant")
     func switchedOffInGrace() {
         var life = failing(16)
 
@@ -143,9 +145,9 @@ struct WorkedExampleTests {
         #expect(life.isActive("2018-04-25T09:59:59.999Z"))
         #expect(!life.isActive("2018-04-25T10:00:00Z"))
         #expect(
-            life.told.suffix(2) == [
+            life.sentInVersion2.suffix(2) == [
                 "2018-04-25 DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_DISABLED", "2018-04-25 EXPIRED/VOLUNTARY",
             ])
-        #expect(life.tellings.suffix(2).first?.signedDate == day("2018-04-25T10:00:00Z"))
+        #expect(life.notifications.suffix(2).first?.signedDate == day("2018-04-25T10:00:00Z"))
     }
 }

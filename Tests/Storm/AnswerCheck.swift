@@ -1,13 +1,13 @@
 import StoreSimulator
 import Synchronization
 
-/// Whether the servers answer who had access when, as the storyteller knows it.
+/// Checks the servers' answers about access against the expected answers of the simulator.
 struct AnswerCheck {
     let run: StormRun
 
     private static let connections = 8
     private static let triesMax = 20
-    /// Enough to see what is wrong. Of more, every so many is asked.
+    /// Above this number, a sample of this size is compared.
     private static let answersMax = 600
 
     func run() async throws {
@@ -25,11 +25,10 @@ struct AnswerCheck {
                 }
             }
         }
-        run.report.say("every \(step). of \(expected.count) answers compared")
+        run.report.log("compared \(expected.count) answers, sampling one in \(step)")
     }
 
-    /// A reader asks again when it is told that the database is away: connections that broke while they were idle are
-    /// found one by one.
+    /// Retries 503: a server finds connections that broke while idle one by one.
     private func answer(to path: String, _ server: StormServer) async -> StormClient.Answer? {
         for _ in 0..<Self.triesMax {
             guard let port = server.ports?.private, let answer = await run.sender.client.get(path, from: port) else {
@@ -48,12 +47,12 @@ struct AnswerCheck {
         guard let answer = await answer(to: path, server) else {
             return run.report.problem("no answer to \(path)")
         }
-        // What the server never heard of is not active.
+        // A subscription that is unknown to the server is not active.
         let active = answer.status == 404 ? false : answer.isActive
         if active != expected.active {
             run.report.problem(
                 "\(path): expected active \(expected.active), answered \(answer.status) \(answer.text.prefix(300))")
         }
-        if answer.text.contains(Canary.mark) { run.report.problem("the answer to \(path) shows a canary") }
+        if answer.text.contains(Canary.mark) { run.report.problem("the answer to \(path) contains a canary") }
     }
 }

@@ -2,7 +2,7 @@ import Foundation
 import Postgres
 import TestSupport
 
-/// Whether a secret, a token or a piece of a body shows anywhere but where it belongs.
+/// Checks that no secret, account token or part of a body leaks into logs and metrics.
 struct CanaryCheck {
     let run: StormRun
 
@@ -19,7 +19,7 @@ struct CanaryCheck {
         for server in run.servers {
             let logs = server.logs
             let bytes = logs.reduce(0) { $0 + $1.utf8.count }
-            run.report.say("\(server.name): \(server.starts) starts, \(bytes) bytes of log")
+            run.report.log("\(server.name): \(server.starts) starts, \(bytes) bytes of log")
             try await inspect(logs, "the log of \(server.name)")
         }
         try await inspect([run.database.log], "the log of PostgreSQL")
@@ -27,15 +27,15 @@ struct CanaryCheck {
 
     private func inspect(_ texts: [String], _ place: String) async throws {
         let tokens = try await tokens()
-        if tokens.isEmpty { run.report.problem("no appAccountToken was ever stored, so none can be looked for") }
+        if tokens.isEmpty { run.report.problem("no appAccountToken was stored, so the check for leaks is void") }
         for text in texts {
             for line in text.split(separator: "\n") where line.contains(Canary.mark) {
-                run.report.problem("\(place) shows a canary: \(line)")
+                run.report.problem("\(place) contains a canary: \(line)")
             }
-            // Each text is walked once, whatever the number of tokens.
+            // One pass over each text for any number of tokens.
             for match in text.matches(of: /[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}/)
             where tokens.contains(match.output.lowercased()) {
-                run.report.problem("\(place) shows an appAccountToken: \(match.output)")
+                run.report.problem("\(place) contains an appAccountToken: \(match.output)")
             }
         }
     }

@@ -1,19 +1,19 @@
 import StoreSimulator
 import TestSupport
 
-/// One thing that goes wrong.
+/// A fault to inject.
 enum Fault: Sendable {
     case killServer
     case terminateServer
     case pauseServer(milliseconds: Int, server: Int)
-    /// One of the processes that serve a server's connections; PostgreSQL then starts all of them anew.
+    /// Kills one PostgreSQL backend; PostgreSQL then restarts all of them.
     case killBackend(number: Int)
     case killPostmaster
     case lockHead(milliseconds: Int)
-    /// A transaction that wrote something and then does nothing.
+    /// A transaction that stays idle after a write.
     case idleTransaction(milliseconds: Int)
     case fillDisk(milliseconds: Int)
-    /// - Parameter breaks: In the end what is connected is reset, with all that was held back.
+    /// - Parameter breaks: Resets the connections at the end of the fault and drops the delayed bytes.
     case proxy(FaultyProxy.Fault, milliseconds: Int, server: Int, breaks: Bool = false)
 
     enum Kind: CaseIterable {
@@ -21,14 +21,14 @@ enum Fault: Sendable {
         case refuse, reset, delay, blackHole, trickle, cutAfter
     }
 
-    /// The server that is killed and ended. The other one lives through the whole storm, so that what it leaks is seen.
+    /// The server that is killed and terminated. The other one runs through the whole storm, so that leaks show.
     static let mortal = 0
     static let immortal = 1
 }
 
-/// The faults of a storm, which follow from its seed alone.
+/// The faults of a storm, determined by its seed.
 ///
-/// Each kind comes once, in random order, before any comes again.
+/// Each kind occurs once, in random order, before any repeats.
 struct FaultPlan: Sequence, IteratorProtocol {
     private var random: SplitMix64
     private let servers: Int
@@ -45,10 +45,10 @@ struct FaultPlan: Sequence, IteratorProtocol {
         if bag.isEmpty {
             bag = Fault.Kind.allCases.filter { canFillDisk || $0 != .fillDisk }.map { make($0) }
             bag += FaultyProxy.Moment.allCases.map { proxy(.cut($0), 300...700) }
-            // What Apple's 200 and the readers' answers hang on.
+            // Commits that acknowledgements and projections depend on.
             for moment in [FaultyProxy.Moment.beforeCommitSent, .afterCommitSent, .beforeCommitAnswer] {
                 bag += ["receiver", "projector"].map { role in
-                    // Of the server that is always there.
+                    // The other server may be down.
                     .proxy(
                         .cut(moment, application: "subledger \(role)"), milliseconds: number(700...1500),
                         server: Fault.immortal)
@@ -66,7 +66,7 @@ struct FaultPlan: Sequence, IteratorProtocol {
         case .pauseServer: .pauseServer(milliseconds: number(1000...5000), server: number(0...servers - 1))
         case .killBackend: .killBackend(number: number(0...1000))
         case .killPostmaster: .killPostmaster
-        // Some are longer than the five seconds that a commit may take.
+        // Some exceed the commit timeout of five seconds.
         case .lockHead: .lockHead(milliseconds: number(1000...7000))
         case .idleTransaction: .idleTransaction(milliseconds: number(1000...4000))
         case .fillDisk: .fillDisk(milliseconds: number(1000...3000))

@@ -3,14 +3,13 @@ import Postgres
 import StoreSimulator
 import TestSupport
 
-/// Does the faults of a plan, one after the other, and takes each of them back.
+/// Injects the faults of a plan one after another and reverts each of them.
 struct FaultInjector: Sendable {
     let database: StormDatabase
     let servers: [StormServer]
     let report: StormReport
 
-    /// How long a server that was ended is waited for. With slow bodies on their way it takes its time, and that is no
-    /// reason for nothing else to go wrong.
+    /// How long to wait for the restart of a terminated server. Slow bodies can delay it; later faults do not wait.
     private static let restartMax = Duration.seconds(2)
 
     func run(_ plan: FaultPlan, until deadline: ContinuousClock.Instant, seed: UInt64) async {
@@ -54,8 +53,8 @@ struct FaultInjector: Sendable {
                 await disturb(fault, milliseconds, servers[server], breaks)
             }
         } catch {
-            // As when the database is still recovering from the fault before.
-            report.say("  the fault could not be done: \(error)")
+            // For example, the database is still recovering from the previous fault.
+            report.log("  fault not injected: \(error)")
         }
     }
 
@@ -63,12 +62,12 @@ struct FaultInjector: Sendable {
         let server = servers[Fault.mortal]
         let starts = server.starts
         server.signal(signal)
-        _ = try? await eventually(within: Self.restartMax, "\(server.name) is started again") {
+        _ = try? await eventually(within: Self.restartMax, "\(server.name) has restarted") {
             server.starts > starts ? true : nil
         }
     }
 
-    /// Keeps a transaction open that did this.
+    /// Keeps a transaction open after the SQL.
     private func hold(_ sql: String, _ milliseconds: Int) async throws {
         let connection = try await database.connect()
         do {
@@ -86,7 +85,7 @@ struct FaultInjector: Sendable {
         let path = database.folder + "/ballast"
         let descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw POSIXError(.EIO) }
-        // In ever smaller pieces, until not one more byte fits.
+        // In ever smaller pieces until the disk is full.
         var piece = 1 << 20
         let bytes = [UInt8](repeating: 0, count: piece)
         while piece > 0 {
@@ -100,17 +99,17 @@ struct FaultInjector: Sendable {
     private func disturb(_ fault: FaultyProxy.Fault, _ milliseconds: Int, _ server: StormServer, _ breaks: Bool) async {
         let cuts = server.proxy.cuts
         if case .cut(let moment, _) = fault, [.beforeParse, .afterParse].contains(moment) {
-            // Only a new connection prepares its statements.
+            // Only new connections prepare statements.
             server.proxy.inject(.reset)
             await wait(50)
         }
         server.proxy.inject(fault)
         switch fault {
         case .cut, .cutAfter:
-            // Over as soon as some connection has got there.
+            // Ends as soon as a connection is cut.
             let end = ContinuousClock.now + .milliseconds(milliseconds)
             while server.proxy.cuts == cuts, ContinuousClock.now < end { await wait(10) }
-            if server.proxy.cuts == cuts { report.say("  no connection came to it") }
+            if server.proxy.cuts == cuts { report.log("  no connection reached the moment") }
         default: await wait(milliseconds)
         }
         if breaks {
@@ -133,12 +132,12 @@ struct FaultInjector: Sendable {
         switch fault {
         case .killServer: "kill -9 of \(servers[Fault.mortal].name)"
         case .terminateServer: "SIGTERM to \(servers[Fault.mortal].name)"
-        case .pauseServer(let milliseconds, let server): "\(servers[server].name) stands still for \(milliseconds) ms"
+        case .pauseServer(let milliseconds, let server): "SIGSTOP to \(servers[server].name) for \(milliseconds) ms"
         case .killBackend: "kill -9 of a backend"
         case .killPostmaster: "kill -9 of the postmaster"
-        case .lockHead(let milliseconds): "the heads of the streams are locked for \(milliseconds) ms"
-        case .idleTransaction(let milliseconds): "a transaction idles for \(milliseconds) ms"
-        case .fillDisk(let milliseconds): "the disk is full for \(milliseconds) ms"
+        case .lockHead(let milliseconds): "stream heads locked for \(milliseconds) ms"
+        case .idleTransaction(let milliseconds): "transaction idle for \(milliseconds) ms"
+        case .fillDisk(let milliseconds): "disk full for \(milliseconds) ms"
         case .proxy(let fault, let milliseconds, let server, let breaks):
             "proxy of \(servers[server].name): \(name(fault)), \(milliseconds) ms\(breaks ? ", then reset" : "")"
         }

@@ -4,7 +4,7 @@ import Foundation
 import Postgres
 import Subscriptions
 
-/// Whether the log holds what was acknowledged, once, as it came, and nothing that was not sent.
+/// Checks that the log contains every acknowledged notification once and unchanged, and nothing that was not sent.
 struct LogCheck {
     let run: StormRun
 
@@ -16,23 +16,23 @@ struct LogCheck {
             stored[event.place] = event.digest
             heads[event.place.environment, default: 0] += 1
             if event.place.position != heads[event.place.environment] {
-                run.report.problem("positions have a gap before \(event.place)")
+                run.report.problem("gap in the positions before \(event.place)")
                 heads[event.place.environment] = event.place.position
             }
-            if event.digest != event.notedDigest { run.report.problem("body_sha256 is wrong at \(event.place)") }
+            if event.digest != event.storedDigest { run.report.problem("body_sha256 is wrong at \(event.place)") }
             if !content.authentic.contains(event.digest) {
-                run.report.problem("the log has at \(event.place) what no honest sender sent")
+                run.report.problem("the event at \(event.place) was never sent")
             }
         }
         try await compareHeads(heads)
         let repeated = Dictionary(grouping: stored, by: \.value).filter { $0.value.count > 1 }
-        for places in repeated.values { run.report.problem("one body is stored at \(places.map(\.key))") }
+        for places in repeated.values { run.report.problem("the same body is stored at \(places.map(\.key))") }
         let conflicts = try await conflicts()
         for conflict in conflicts where !content.authentic.contains(conflict.digest) {
-            run.report.problem("a conflict that no honest sender sent is kept at \(conflict.place)")
+            run.report.problem("the conflict at \(conflict.place) was never sent")
         }
         compare(content, stored, conflicts)
-        run.report.say(
+        run.report.log(
             "\(stored.count) events, \(conflicts.count) conflicts, \(content.acknowledged.count) acknowledged")
     }
 
@@ -46,9 +46,9 @@ struct LogCheck {
                 continue
             }
             lost += 1
-            run.report.problem("acknowledged at \(place), and not there (conflict \(acknowledgement.isConflict))")
+            run.report.problem("acknowledged at \(place) but missing (conflict \(acknowledgement.isConflict))")
         }
-        run.report.noteLost(lost)
+        run.report.addLost(lost)
     }
 
     private func compareHeads(_ heads: [Subscriptions.Environment: Int64]) async throws {
@@ -64,7 +64,7 @@ struct LogCheck {
             let name: String = try row.value(at: 0)
             let position: Int64 = try row.value(at: 1)
             let counted = Environment(rawValue: name).flatMap { heads[$0] } ?? 0
-            if position != counted { run.report.problem("\(counted) events in \(name), whose head is \(position)") }
+            if position != counted { run.report.problem("\(counted) events in \(name), but its head is \(position)") }
         }
     }
 
@@ -94,15 +94,15 @@ struct LogCheck {
     }
 }
 
-/// All events in the order of their positions, stream by stream.
+/// All events in the order of their positions, one stream after another.
 struct LogPages {
     struct StoredBody {
         let place: Place
         let receivedAt: Instant
         let body: [UInt8]
         let digest: Data
-        /// As the row has it.
-        let notedDigest: Data
+        /// The `body_sha256` of the row.
+        let storedDigest: Data
     }
 
     private static let pageMax: Int64 = 500
@@ -126,7 +126,7 @@ struct LogPages {
                         StoredBody(
                             place: Place(environment: environment, position: after), receivedAt: try row.value(at: 1),
                             body: body, digest: Data(SHA256.hash(data: body)),
-                            notedDigest: Data(try row.value([UInt8].self, at: 3))))
+                            storedDigest: Data(try row.value([UInt8].self, at: 3))))
                 }
             }
         }

@@ -4,8 +4,8 @@ import Subscriptions
 import Synchronization
 import TestSupport
 
-/// What arrives beside honest deliveries: repeats, one notificationUUID with two bodies, forgeries, garbage, and
-/// senders who never finish.
+/// Adversarial requests during a storm: repeats, one `notificationUUID` with two bodies, forgeries, garbage, and bodies
+/// that never end.
 struct Mischief: Sendable {
     let sender: Sender
     let report: StormReport
@@ -13,11 +13,11 @@ struct Mischief: Sendable {
 
     private static let pause = Duration.milliseconds(120)
     private static let senders = 4
-    /// How many bodies of each sender are on their way without arriving, and how long each is held.
+    /// The number of unfinished bodies per sender, and how long each is held.
     private static let slowBodiesMax = 3
     private static let slowBodyTime = Duration.seconds(18)
 
-    /// Signed by somebody else, with another secret, and with none.
+    /// Signed under another root, with another secret, and without a secret.
     private let forgeries: [Simulation]
 
     init(sender: Sender, report: StormReport, seed: UInt64) {
@@ -36,7 +36,7 @@ struct Mischief: Sendable {
         forgeries = [signedByOther, wrongSecret, Simulation(settings)].compactMap(\.self)
     }
 
-    /// Goes on until its task is cancelled.
+    /// Runs until its task is cancelled.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             for number in 0..<Self.senders { group.addTask { await run(number) } }
@@ -56,7 +56,7 @@ struct Mischief: Sendable {
             default:
                 if slow.count < Self.slowBodiesMax, let one = beginSlowBody(&random) { slow.append((one, .now)) }
             }
-            // A byte now and then, so that the connection is never idle.
+            // A byte now and then keeps the connection from being idle.
             for one in slow { one.connection.write("x") }
             try? await Task.sleep(for: Self.pause)
         }
@@ -66,7 +66,7 @@ struct Mischief: Sendable {
         sender.servers[Int.random(in: sender.servers.indices, using: &random)].ports?.public
     }
 
-    /// To all servers at once.
+    /// Posts an acknowledged notification to all servers at once.
     private func repeatOne(_ random: inout SplitMix64) async {
         guard let parcel = sender.recent(&random) else { return }
         await withTaskGroup(of: Void.self) { group in
@@ -74,7 +74,7 @@ struct Mischief: Sendable {
         }
     }
 
-    /// Signs a notification of the load once more: the same notificationUUID, other bytes.
+    /// Signs a notification of the load again: the same `notificationUUID` with different bytes.
     private func conflict(_ random: inout SplitMix64) async {
         for _ in 0..<10 {
             let place = Int.random(in: 0..<sender.load.count, using: &random)
@@ -93,7 +93,7 @@ struct Mischief: Sendable {
         var body = delivery.body()
         if number == forgeries.count {
             guard !delivery.isVersion1 else { return }
-            // One letter of the header, the payload or the signature becomes another one.
+            // Changes one letter of the header, the payload or the signature.
             let index = Int.random(in: 40..<body.count - 40, using: &random)
             body[index] = body[index] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
         }
@@ -113,8 +113,8 @@ struct Mischief: Sendable {
 
     private func expectRefusal(_ kind: String, _ body: [UInt8], _ port: Int) async {
         let answer = await sender.client.post(body, to: port)
-        sender.ledger.note(kind, answer)
-        if answer?.status == 200 { report.problem("\(kind) body was acknowledged") }
+        sender.ledger.count(kind, answer)
+        if answer?.status == 200 { report.problem("a \(kind) body was acknowledged") }
     }
 
     private func beginSlowBody(_ random: inout SplitMix64) -> RawConnection? {

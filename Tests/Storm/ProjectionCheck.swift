@@ -7,44 +7,46 @@ import Projector
 import Subscriptions
 import TestSupport
 
-/// Whether the projections are what the log amounts to.
+/// Checks that the projections match the log.
 struct ProjectionCheck {
     let run: StormRun
 
     private static let catchUpMax = Duration.seconds(30)
 
-    /// Nothing is left to be folded, and nothing is folded that is not there, half a minute after all is healed.
+    /// Checks that all checkpoints equal their stream heads within half a minute after the last fault.
     func waitUntilCaughtUp() async throws {
         do {
             _ = try await eventually(within: Self.catchUpMax, "all events are folded") {
-                try await eventsBehind() == 0 ? true : nil
+                try await checkpointLag() == 0 ? true : nil
             }
         } catch is NeverHappened {
-            let behind = try await eventsBehind()
-            run.report.noteSkipped(Int(behind))
+            let lag = try await checkpointLag()
+            run.report.addSkipped(Int(lag))
             let seconds = Self.catchUpMax.components.seconds
-            run.report.problem("\(behind) events lie between log and checkpoints after \(seconds) s")
+            run.report.problem("checkpoints differ from stream heads by \(lag) events after \(seconds) s")
         }
     }
 
-    private func eventsBehind() async throws -> Int64 {
-        let rows = try await run.database.rows(Statements.eventsBehind)
+    private func checkpointLag() async throws -> Int64 {
+        let rows = try await run.database.rows(Statements.checkpointLag)
         return try rows[0].value(at: 0)
     }
 
-    /// Folds the log once more, in two ways, and compares line by line. Nobody may be connected any more.
+    /// Rebuilds the projections from the log, in PostgreSQL and in memory, and compares them by subscription. The servers
+    /// must have disconnected, because the database is cloned.
     func rebuild() async throws {
         let copy = "storm_rebuilt"
         try await run.database.server.createDatabase(copy, template: StormDatabase.name)
-        let live = try await run.database.rows(Statements.lines)
+        let live = try await run.database.rows(Statements.allRows)
         try await rebuildProjections(in: copy)
-        let rebuilt = try await run.database.rows(Statements.lines, in: copy)
-        let differing = Set(try Self.lines(live).symmetricDifference(try Self.lines(rebuilt)).map(\.line))
-        let unfolded = try await linesThatMemoryFoldsOtherwise()
-        for line in differing.sorted().prefix(10) { run.report.problem("\(line) is otherwise when folded anew") }
-        for line in unfolded.sorted().prefix(10) { run.report.problem("\(line) is otherwise when folded in memory") }
-        run.report.noteSkipped(differing.union(unfolded).count)
-        run.report.say("\(live.count) rows of projections, \(rebuilt.count) rebuilt")
+        let rebuilt = try await run.database.rows(Statements.allRows, in: copy)
+        let differing = Set(
+            try Self.projectedRows(live).symmetricDifference(try Self.projectedRows(rebuilt)).map(\.subscription))
+        let unfolded = try await differencesFromMemory()
+        for id in differing.sorted().prefix(10) { run.report.problem("\(id) differs after a rebuild") }
+        for id in unfolded.sorted().prefix(10) { run.report.problem("\(id) differs when folded in memory") }
+        run.report.addSkipped(differing.union(unfolded).count)
+        run.report.log("\(live.count) rows of projections, \(rebuilt.count) rebuilt")
     }
 
     private func rebuildProjections(in copy: String) async throws {
@@ -58,64 +60,66 @@ struct ProjectionCheck {
         let configuration = run.database.server.configuration(database: copy)
         let pool = PostgresPool(configuration, limit: 2, logger: logger)
         let projector = Projector(pool: pool, listener: configuration, now: { .latest }, logger: logger)
-        if await projector.foldAllStreams() == false { run.report.problem("the log cannot be folded anew") }
+        if await projector.foldAllStreams() == false { run.report.problem("the rebuild failed") }
         await pool.close()
     }
 
-    private struct Line: Hashable {
-        let line: String
+    private struct ProjectedRow: Hashable {
+        let subscription: String
         let content: String
     }
 
-    private static func lines(_ rows: RowSet) throws -> Set<Line> {
-        Set(try rows.map { Line(line: try $0.value(at: 0), content: try $0.value(at: 1)) })
+    private static func projectedRows(_ rows: RowSet) throws -> Set<ProjectedRow> {
+        Set(try rows.map { ProjectedRow(subscription: try $0.value(at: 0), content: try $0.value(at: 1)) })
     }
 
-    /// Compares periods of access, evidence and last events with those that the bodies give without any database.
-    private func linesThatMemoryFoldsOtherwise() async throws -> Set<String> {
+    /// Compares access periods, evidence and last events with those folded in memory from the bodies.
+    ///
+    /// - Returns: The subscriptions that differ.
+    private func differencesFromMemory() async throws -> Set<String> {
         var ledger = MemoryLedger()
         var last: [String: Int64] = [:]
         try await LogPages(run.database).forEach { stored in
             let event = try AppleNotification(decoding: stored.body).event(receivedAt: stored.receivedAt)
             let position = ledger.append(event, receivedAt: stored.receivedAt)
             if position != stored.place.position {
-                run.report.problem("\(stored.place) repeats what stands at \(position)")
+                run.report.problem("\(stored.place) repeats the event at \(position)")
             }
             for id in event.facts.byLine.keys { last["\(event.environment.rawValue) \(id)"] = position }
         }
-        var expected = Set(last.map { Line(line: $0.key, content: "last \($0.value)") })
+        var expected = Set(last.map { ProjectedRow(subscription: $0.key, content: "last \($0.value)") })
         for (stream, subscription) in ledger.subscriptions(products: [:]) {
-            let line = "\(stream.environment.rawValue) \(subscription.originalTransactionId)"
+            let id = "\(stream.environment.rawValue) \(subscription.originalTransactionId)"
             for period in subscription.access {
                 let end = period.end < .latest ? String(period.end.milliseconds) : "for ever"
                 expected.insert(
-                    Line(
-                        line: line,
+                    ProjectedRow(
+                        subscription: id,
                         content: "\(period.start.milliseconds) \(end) \(period.cause.rawValue) "
                             + "\(period.transactionId) \(period.position)"))
             }
             for row in subscription.transactions {
                 let positions = row.positions.map { String($0) }.joined(separator: ",")
                 expected.insert(
-                    Line(line: line, content: "evidence \(row.transaction.transactionId) {\(positions)}"))
+                    ProjectedRow(subscription: id, content: "evidence \(row.transaction.transactionId) {\(positions)}"))
             }
         }
-        let live = try Self.lines(try await run.database.rows(Statements.content))
-        return Set(live.symmetricDifference(expected).map(\.line))
+        let live = try Self.projectedRows(try await run.database.rows(Statements.content))
+        return Set(live.symmetricDifference(expected).map(\.subscription))
     }
 
     private enum Statements {
-        static let eventsBehind = Statement(
-            "storm_events_behind",
+        static let checkpointLag = Statement(
+            "storm_checkpoint_lag",
             """
             select coalesce(sum(abs(stream_head.position - coalesce(checkpoint.position, 0))), 0)::bigint
             from subledger.stream_head
             left join subledger.checkpoint using (stream_id)
             """)
 
-        /// Every row of every projection, by the line that it is about.
-        static let lines = Statement(
-            "storm_lines",
+        /// Every row of the subscription projections, with its subscription.
+        static let allRows = Statement(
+            "storm_rows",
             """
             select environment || ' ' || original_transaction_id, md5(content)
             from (

@@ -1,15 +1,15 @@
 import StoreSimulator
 import Synchronization
 
-/// Posts the load as Apple does: each notification by itself, and again while it is not acknowledged.
+/// Posts the load as Apple does: one notification per request, retried until it is acknowledged.
 final class Sender: Sendable {
     enum Limits {
-        /// As often as Apple comes again. Apple's pauses are hours; ours grow from these in the same way.
+        /// As many as Apple's. Apple's pauses are hours; these start at ``backOff`` and double.
         static let retriesMax = 5
         static let backOff = Duration.milliseconds(100)
         static let connections = 24
         static let warmUp = 50
-        /// How long everything may take once all is healed.
+        /// How long the remaining notifications may take after the last fault.
         static let healingMax = Duration.seconds(90)
     }
 
@@ -23,9 +23,9 @@ final class Sender: Sendable {
 
     private struct State {
         var next = 0
-        /// Given up after the last retry, until all is healed.
-        var doubted: [Parcel] = []
-        /// Some that were acknowledged, to be delivered once more.
+        /// Notifications whose retries are used up. They are sent again after the last fault.
+        var unacknowledged: [Parcel] = []
+        /// Recently acknowledged notifications, for repeats.
         var recent: [Parcel] = []
     }
 
@@ -41,7 +41,7 @@ final class Sender: Sendable {
         self.seed = seed
     }
 
-    /// Some work for every server, so that all its connections are open and memory has its usual size.
+    /// Sends some requests to every server, so that its connections are open and its memory use is typical.
     func warmUp() async {
         await withTaskGroup(of: Void.self) { group in
             for port in servers.compactMap({ $0.ports?.private }) {
@@ -51,15 +51,15 @@ final class Sender: Sendable {
             }
         }
         for _ in 0..<Limits.warmUp {
-            guard let place = takePlace() else { return }
+            guard let place = nextPlace() else { return }
             let parcel = load[place]
             for server in servers where await !post(parcel, to: server) {
-                report.problem("a server does not take notifications before anything is broken")
+                report.problem("a server does not accept notifications before the first fault")
             }
         }
     }
 
-    /// Posts everything once, retries included, spread over the duration.
+    /// Posts the whole load with retries, spread over the duration.
     func sendAll(over duration: Duration) async {
         let start = ContinuousClock.now
         let interval = duration / max(1, load.count)
@@ -67,7 +67,7 @@ final class Sender: Sendable {
             for connection in 0..<Limits.connections {
                 group.addTask { [self] in
                     var random = SplitMix64(seed: seed, 1, UInt64(connection))
-                    while let place = takePlace() {
+                    while let place = nextPlace() {
                         try? await Task.sleep(until: start + interval * place, clock: .continuous)
                         await deliver(load[place], &random)
                     }
@@ -76,31 +76,33 @@ final class Sender: Sendable {
         }
     }
 
-    /// Posts what was given up until it is taken. All must be, since nothing is broken any more.
-    func sendDoubted() async {
+    /// Posts the unacknowledged notifications until they are acknowledged. All must be, because no fault is active.
+    func sendUnacknowledged() async {
         let deadline = ContinuousClock.now + Limits.healingMax
-        report.say("\(doubtedCount) were given up in the storm and are sent again")
+        report.log("sending \(unacknowledgedCount) unacknowledged notifications again")
         await withTaskGroup(of: Void.self) { group in
             for connection in 0..<Limits.connections {
                 group.addTask { [self] in
                     var random = SplitMix64(seed: seed, 2, UInt64(connection))
-                    while ContinuousClock.now < deadline, let parcel = state.withLock({ $0.doubted.popLast() }) {
+                    while ContinuousClock.now < deadline,
+                        let parcel = state.withLock({ $0.unacknowledged.popLast() })
+                    {
                         await deliver(parcel, &random)
                     }
                 }
             }
         }
-        if doubtedCount > 0 {
-            report.problem("\(doubtedCount) notifications were not taken after everything was healed")
+        if unacknowledgedCount > 0 {
+            report.problem("\(unacknowledgedCount) notifications were not acknowledged after the last fault")
         }
     }
 
-    private var doubtedCount: Int { state.withLock { $0.doubted.count } }
+    private var unacknowledgedCount: Int { state.withLock { $0.unacknowledged.count } }
 
-    /// How many are still to be sent for the first time.
+    /// The number of notifications that were not sent yet.
     var remaining: Int { load.count - state.withLock { $0.next } }
 
-    private func takePlace() -> Int? {
+    private func nextPlace() -> Int? {
         state.withLock { state in
             guard state.next < load.count else { return nil }
             state.next += 1
@@ -108,13 +110,13 @@ final class Sender: Sendable {
         }
     }
 
-    /// One of the last that were acknowledged.
+    /// A recently acknowledged notification.
     func recent(_ random: inout SplitMix64) -> Parcel? {
         let number = Int(random.next() >> 33)
         return state.withLock { $0.recent.isEmpty ? nil : $0.recent[number % $0.recent.count] }
     }
 
-    /// Posts until there is a 200, or the retries are used up.
+    /// Posts until the notification is acknowledged or the retries are used up.
     func deliver(_ parcel: Parcel, _ random: inout SplitMix64) async {
         var wait = Limits.backOff
         for attempt in 0...Limits.retriesMax {
@@ -122,15 +124,15 @@ final class Sender: Sendable {
             if attempt < Limits.retriesMax { try? await Task.sleep(for: wait) }
             wait *= 2
         }
-        state.withLock { $0.doubted.append(parcel) }
+        state.withLock { $0.unacknowledged.append(parcel) }
     }
 
-    /// True when it needs no repeat.
+    /// - Returns: False if the notification needs a retry.
     func post(_ parcel: Parcel, to server: StormServer) async -> Bool {
         guard let port = server.ports?.public else { return false }
         ledger.willSend(parcel)
         let answer = await client.post(parcel.body, to: port)
-        ledger.note("authentic", answer)
+        ledger.count("authentic", answer)
         guard let answer else { return false }
         switch answer.status {
         case 200:
@@ -140,10 +142,10 @@ final class Sender: Sendable {
                 state.recent.append(parcel)
             }
             return true
-        // A body that is late because the server stood still.
+        // 408: the body was late because the server was stopped.
         case 408, 500...: return false
         default:
-            report.problem("an authentic notification was answered \(answer.status): \(answer.text)")
+            report.problem("authentic notification answered \(answer.status): \(answer.text)")
             return true
         }
     }

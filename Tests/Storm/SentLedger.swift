@@ -4,12 +4,12 @@ import StoreSimulator
 import Subscriptions
 import Synchronization
 
-/// A notification on its way, with what the log should hold of it.
+/// A notification to send, with the digest that the log should store.
 struct Parcel: Sendable {
     let body: [UInt8]
     let environment: Subscriptions.Environment
     let isSigned: Bool
-    /// SHA-256 of the body without its secret, worked out here and not by the code under test.
+    /// SHA-256 of the body without its secret, computed independently of the code under test.
     let storedDigest: Data
 
     init(_ delivery: SimulatedDelivery, _ environment: Subscriptions.Environment) {
@@ -29,27 +29,27 @@ struct Parcel: Sendable {
     }
 }
 
-/// Where an answer says that a notification is.
+/// The stream and position of an event.
 struct Place: Sendable, Hashable {
     let environment: Subscriptions.Environment
     let position: Int64
 }
 
-/// The sender's own book: what was sent, and what was acknowledged with 200.
+/// The sender's record of what was sent and what was acknowledged with 200.
 final class SentLedger: Sendable {
     struct Acknowledgement: Sendable {
         let place: Place
-        /// Taken, and kept beside the event that had its notificationUUID first.
+        /// Stored as a conflict with an earlier event of the same `notificationUUID`.
         let isConflict: Bool
     }
 
     struct Content: Sendable {
-        /// How often something was posted.
+        /// The number of posts.
         var sent = 0
-        /// Authentic bodies, by what is to be stored of them.
+        /// The stored digests of authentic bodies.
         var authentic: Set<Data> = []
         var acknowledged: [Data: Acknowledgement] = [:]
-        /// Answers by kind of body and status.
+        /// The number of answers by kind of body and status.
         var answers: [String: Int] = [:]
     }
 
@@ -70,17 +70,17 @@ final class SentLedger: Sendable {
         }
     }
 
-    func note(_ kind: String, _ answer: StormClient.Answer?) {
+    func count(_ kind: String, _ answer: StormClient.Answer?) {
         let label = answer.map { "\($0.status)\($0.reason.map { " \($0)" } ?? "")" } ?? "no answer"
         state.withLock { $0.answers["\(kind): \(label)", default: 0] += 1 }
         if let answer, answer.text.contains(Canary.mark) {
-            report.problem("an answer to \(kind) shows a canary: \(answer.text)")
+            report.problem("an answer to \(kind) contains a canary: \(answer.text)")
         }
     }
 
     func acknowledge(_ parcel: Parcel, _ answer: StormClient.Answer) {
         guard let position = answer.position else {
-            report.problem("a 200 without a position: \(answer.text)")
+            report.problem("200 without a position: \(answer.text)")
             return
         }
         let place = Place(environment: parcel.environment, position: position)
@@ -89,7 +89,7 @@ final class SentLedger: Sendable {
             state.acknowledged.updateValue(new, forKey: parcel.storedDigest)
         }
         if let old, old.place != place || old.isConflict != new.isConflict {
-            report.problem("a repeat was answered \(place), conflict \(new.isConflict), and before that \(old)")
+            report.problem("a repeat was answered \(place), conflict \(new.isConflict), but earlier \(old)")
         }
     }
 }

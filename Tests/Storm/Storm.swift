@@ -6,33 +6,34 @@ import TestSupport
 @main
 struct Storm: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Breaks whatever can break around running servers, and checks that nothing was lost.",
+        abstract: "Inject faults around running servers and check that no notification is lost.",
         discussion: """
-            The same seed gives the same faults in the same order with the same load. Real processes meet them at other \
-            moments each time, so a failure may take some runs to come back.
+            Equal seeds give equal faults, in the same order, and an equal load. The processes reach them at different \
+            moments each time, so reproducing a failure may take several runs.
             """)
 
-    @Option(help: "How long things go wrong.")
+    @Option(help: "How long to inject faults.")
     var minutes = 1.0
 
     @Option var seed: UInt64 = 20_180_220
 
-    @Option(help: "Notifications a second.")
+    @Option(help: "Notifications per second.")
     var rate = 40
 
-    @Option(help: "An empty folder; short, since it holds a socket.")
+    @Option(help: "An empty folder. Its path must be short, because it contains a socket.")
     var folder: String
 
-    @Flag(help: "The folder is a disk of its own, which may be filled.")
+    @Flag(help: "Fill the disk too. The folder must be a file system of its own.")
     var fillDisk = false
 
     func validate() throws {
-        guard minutes > 0, minutes <= 600 else { throw ValidationError("--minutes must be a number from 0 to 600.") }
-        guard (1...1000).contains(rate) else { throw ValidationError("--rate must be a number from 1 to 1000.") }
+        guard minutes > 0, minutes <= 600 else {
+            throw ValidationError("--minutes is out of range: expected more than 0 and at most 600.")
+        }
+        guard (1...1000).contains(rate) else { throw ValidationError("--rate is out of range: expected 1 to 1000.") }
     }
 
-    /// Beyond the storm itself, for starting, healing and checking: the longer it was, the more there is to be sent
-    /// again and to be checked.
+    /// The time for start, recovery and checks. It grows with the duration, because more is sent again and checked.
     private var checkingMax: Duration { .seconds(300 + minutes * 60) }
 
     func run() async throws {
@@ -41,21 +42,23 @@ struct Storm: AsyncParsableCommand {
         let signals = endOnSignals()
         defer { for signal in signals { signal.cancel() } }
         let load = StormLoad(seed: seed, deliveries: Int(minutes * 60) * rate)
-        report.say("seed \(seed), \(minutes) minutes, \(load.count) deliveries")
-        if !fillDisk { report.say("skipped: a full disk, since the folder is not a disk of its own (needs root)") }
+        report.log("seed \(seed), \(minutes) minutes, \(load.count) deliveries")
+        if !fillDisk {
+            report.log("skipped: full disk, because the folder is not a file system of its own (needs root)")
+        }
 
         let run = try await StormRun.start(folder: folder, load: load, seed: seed, report: report)
         await run.storm(for: .seconds(minutes * 60), canFillDisk: fillDisk)
         await run.check()
         await run.end()
         let content = run.sender.ledger.content
-        for (answer, count) in content.answers.sorted(by: { $0.key < $1.key }) { report.say("\(count) x \(answer)") }
+        for (answer, count) in content.answers.sorted(by: { $0.key < $1.key }) { report.log("\(count) x \(answer)") }
         let verdict = report.verdict(seed: seed, sent: content.sent, acknowledged: content.acknowledged.count)
         try FileHandle.standardOutput.write(contentsOf: Data(verdict.utf8))
         if !report.hasPassed { throw ExitCode.failure }
     }
 
-    /// What was started goes with us. PostgreSQL has a session of its own, so that Ctrl-C does not reach it.
+    /// Kills all started processes on a signal. PostgreSQL has a session of its own, so Ctrl-C does not reach it.
     private func endOnSignals() -> [any DispatchSourceSignal] {
         [SIGINT, SIGTERM].map { number in
             signal(number, SIG_IGN)
@@ -69,13 +72,13 @@ struct Storm: AsyncParsableCommand {
         }
     }
 
-    /// Ends the storm and all that it started if it does not end by itself.
+    /// Ends the storm and all started processes at the time limit.
     private func limitTime(_ report: StormReport) {
         let limit = Duration.seconds(minutes * 60) + checkingMax
         let ends = ContinuousClock.now + limit
         Thread.detachNewThread {
             while ContinuousClock.now < ends { sleep(1) }
-            report.problem("the storm did not end in \(limit.components.seconds) s")
+            report.problem("the storm did not end within \(limit.components.seconds) s")
             Started.killAll()
             Foundation.exit(1)
         }

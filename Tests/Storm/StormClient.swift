@@ -2,7 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 
-/// Talks HTTP to the servers over many connections.
+/// An HTTP client for the servers, with many connections.
 struct StormClient: Sendable {
     struct Answer: Sendable {
         let status: Int
@@ -14,15 +14,15 @@ struct StormClient: Sendable {
         var position: Int64? { (json["position"] as? Int).map { Int64($0) } }
         var isConflict: Bool { json["conflict"] as? Bool ?? false }
         var isActive: Bool? { json["active"] as? Bool }
-        /// What an error says.
+        /// The `error` member.
         var reason: String? { json["error"] as? String }
     }
 
-    /// Longer than the server may take for an answer, and than a fault lasts.
+    /// Longer than the server's own timeouts and than any fault.
     static let answerWaitMax = TimeAmount.seconds(25)
     private static let answerBytesMax = 1 << 24
 
-    /// Shown to private listeners.
+    /// The bearer token for private listeners.
     let token: String
     private let http: AsyncHTTPClient.HTTPClient
 
@@ -34,7 +34,7 @@ struct StormClient: Sendable {
         http = AsyncHTTPClient.HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
-    /// Nil when there was no answer.
+    /// - Returns: Nil if there was no answer.
     func post(_ body: [UInt8], to port: Int) async -> Answer? {
         var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)/apple/notifications")
         request.method = .POST

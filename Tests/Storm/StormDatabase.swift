@@ -4,7 +4,7 @@ import Logging
 import Postgres
 import TestSupport
 
-/// The PostgreSQL of a storm: private, and reached by the servers through proxies and with a password.
+/// The PostgreSQL server of a storm. The servers under test connect through proxies, with a password.
 struct StormDatabase: Sendable {
     static let name = "storm"
     let server: EmbeddedServer
@@ -14,7 +14,7 @@ struct StormDatabase: Sendable {
         let server = try await EmbeddedServer.start(
             folder: folder,
             settings: [
-                // Small, so that a disk of some hundred megabytes can be filled and is enough otherwise.
+                // Small enough for a disk of a few hundred megabytes, which can also be filled quickly.
                 "max_wal_size": "64MB", "min_wal_size": "32MB", "max_connections": "60",
             ],
             logger: Logger(label: "storm", factory: { _ in SwiftLogNoOpLogHandler() }))
@@ -24,7 +24,7 @@ struct StormDatabase: Sendable {
         return database
     }
 
-    /// Makes the owner that servers connect as, no superuser. It needs its password, as every login does that is not the
+    /// Creates the database's owner, which is not a superuser. It must log in with its password, like every login except the
     /// private server's own.
     private func makeOwner() async throws {
         try await script(
@@ -36,11 +36,11 @@ struct StormDatabase: Sendable {
 
     var socket: String { server.socketFolder + "/.s.PGSQL.5432" }
 
-    /// The log that PostgreSQL itself writes.
+    /// PostgreSQL's own log.
     var log: String { (try? String(contentsOfFile: folder + "/postgres.log", encoding: .utf8)) ?? "" }
 
-    /// Keeps in mind which process is the server, however often it is started anew.
-    func noteProcess() async {
+    /// Keeps ``Started`` up to date with the server's process over restarts.
+    func trackProcess() async {
         var noted: Int32?
         while !Task.isCancelled {
             let current = await server.postmasterPID
@@ -53,7 +53,7 @@ struct StormDatabase: Sendable {
         }
     }
 
-    /// A connection as superuser that no fault of a proxy reaches.
+    /// A superuser connection that bypasses the proxies.
     func connect(_ name: String = Self.name) async throws -> PostgresConnection {
         try await PostgresConnection.connect(server.configuration(database: name), deadline: .now + .seconds(10))
     }
@@ -83,7 +83,7 @@ struct StormDatabase: Sendable {
         }
     }
 
-    /// A new token for the servers' private listeners.
+    /// Creates a token for the private listeners.
     func token() async throws -> String {
         var random = SystemRandomNumberGenerator()
         let token = AccessToken(using: &random)
@@ -93,7 +93,7 @@ struct StormDatabase: Sendable {
         return token.text
     }
 
-    /// The processes that serve the servers' connections.
+    /// The backend processes of the servers' connections.
     func backends() async throws -> [Int32] {
         let rows = try await self.rows(
             Statement(
@@ -110,7 +110,7 @@ struct StormDatabase: Sendable {
 
 /// Texts that must stay out of logs, metrics and answers.
 enum Canary {
-    /// Stands in all of them but the tokens, which the store makes up.
+    /// Contained in all canaries except the account tokens, which the simulator generates.
     static let mark = "canary-"
     static let secret = mark + "shared-secret-7f3a9c51"
     static let password = mark + "database-password-51d2e8"

@@ -1,16 +1,16 @@
 import StoreSimulator
 import Subscriptions
 
-/// What a storm delivers: one app in both environments, in both versions, shuffled and with repeats.
+/// The notifications of a storm: one app in both environments and both versions, shuffled and with repeats.
 struct StormLoad: Sendable {
     static let app = "com.example.magazine"
     static let appleId: Int64 = 1_500_000_000
 
     let simulations: [Simulation]
 
-    /// - Parameter deliveries: About how many there are to be.
+    /// - Parameter deliveries: The approximate number of deliveries.
     init(seed: UInt64, deliveries: Int) {
-        // Told twice: how many deliveries a story has on average is not known before.
+        // Renders a sample first to find the average number of deliveries per story.
         let sample = Self.simulations(seed: seed, subscriptions: 32).reduce(0) { $0 + $1.deliveries.count }
         simulations = Self.simulations(seed: seed, subscriptions: max(1, deliveries * 32 / max(1, sample)))
     }
@@ -32,7 +32,7 @@ struct StormLoad: Sendable {
 
     var count: Int { simulations.reduce(0) { $0 + $1.deliveries.count } }
 
-    /// The delivery at a place in the order of sending, which goes from one environment to the other in turn.
+    /// The delivery at a place in the order of sending, which alternates between the environments.
     subscript(place: Int) -> Parcel {
         let counts = simulations.map(\.deliveries.count)
         let both = 2 * (counts.min() ?? 0)

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// What a storm found, told as it goes.
+/// Prints the progress of a storm and collects its problems.
 final class StormReport: Sendable {
     private let state = Mutex(State())
     private let start = ContinuousClock.now
@@ -13,23 +13,23 @@ final class StormReport: Sendable {
         var skipped = 0
     }
 
-    /// Bounds what one broken promise prints.
+    /// Bounds the output, because one defect can cause many problems.
     private static let problemsShownMax = 40
 
-    func say(_ line: String) {
+    func log(_ line: String) {
         let seconds = Double((ContinuousClock.now - start).components.seconds)
         let rest = Double((ContinuousClock.now - start).components.attoseconds) / 1e18
         let text = String(format: "%7.2f  ", seconds + rest) + line + "\n"
         try? FileHandle.standardOutput.write(contentsOf: Data(text.utf8))
     }
 
-    /// A promise was broken.
+    /// Records a violated guarantee.
     func problem(_ line: String) {
         let count = state.withLock { state in
             state.problems.append(line)
             return state.problems.count
         }
-        if count <= Self.problemsShownMax { say("PROBLEM: \(line)") }
+        if count <= Self.problemsShownMax { log("PROBLEM: \(line)") }
     }
 
     func fault(_ line: String) {
@@ -37,12 +37,12 @@ final class StormReport: Sendable {
             state.faults += 1
             return state.faults
         }
-        say("fault \(number): \(line)")
+        log("fault \(number): \(line)")
     }
 
-    func noteLost(_ count: Int) { state.withLock { $0.lost += count } }
+    func addLost(_ count: Int) { state.withLock { $0.lost += count } }
 
-    func noteSkipped(_ count: Int) { state.withLock { $0.skipped += count } }
+    func addSkipped(_ count: Int) { state.withLock { $0.skipped += count } }
 
     var hasPassed: Bool { state.withLock { $0.problems.isEmpty && $0.lost == 0 && $0.skipped == 0 } }
 

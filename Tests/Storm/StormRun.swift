@@ -2,7 +2,7 @@ import Foundation
 import StoreSimulator
 import TestSupport
 
-/// A storm from its start to its end: a database, two servers, a sender, and what disturbs them.
+/// One storm: a database, two servers, a sender and the faults.
 struct StormRun: Sendable {
     let seed: UInt64
     let report: StormReport
@@ -10,7 +10,7 @@ struct StormRun: Sendable {
     let servers: [StormServer]
     let sender: Sender
     let supervisors: [Task<Void, Never>]
-    /// Of the server that nobody kills, before the storm.
+    /// The resources of the server that is never killed, before the storm.
     let baseline: Resources
 
     static func start(folder: String, load: StormLoad, seed: UInt64, report: StormReport) async throws -> StormRun {
@@ -22,7 +22,7 @@ struct StormRun: Sendable {
         }
         var supervisors = servers.map { server in Task { await server.supervise(report) } }
         supervisors.append(Task { await database.server.supervise() })
-        supervisors.append(Task { await database.noteProcess() })
+        supervisors.append(Task { await database.trackProcess() })
         for server in servers {
             _ = try await eventually(within: .seconds(60), "\(server.name) is up") { server.ports }
         }
@@ -31,31 +31,31 @@ struct StormRun: Sendable {
             load: load, servers: servers, client: client, ledger: SentLedger(report), report: report, seed: seed)
         await sender.warmUp()
         let baseline = try Resources(of: servers[1])
-        report.say("baseline of \(servers[1].name): \(baseline)")
+        report.log("baseline of \(servers[1].name): \(baseline)")
         return StormRun(
             seed: seed, report: report, database: database, servers: servers, sender: sender,
             supervisors: supervisors, baseline: baseline)
     }
 
-    /// Posts and breaks things for so long; then heals, and posts the rest.
+    /// Posts the load and injects faults for the duration, then reverts the faults and posts the rest.
     func storm(for duration: Duration, canFillDisk: Bool) async {
         let mischief = Task { await Mischief(sender: sender, report: report, seed: seed).run() }
         let sending = Task { await sender.sendAll(over: duration) }
         let injector = FaultInjector(database: database, servers: servers, report: report)
         await injector.run(
             FaultPlan(seed: seed, servers: servers.count, canFillDisk: canFillDisk), until: .now + duration, seed: seed)
-        report.say("healed, \(sender.remaining) notifications are still to be sent")
+        report.log("last fault reverted, \(sender.remaining) notifications left to send")
         mischief.cancel()
         await mischief.value
         for server in servers {
             let isUp = try? await eventually(within: .seconds(60), "\(server.name) is up") { server.ports }
-            if isUp == nil { report.problem("\(server.name) is not up a minute after everything was healed") }
+            if isUp == nil { report.problem("\(server.name) is not up one minute after the last fault") }
         }
         await sending.value
-        await sender.sendDoubted()
+        await sender.sendUnacknowledged()
     }
 
-    /// Compares what is there with what must be.
+    /// Checks log, projections, answers, resources and canaries.
     func check() async {
         await checked("the log") { try await LogCheck(run: self).run() }
         await checked("catching up") { try await ProjectionCheck(run: self).waitUntilCaughtUp() }
@@ -66,7 +66,7 @@ struct StormRun: Sendable {
         for server in servers {
             await checked("the end of \(server.name)") {
                 let status = try await server.stop()
-                if status != 0 { report.problem("\(server.name) was told to end, and its status is \(status ?? -1)") }
+                if status != 0 { report.problem("\(server.name) ended on SIGTERM with status \(status ?? -1)") }
             }
         }
         await checked("the rebuild") { try await ProjectionCheck(run: self).rebuild() }
@@ -76,24 +76,24 @@ struct StormRun: Sendable {
     private func checked(_ what: String, _ check: () async throws -> Void) async {
         do {
             try await check()
-            report.say("checked \(what)")
+            report.log("checked \(what)")
         } catch {
-            report.problem("\(what) could not be checked: \(error)")
+            report.problem("check of \(what) failed: \(error)")
         }
     }
 
     private func checkResources() async throws {
         let server = servers[1]
         let limit = baseline.descriptors + Resources.descriptorsSpare
-        // Idle connections of HTTP are closed after half a minute.
-        _ = try? await eventually(within: .seconds(45), "descriptors are given back") {
+        // Idle HTTP connections are closed after half a minute.
+        _ = try? await eventually(within: .seconds(45), "descriptors are released") {
             try Resources(of: server).descriptors <= limit ? true : nil
         }
         let now = try Resources(of: server)
-        report.say("\(server.name) after all: \(now)")
-        if now.descriptors > limit { report.problem("\(server.name) keeps descriptors: \(baseline), then \(now)") }
+        report.log("\(server.name) after the storm: \(now)")
+        if now.descriptors > limit { report.problem("\(server.name) leaks descriptors: \(baseline), then \(now)") }
         if now.megabytes > baseline.megabytes + Resources.megabytesSpare {
-            report.problem("\(server.name) keeps memory: \(baseline), then \(now)")
+            report.problem("\(server.name) leaks memory: \(baseline), then \(now)")
         }
     }
 
@@ -104,11 +104,11 @@ struct StormRun: Sendable {
     }
 }
 
-/// What a process holds.
+/// The memory and file descriptors of a process.
 struct Resources: CustomStringConvertible {
-    /// Connections that a pool may have open or not.
+    /// For connections that a pool may or may not have open.
     static let descriptorsSpare = 12
-    /// What the allocator may keep of a peak: the bodies of a full queue.
+    /// For memory that the allocator keeps after a peak: the bodies of a full queue.
     static let megabytesSpare = 96
 
     let megabytes: Int

@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 import TestSupport
 
-/// A `subledger serve` that is started again whenever it ends, as an operating system would.
+/// A `subledger serve` that is restarted whenever it ends, as a service manager does.
 final class StormServer: Sendable {
     let name: String
     let proxy: FaultyProxy
@@ -13,8 +13,8 @@ final class StormServer: Sendable {
     private struct State {
         var process: ServerProcess?
         var earlierLogs: [String] = []
-        /// The process was told to end, or killed.
-        var endIsExpected = false
+        /// The process was sent SIGTERM or SIGKILL.
+        var isEndExpected = false
         var isWanted = true
         var starts = 0
     }
@@ -35,21 +35,21 @@ final class StormServer: Sendable {
         ]
     }
 
-    /// Keeps it running until ``stop()``.
+    /// Restarts the process whenever it ends, until ``stop()``.
     func supervise(_ report: StormReport) async {
         while state.withLock({ $0.isWanted }) {
             if let status = process.map(\.exitStatus) ?? 0 {
-                noteEnd(status, report)
+                recordEnd(status, report)
                 do {
                     let started = try ServerProcess(dataFolder: folder, environment: environment)
                     Started.add(started.pid)
                     state.withLock { state in
                         state.process = started
-                        state.endIsExpected = false
+                        state.isEndExpected = false
                         state.starts += 1
                     }
                 } catch {
-                    report.problem("\(name) cannot be started: \(error)")
+                    report.problem("cannot start \(name): \(error)")
                     return
                 }
             }
@@ -57,17 +57,17 @@ final class StormServer: Sendable {
         }
     }
 
-    private func noteEnd(_ status: Int32, _ report: StormReport) {
+    private func recordEnd(_ status: Int32, _ report: StormReport) {
         let (ended, isExpected) = state.withLock { state in
             defer { state.process = nil }
             if let log = state.process?.log { state.earlierLogs.append(log) }
-            return (state.process, state.endIsExpected)
+            return (state.process, state.isEndExpected)
         }
         guard let ended else { return }
         Started.remove(ended.pid)
-        // 69 is its word for a database that is away when it starts.
+        // Status 69: the database was unavailable at start.
         if !isExpected, status != 69 {
-            report.problem("\(name) ended by itself with status \(status): \(ended.log.suffix(2000))")
+            report.problem("\(name) ended unexpectedly with status \(status): \(ended.log.suffix(2000))")
         }
     }
 
@@ -75,22 +75,22 @@ final class StormServer: Sendable {
     var starts: Int { state.withLock { $0.starts } }
     var ports: (public: Int, private: Int)? { process?.portsIfUp }
 
-    /// All that it ever logged.
+    /// The logs of all its processes.
     var logs: [String] { state.withLock { $0.earlierLogs + [$0.process?.log].compactMap(\.self) } }
 
     func signal(_ signal: Int32) {
         let pid = state.withLock { state in
-            if signal == SIGKILL || signal == SIGTERM { state.endIsExpected = true }
+            if signal == SIGKILL || signal == SIGTERM { state.isEndExpected = true }
             return state.process.flatMap { $0.exitStatus == nil ? $0.pid : nil }
         }
         if let pid { kill(pid, signal) }
     }
 
-    /// Ends it in the ordinary way and returns its exit status.
+    /// Stops the server with SIGTERM and returns its exit status.
     func stop() async throws -> Int32? {
         state.withLock { state in
             state.isWanted = false
-            state.endIsExpected = true
+            state.isEndExpected = true
         }
         guard let process else { return nil }
         process.signal(SIGCONT)
@@ -101,7 +101,7 @@ final class StormServer: Sendable {
     }
 }
 
-/// The processes that were started and have not ended, so that none outlives us.
+/// The started processes that have not ended, so that none outlives the storm.
 enum Started {
     private static let pids = Mutex<Set<Int32>>([])
 

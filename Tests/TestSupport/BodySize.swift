@@ -1,10 +1,10 @@
-/// Version 1 bodies in three sizes, made the same on every machine.
+/// Version 1 bodies in three sizes, the same on every machine.
 package enum BodySize: Int, CaseIterable, Sendable {
-    /// One transaction, receipts of next to nothing.
+    /// One transaction and two copies of a minimal receipt.
     case small = 2
-    /// What a subscriber of half a year causes: six transactions and a receipt of 8 KB, sent twice.
+    /// A subscriber of half a year: six transactions and two copies of a receipt of 8 KB.
     case middle = 22
-    /// Thirty-six transactions and a receipt of 30 KB, sent twice.
+    /// 36 transactions and two copies of a receipt of 30 KB.
     case large = 100
 
     private var shape: (transactions: Int, receiptBytes: Int) {
@@ -17,7 +17,7 @@ package enum BodySize: Int, CaseIterable, Sendable {
 
     package var body: [UInt8] { body(account: 0) }
 
-    /// The body about an account of its own: other ids, another receipt.
+    /// A body about the given account, with its own ids and receipt.
     package func body(account: Int) -> [UInt8] {
         let (transactions, receiptBytes) = shape
         let receipt = Self.base64(count: receiptBytes, seed: account)
@@ -55,8 +55,8 @@ package enum BodySize: Int, CaseIterable, Sendable {
         return Array(text.utf8)
     }
 
-    /// Months that follow on each other from September 2018 on. A date's texts only need to look like it: the digits
-    /// are what is read.
+    /// Consecutive months from September 2018 on. The text renderings of the dates are approximate, because only the
+    /// milliseconds are read.
     private static func row(_ number: Int, _ firstId: Int) -> String {
         let id = firstId + number - 1
         let year = 2018 + (number + 7) / 12

@@ -6,20 +6,20 @@ package final class EventStream {
     private var text = ""
 
     package struct Event {
-        /// The cursor behind it.
+        /// The cursor after the event.
         package let id: String
         package let data: String
 
-        /// The data as JSON object.
+        /// The data as a JSON object; empty if it is not one.
         package var json: [String: Any] {
             (try? JSONSerialization.jsonObject(with: Data(data.utf8))) as? [String: Any] ?? [:]
         }
     }
 
     /// - Parameters:
-    ///   - lastEventID: The id of the last event that was seen.
-    ///   - receiveBytesMax: As ``RawConnection/init(port:receiveBytesMax:)`` has it.
-    /// - Throws: If nobody listens.
+    ///   - lastEventID: The id of the last event that was received.
+    ///   - receiveBytesMax: See ``RawConnection/init(port:from:receiveBytesMax:)``.
+    /// - Throws: If the connection is refused.
     package init(
         port: Int, token: String, path: String, lastEventID: String? = nil, receiveBytesMax: Int32? = nil
     ) throws {
@@ -31,7 +31,7 @@ package final class EventStream {
             """)
     }
 
-    /// The next event if it has arrived, without the parts of HTTP around it: no chunk ends inside of one.
+    /// The next event, if it has arrived. HTTP framing is skipped: a chunk never ends inside an event.
     package func next() -> Event? {
         while true {
             if let found = text.firstMatch(of: /id: (\S+)\ndata: (.*)\n\n/) {

@@ -1,38 +1,38 @@
 import Foundation
 import Synchronization
 
-/// Stands between a client and PostgreSQL, and does to their connections what networks do.
+/// A proxy between a client and PostgreSQL that injects network faults.
 ///
-/// Listens on a port of this machine and passes everything on to a unix socket. One fault is in force at a time.
-/// Encryption is declined, since the messages inside must be read.
+/// Listens on a port of this machine and forwards to a unix socket. One fault is active at a time. Encryption is declined,
+/// because the proxy reads the messages.
 package final class FaultyProxy: Sendable {
     package enum Fault: Sendable, Hashable {
-        /// Nobody listens; what is connected stays.
+        /// New connections are refused; existing ones stay.
         case refuse
-        /// What is connected is reset, and so is who connects.
+        /// Existing and new connections are reset.
         case reset
-        /// Each piece is passed on so much later.
+        /// Each piece is forwarded after a delay.
         case delay(milliseconds: Int)
-        /// Nothing passes, and nobody is told. It passes when the fault ends, however late that is.
+        /// Nothing is forwarded and no connection is closed. The bytes are forwarded when the fault ends.
         case blackHole
-        /// One byte at a time.
+        /// Bytes are forwarded one at a time.
         case trickle
-        /// The connection that has sent so many bytes from now on is reset in the middle of whatever it sends.
+        /// The first connection that sends this many bytes from now on is reset, even in the middle of a message.
         case cutAfter(bytes: Int)
-        /// The connection that gets there first is reset.
+        /// The first connection that reaches the moment is reset.
         ///
-        /// - Parameter application: Only a connection that named itself so when it began; nil for any.
+        /// - Parameter application: Only connections with this `application_name`; nil for any.
         case cut(Moment, application: String? = nil)
     }
 
-    /// A place in the conversation of client and server.
+    /// A moment in the exchange of messages between client and server.
     package enum Moment: String, Sendable, Hashable, CaseIterable {
         case beforeParse, afterParse, beforeBind, afterBind, beforeExecute, afterExecute, beforeSync, afterSync
-        /// All that is to be committed was passed on, and the commit is not.
+        /// The transaction's statements were forwarded, the commit was not.
         case beforeCommitSent
-        /// The commit was passed on, and whether it happens is open.
+        /// The commit was forwarded; its outcome is unknown.
         case afterCommitSent
-        /// The server has committed, and says so to nobody.
+        /// The server has committed; its answer was not forwarded.
         case beforeCommitAnswer
     }
 
@@ -48,7 +48,7 @@ package final class FaultyProxy: Sendable {
     }
 
     /// - Parameter target: The path of PostgreSQL's socket.
-    /// - Throws: If no port can be had.
+    /// - Throws: If no port is available.
     package init(target: String) throws {
         self.target = target
         state = Mutex(State())
@@ -57,7 +57,7 @@ package final class FaultyProxy: Sendable {
         Thread.detachNewThread { [self] in accept(listener) }
     }
 
-    /// Replaces the fault in force.
+    /// Replaces the active fault.
     package func inject(_ fault: Fault) {
         let reset = state.withLock { state in
             state.fault = fault
@@ -71,10 +71,10 @@ package final class FaultyProxy: Sendable {
         state.withLock { $0.fault = nil }
     }
 
-    /// How many connections were cut by ``Fault/cutAfter(bytes:)`` and ``Fault/cut(_:)``.
+    /// The number of connections cut by ``Fault/cutAfter(bytes:)`` and ``Fault/cut(_:application:)``.
     package var cuts: Int { state.withLock { $0.cuts } }
 
-    /// Resets all connections and takes no more.
+    /// Resets all connections and accepts no new ones.
     package func stop() {
         let links = state.withLock { state in
             state.isStopped = true
@@ -85,13 +85,13 @@ package final class FaultyProxy: Sendable {
 
     var fault: Fault? { state.withLock { $0.fault } }
 
-    /// True for the one link that has come to a moment that is waited for.
-    func takes(_ moment: Moment, application: String) -> Bool {
-        takes(.cut(moment)) || takes(.cut(moment, application: application))
+    /// True for the first link that reaches the moment of the active fault.
+    func claims(_ moment: Moment, application: String) -> Bool {
+        claims(.cut(moment)) || claims(.cut(moment, application: application))
     }
 
-    /// True for the one link that has come to what the fault is about; the fault is over with that.
-    func takes(_ fault: Fault) -> Bool {
+    /// True for the first link that claims the active fault, which ends it.
+    func claims(_ fault: Fault) -> Bool {
         state.withLock { state in
             guard state.fault == fault else { return false }
             state.fault = nil

@@ -1,10 +1,11 @@
 import Foundation
 
-/// Posts a V1 notification over a connection of its own once a second, as a store does, and measures the answers.
+/// Posts a version 1 notification once a second, each over a new connection as the App Store does, and measures the
+/// answers.
 package struct GenuineSender: Sendable {
-    /// What became of one notification.
+    /// The answer to one notification.
     package struct Answer: Sendable {
-        /// 0 if there was none in time.
+        /// 0 if there was no answer in time.
         package let status: Int
         package let took: Duration
     }
@@ -17,7 +18,7 @@ package struct GenuineSender: Sendable {
         self.patience = patience
     }
 
-    /// - Parameter first: Number of the first notification; each has the next one.
+    /// - Parameter first: The number of the first notification. Later ones are numbered consecutively.
     package func run(_ count: Int, first: Int) async throws -> [Answer] {
         var answers: [Answer] = []
         for number in 0..<count {

@@ -4,23 +4,23 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// What an HTTP server answered.
+/// An HTTP response.
 package struct HTTPAnswer: Sendable {
     package let status: Int
     package let headers: [String: String]
     package let body: String
 
-    /// The body as JSON object; empty if it is none.
+    /// The body as a JSON object; empty if it is not one.
     package var json: [String: Any] {
         (try? JSONSerialization.jsonObject(with: Data(body.utf8))) as? [String: Any] ?? [:]
     }
 }
 
-/// A client of one listener on this machine.
+/// An HTTP client of one listener on this machine.
 package struct HTTPClient: Sendable {
     package let port: Int
 
-    /// Shown with each request.
+    /// The bearer token of each request.
     package let token: String?
 
     package init(port: Int, token: String? = nil) {
@@ -28,12 +28,12 @@ package struct HTTPClient: Sendable {
         self.token = token
     }
 
-    /// - Throws: If there was no answer.
+    /// - Throws: If there is no answer. The timeout is 30 s.
     package func get(_ path: String) async throws -> HTTPAnswer {
         try await send("GET", path, nil)
     }
 
-    /// Any method, with headers of its own.
+    /// Sends a request with any method and additional headers.
     package func send(
         _ method: String, _ path: String, headers: [String: String] = [:], body: [UInt8]? = nil
     ) async throws -> HTTPAnswer {

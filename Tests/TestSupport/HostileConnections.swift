@@ -1,29 +1,29 @@
 import Foundation
 import Synchronization
 
-/// Connections to this machine that try to keep a listener busy, each opened again whenever the server closes it.
+/// Connections that try to exhaust a listener on this machine. Each is reopened whenever the server closes it.
 package final class HostileConnections: Sendable {
     package enum Mode: String, CaseIterable, Sendable {
-        /// Connects, and sends nothing.
+        /// Connects and sends nothing.
         case idle
-        /// A byte of a header now and then.
+        /// Sends a header byte by byte.
         case dripHead = "drip-head"
-        /// A byte of a body now and then.
+        /// Sends a body byte by byte.
         case dripBody = "drip-body"
-        /// Announces a body beyond what is taken, then a byte of it now and then.
+        /// Announces a body above the accepted size and sends it byte by byte.
         case tooLarge = "too-large"
-        /// A whole request now and then.
+        /// Sends complete requests at intervals.
         case keepAlive = "keep-alive"
     }
 
     package struct Settings: Sendable {
         package var mode = Mode.idle
         package var connections = 800
-        /// Of 127.0.0.0/8, taken in turn.
+        /// The number of local addresses in 127.0.0.0/8, used in turn.
         package var addresses = 1
-        /// Between the bytes or requests of one connection.
+        /// Seconds between the bytes or requests of one connection.
         package var every = 1.0
-        /// Most connections opened in a second, so that the machine is not the limit.
+        /// The largest number of connections opened per second, so that the machine is not the limit.
         package var opensPerSecond = 2000.0
 
         package init(mode: Mode) { self.mode = mode }
@@ -34,7 +34,7 @@ package final class HostileConnections: Sendable {
     private let isEnding = Mutex(false)
     private let opened = Mutex(0)
 
-    /// How many connections were opened so far.
+    /// The number of connections opened so far.
     package var openedCount: Int { opened.withLock { $0 } }
 
     private init(port: Int, settings: Settings) {
@@ -60,7 +60,7 @@ package final class HostileConnections: Sendable {
         return try outcome.get()
     }
 
-    /// The thread's.
+    /// The body of the thread: opens and drives the connections until the end.
     private func run() {
         var links = (0..<settings.connections).map { _ in Link() }
         var tokens = 0.0
@@ -82,13 +82,13 @@ package final class HostileConnections: Sendable {
         for index in links.indices { links[index].end() }
     }
 
-    /// The number's address, from 127.0.1.1 on; 127.0.0.1 when there is one.
+    /// The local address with this number: 127.0.0.1 for 0, then addresses from 127.0.1.2 on.
     private static func address(_ number: Int) -> UInt32 {
         number == 0 ? 0x7f00_0001 : 0x7f00_0101 + UInt32(number / 250) << 8 + UInt32(number % 250)
     }
 }
 
-/// One of the connections.
+/// One hostile connection.
 private struct Link {
     private var descriptor: Int32 = -1
     private var hasBegun = false
@@ -158,7 +158,7 @@ private struct Link {
         }
     }
 
-    /// Reads what has arrived.
+    /// Discards received bytes. True if the connection has ended.
     private func isEnded() -> Bool {
         var buffer = [UInt8](repeating: 0, count: 4096)
         while true {

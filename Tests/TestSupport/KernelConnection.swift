@@ -1,13 +1,13 @@
 import Foundation
 
-/// An end of a connection on this machine whose two ends know each other, as the kernel has it; see proc(5).
+/// One end of an established TCP connection on this machine, as the kernel reports it; see proc(5).
 package struct KernelConnection {
-    /// Bytes that the other end has not taken.
+    /// Bytes that the other end has not acknowledged.
     package let unsent: Int
-    /// Bytes that its own process has not taken.
+    /// Bytes that the process has not read.
     package let unread: Int
 
-    /// Those of a port.
+    /// The connections of a local port.
     package static func at(_ port: Int) throws -> [KernelConnection] {
         let local = ":" + String(format: "%04X", port)
         return try table().split(separator: "\n").dropFirst().compactMap { line in
@@ -18,7 +18,8 @@ package struct KernelConnection {
         }
     }
 
-    /// Read to its end: the kernel gives a page at a time, and Foundation takes the first that is not full for the last.
+    /// Reads `/proc/net/tcp` to its end. The kernel returns a page at a time, and Foundation treats the first short read as
+    /// the end of the file.
     private static func table() throws -> String {
         guard let file = fopen("/proc/net/tcp", "r") else { throw CocoaError(.fileReadUnknown) }
         defer { fclose(file) }

@@ -1,6 +1,6 @@
 import Postgres
 
-/// The bytes that the tables of the log take in a database, their indexes and what is out of line included.
+/// The size of the log's tables in bytes, including indexes and out-of-line storage.
 package struct LogSize: Sendable {
     package let total: Int64
     /// A line for each table.

@@ -1,5 +1,5 @@
 extension [Double] {
-    /// The value that the given part of them does not exceed.
+    /// The value that the given fraction of the elements does not exceed; 0 if there are none.
     package func percentile(_ part: Double) -> Double {
         let sorted = sorted()
         guard let last = sorted.last else { return 0 }

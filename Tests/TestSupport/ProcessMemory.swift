@@ -1,11 +1,11 @@
 import Foundation
 
-/// What a process has in memory, as the kernel counts it.
+/// The resident memory of a process, as the kernel reports it.
 package enum ProcessMemory {
-    /// Bytes now.
+    /// The current size in bytes.
     package static func resident(_ pid: Int32) throws -> Int { try bytes(pid, "VmRSS:") }
 
-    /// The most bytes that it ever had.
+    /// The peak size in bytes.
     package static func residentMax(_ pid: Int32) throws -> Int { try bytes(pid, "VmHWM:") }
 
     /// - Throws: If there is no such process.

@@ -11,7 +11,7 @@ package struct ProcessorTime: Sendable {
         self.database = database
     }
 
-    /// - Parameter process: This one, unless another is meant.
+    /// - Parameter process: The process id; by default this process.
     /// - Throws: If the process or the cluster has ended.
     package static func now(of process: Int32 = getpid()) async throws -> ProcessorTime {
         guard let postmaster = await (try TestCluster.server()).postmasterPID else { throw Ended() }
@@ -34,15 +34,15 @@ package struct ProcessorTime: Sendable {
 
     private struct Ended: Error {}
 
-    /// A line of `/proc/…/stat`, as far as it is needed; see proc(5).
+    /// The needed fields of `/proc/…/stat`; see proc(5).
     private struct Stat {
         let parent: Int32
         let used: Double
-        /// By children that have ended.
+        /// Used by children that have ended.
         let usedByEnded: Double
 
         init?(_ process: Int32) {
-            // Behind the name, which may hold anything, and the field of the state.
+            // The fields after the name, which may contain any character, and after the state.
             guard let line = try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8),
                 let name = line.lastIndex(of: ")")
             else { return nil }

@@ -1,32 +1,32 @@
-/// Takes one direction of a PostgreSQL connection apart into its messages.
+/// Splits one direction of a PostgreSQL connection into messages.
 ///
-/// Source: PostgreSQL, "Message Formats": a byte for the kind, then four for the length of what follows, themselves
-/// included. The first messages of a client have no kind.
+/// Source: PostgreSQL, "Message Formats": one byte for the kind, then four bytes for the length, which counts itself and
+/// the content. The first messages of a client have no kind.
 struct ProtocolMessages {
-    /// The kinds of a client's messages, as far as they are told apart.
+    /// The kinds of messages that the proxy distinguishes. They are the client's unless noted.
     enum Kind {
         static let startup = UInt8(0)
         static let parse = UInt8(ascii: "P")
         static let bind = UInt8(ascii: "B")
         static let execute = UInt8(ascii: "E")
         static let sync = UInt8(ascii: "S")
-        /// Of the server.
+        /// Sent by the server.
         static let commandComplete = UInt8(ascii: "C")
     }
 
     struct Message {
         let kind: UInt8
-        /// All of it, head included.
+        /// The whole message, including its head.
         let bytes: [UInt8]
 
-        /// The zero-terminated texts that it begins with.
+        /// The zero-terminated texts at the beginning of the message.
         func texts(_ count: Int) -> [String] {
             let body = bytes.dropFirst(kind == Kind.startup ? 4 : 5)
             return body.split(separator: 0, maxSplits: count, omittingEmptySubsequences: false).prefix(count)
                 .map { String(decoding: $0, as: UTF8.self) }
         }
 
-        /// As what a client introduces itself in its startup message: names and values in turn behind the version.
+        /// The `application_name` in a startup message, which has names and values after the version.
         var applicationName: String? {
             guard kind == Kind.startup, bytes.count > 8 else { return nil }
             let texts = bytes.dropFirst(8).split(separator: 0, omittingEmptySubsequences: false)
@@ -34,7 +34,7 @@ struct ProtocolMessages {
             return texts.firstIndex(of: "application_name").flatMap { $0 + 1 < texts.count ? texts[$0 + 1] : nil }
         }
 
-        /// A client asks whether it may encrypt before it says anything else.
+        /// A client's request for encryption, which comes before the startup message.
         var asksForEncryption: Bool {
             // The codes of SSLRequest and GSSENCRequest.
             kind == Kind.startup && bytes.count == 8 && bytes[4...6] == [0x04, 0xD2, 0x16]
@@ -43,7 +43,7 @@ struct ProtocolMessages {
     }
 
     private var buffer: [UInt8] = []
-    /// The beginning of a message whose end has not come yet.
+    /// The beginning of an incomplete message.
     var unfinished: [UInt8] { buffer }
     /// Until the real startup message, a client's messages have no kind.
     private var isStarted: Bool
@@ -56,7 +56,7 @@ struct ProtocolMessages {
         buffer += bytes
     }
 
-    /// The next message that is there as a whole.
+    /// The next complete message.
     mutating func next() -> Message? {
         let head = isStarted ? 1 : 0
         guard buffer.count >= head + 4 else { return nil }
@@ -70,7 +70,7 @@ struct ProtocolMessages {
     }
 }
 
-/// Follows what a client sends, to know when it commits.
+/// Follows a client's messages to find its commits.
 struct CommitWatch {
     private var commits: Set<String> = []
     private var isBound = false
@@ -79,11 +79,11 @@ struct CommitWatch {
     enum Step {
         /// This message begins the commit.
         case isNext
-        /// With this message it is on its way for good.
+        /// This message completes the commit request.
         case isSent
     }
 
-    /// What a message is for a commit, if anything.
+    /// The role of a message in a commit; nil if it has none.
     mutating func step(of message: ProtocolMessages.Message) -> Step? {
         switch message.kind {
         case ProtocolMessages.Kind.parse:

@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// One connection through a ``FaultyProxy``, with a thread for each direction.
+/// A connection through a ``FaultyProxy``, with one thread per direction.
 final class ProxyLink: Sendable {
     private let proxy: FaultyProxy
     private let client: Int32
@@ -21,14 +21,14 @@ final class ProxyLink: Sendable {
         Thread.detachNewThread { [self] in end(after: passAnswers) }
     }
 
-    /// Resets both ends as soon as both threads have noticed.
+    /// Resets both ends as soon as both threads have stopped.
     func cut() {
         isCut.store(true, ordering: .relaxed)
     }
 
     var isOver: Bool { directionsLeft.load(ordering: .relaxed) == 0 }
 
-    /// Whoever ends last closes, so that no descriptor is used after its end.
+    /// The thread that ends last closes the descriptors, so that none is used after it is closed.
     private func end(after pass: () -> Void) {
         pass()
         cut()
@@ -45,7 +45,7 @@ final class ProxyLink: Sendable {
             if case .cutAfter(let bytes) = proxy.fault {
                 if counted.fault != proxy.fault { counted = (proxy.fault, 0) }
                 counted.bytes += piece.count
-                if counted.bytes >= bytes, proxy.takes(.cutAfter(bytes: bytes)) {
+                if counted.bytes >= bytes, proxy.claims(.cutAfter(bytes: bytes)) {
                     _ = send(messages.unfinished + piece.dropLast(min(piece.count, counted.bytes - bytes)), to: server)
                     return
                 }
@@ -58,22 +58,22 @@ final class ProxyLink: Sendable {
                 }
                 if let name = message.applicationName { application.withLock { $0 = name } }
                 let step = commits.step(of: message)
-                if step == .isNext, takes(.beforeCommitSent) { return }
+                if step == .isNext, claims(.beforeCommitSent) { return }
                 guard pass(message) else { return }
-                if step == .isSent, takes(.afterCommitSent) { return }
+                if step == .isSent, claims(.afterCommitSent) { return }
             }
         }
     }
 
-    private func takes(_ moment: FaultyProxy.Moment) -> Bool {
-        proxy.takes(moment, application: application.withLock { $0 })
+    private func claims(_ moment: FaultyProxy.Moment) -> Bool {
+        proxy.claims(moment, application: application.withLock { $0 })
     }
 
     private func pass(_ message: ProtocolMessages.Message) -> Bool {
         let moments = Self.moments[message.kind]
-        if let before = moments?.before, takes(before) { return false }
+        if let before = moments?.before, claims(before) { return false }
         guard send(message.bytes, to: server) else { return false }
-        if let after = moments?.after, takes(after) { return false }
+        if let after = moments?.after, claims(after) { return false }
         return true
     }
 
@@ -90,7 +90,7 @@ final class ProxyLink: Sendable {
             messages.append(piece)
             while let message = messages.next() {
                 if message.kind == ProtocolMessages.Kind.commandComplete, message.texts(1) == ["COMMIT"],
-                    takes(.beforeCommitAnswer)
+                    claims(.beforeCommitAnswer)
                 {
                     return
                 }
@@ -115,7 +115,9 @@ final class ProxyLink: Sendable {
         return nil
     }
 
-    /// Passes bytes on as the fault in force allows; false when the connection has ended.
+    /// Forwards bytes as the active fault allows.
+    ///
+    /// - Returns: False if the connection has ended.
     private func send(_ bytes: some Collection<UInt8>, to descriptor: Int32) -> Bool {
         let bytes = Array(bytes)
         var sent = 0

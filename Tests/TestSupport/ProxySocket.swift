@@ -51,7 +51,7 @@ enum ProxySocket {
         return descriptor
     }
 
-    /// Closes so that the other side sees a reset and no orderly end.
+    /// Closes with a reset instead of an orderly shutdown.
     static func reset(_ descriptor: Int32) {
         var linger = Glibc.linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))

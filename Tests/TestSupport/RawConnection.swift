@@ -1,12 +1,14 @@
 import Foundation
 
-/// A TCP connection to this machine that sends exactly the bytes it is told to.
+/// A TCP connection to this machine that sends exactly the given bytes.
 package final class RawConnection: Sendable {
     private let descriptor: Int32
 
-    /// - Parameter receiveBytesMax: What the system keeps of answers that nobody reads; nil for what it likes, which may
-    ///   be all of them.
-    /// - Parameter source: The address of this end; nil for the usual one.
+    /// - Parameters:
+    ///   - source: The local address; nil for the default one.
+    ///   - receiveBytesMax: The size of the receive buffer for unread answers; nil for the system's default, which may hold
+    ///     all of them.
+    /// - Throws: If the connection is refused.
     package init(port: Int, from source: String? = nil, receiveBytesMax: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         if var bytes = receiveBytesMax {
@@ -38,21 +40,21 @@ package final class RawConnection: Sendable {
         close(descriptor)
     }
 
-    /// Sends as much as the other side takes without waiting, and returns the number of bytes.
+    /// Sends as much as fits into the send buffer, without waiting, and returns the number of bytes.
     @discardableResult
     package func write(_ text: String) -> Int {
         let bytes = Array(text.utf8)
         return max(0, send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)))
     }
 
-    /// Whether the other side has closed the connection and everything before that was read.
+    /// Whether the other end has closed the connection and everything that it sent was read.
     package var hasEnded: Bool {
         var byte: UInt8 = 0
         let count = recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT))
         return count == 0 || (count < 0 && errno != EAGAIN)
     }
 
-    /// What has arrived since the last call, without waiting.
+    /// Returns up to 4096 bytes that have arrived, without waiting; empty if there are none.
     package func read() -> String {
         var buffer = [UInt8](repeating: 0, count: 4096)
         let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))

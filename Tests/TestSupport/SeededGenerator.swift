@@ -1,6 +1,6 @@
 import Foundation
 
-/// Repeatable randomness: one seed gives the same values on every machine.
+/// A repeatable random number generator: one seed gives the same values on every machine.
 package struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
@@ -22,7 +22,7 @@ package struct SeededGenerator: RandomNumberGenerator {
     }
 }
 
-/// The seed of this run. Set SUBLEDGER_TEST_SEED to run again from another one.
+/// The seed of this test run. Set `SUBLEDGER_TEST_SEED` to use another one.
 package enum TestSeed {
     package static let value: UInt64 = {
         let seed = ProcessInfo.processInfo.environment["SUBLEDGER_TEST_SEED"].flatMap { UInt64($0) } ?? 20_180_220
@@ -30,7 +30,7 @@ package enum TestSeed {
         return seed
     }()
 
-    /// Each story has a generator of its own, so that one failing story can be told by its number.
+    /// The generator for one story, so that a failing story can be repeated by its number.
     package static func generator(_ number: Int = 0) -> SeededGenerator {
         SeededGenerator(seed: value &+ UInt64(number) &* 0x0000_0001_0000_01B3)
     }

@@ -1,18 +1,17 @@
 import Foundation
 import Synchronization
 
-/// The built `subledger`, run as a process of its own.
+/// The built `subledger` executable, run as a process of its own.
 package final class ServerProcess: Sendable {
     package let pid: Int32
-    /// What is known of it so far.
     private let output: Output
     private let logFile: String?
 
     private final class Output: Sendable {
-        /// All that it wrote to stderr.
+        /// The text written to standard error.
         let text = Mutex("")
         let status = Mutex<Int32?>(nil)
-        /// By listener.
+        /// The ports by listener.
         let ports = Mutex<[String: Int]>([:])
     }
 
@@ -23,12 +22,12 @@ package final class ServerProcess: Sendable {
         return folder.appendingPathComponent("subledger")
     }
 
-    /// Ours, less the settings of a real installation.
+    /// The environment of this process without settings of Subledger.
     private static var cleanEnvironment: [String: String] {
         ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("SUBLEDGER_") }
     }
 
-    /// Runs a command to its end, or until the limit in seconds.
+    /// Runs a command to its end, or terminates it after the limit in seconds.
     package static func run(
         _ arguments: [String], environment: [String: String] = [:], input: Data? = nil, limit seconds: Double = 60
     ) throws -> (status: Int32, output: String, error: String) {
@@ -56,7 +55,7 @@ package final class ServerProcess: Sendable {
 
     /// Starts `subledger serve`, on free ports unless one is given.
     ///
-    /// - Parameter logFile: Where its lines go instead of to this process, when there are many.
+    /// - Parameter logFile: A file for the log; nil to collect it in this process.
     package init(
         dataFolder: String, environment: [String: String] = [:], publicPort: Int = 0, logFile: String? = nil
     ) throws {
@@ -84,7 +83,7 @@ package final class ServerProcess: Sendable {
         pid = process.processIdentifier
     }
 
-    /// A new token for the private listener of the server on a data folder.
+    /// Creates a token for the private listener of the server on a data folder.
     package static func token(_ scope: String = "read", dataFolder: String) throws -> String {
         let made = try run(
             ["token", "create", "--scope", scope, "--data-folder", dataFolder, "--log-level", "error"])
@@ -96,7 +95,7 @@ package final class ServerProcess: Sendable {
         let problem: String
     }
 
-    /// Nil while it runs.
+    /// Nil while the process runs.
     package var exitStatus: Int32? { output.status.withLock { $0 } }
 
     package var log: String {
@@ -122,7 +121,7 @@ package final class ServerProcess: Sendable {
         try await eventually("both listeners are up") { self.portsIfUp }
     }
 
-    /// The port of the private listener, which every process has, once it is up.
+    /// The port of the private listener, once it is up. Every process has one.
     package func privatePort() async throws -> Int {
         try await eventually("the private listener is up") { self.port("private") }
     }
@@ -133,7 +132,7 @@ package final class ServerProcess: Sendable {
         return (open, closed)
     }
 
-    /// Looked for in the log until it is there, and then remembered: logs grow long.
+    /// Searches the log for the port and caches it, because logs grow long.
     private func port(_ listener: String) -> Int? {
         if let known = output.ports.withLock({ $0[listener] }) { return known }
         let found = log.split(separator: "\n").first { $0.contains("\(listener) listener is up") }

@@ -2,7 +2,7 @@ import EventLog
 import Foundation
 import Postgres
 
-/// A database of the test cluster that several server processes work on.
+/// A database of the test cluster that several server processes share.
 package struct SharedDatabase: Sendable {
     package let configuration: ConnectionConfiguration
     package let name: String
@@ -16,7 +16,7 @@ package struct SharedDatabase: Sendable {
             configuration: server.configuration(database: name), name: name, socketFolder: server.socketFolder)
     }
 
-    /// What tells a command which database it works on.
+    /// The environment that selects this database for a command.
     package func environment(user: String = "subledger") -> [String: String] {
         ["SUBLEDGER_DATABASE_URL": "postgres:///\(name)?host=\(socketFolder)&user=\(user)"]
     }
@@ -33,14 +33,14 @@ package struct SharedDatabase: Sendable {
             publicPort: publicPort, logFile: logFile)
     }
 
-    /// Throws it away, whoever is connected.
+    /// Drops the database and ends its connections.
     package func drop() async throws {
         let connection = try await TestCluster.connect(configuration.with(database: "postgres"))
         try await connection.script("drop database \(name) with (force)", deadline: .now + .seconds(60))
         await connection.close()
     }
 
-    /// A new token for the private listeners of its servers.
+    /// Creates a token for the private listeners of its servers.
     package func token(_ scope: TokenScope = .read) async throws -> String {
         var random = SystemRandomNumberGenerator()
         let token = AccessToken(using: &random)

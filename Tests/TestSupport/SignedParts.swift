@@ -1,13 +1,13 @@
 import Crypto
 import Foundation
 
-/// The signed texts of a notification, taken apart without the code that is measured.
+/// The signed texts of a notification, split without the code under test.
 package struct SignedParts: Sendable {
     package private(set) var all: [(signedText: [UInt8], signature: P256.Signing.ECDSASignature)] = []
-    /// The body and the payloads.
+    /// The JSON texts: the body and the payloads.
     package private(set) var texts: [[UInt8]]
 
-    /// - Throws: If it is none.
+    /// - Throws: If the body is not a signed notification.
     package init(_ body: [UInt8]) throws {
         texts = [body]
         guard let outer = try JSONSerialization.jsonObject(with: Data(body)) as? [String: Any],

@@ -3,7 +3,7 @@ import Foundation
 import Logging
 import Postgres
 
-/// One PostgreSQL for the whole test run, and a fresh database for each test that asks.
+/// One PostgreSQL server for the whole test run, with a new database for each test.
 package enum TestCluster {
     private static let started = Task { () async throws -> EmbeddedServer in
         let folder = "/tmp/subledger-tests-\(getpid())"
@@ -20,9 +20,9 @@ package enum TestCluster {
         try await started.value
     }
 
-    /// A database with the schema, cloned from a template, as its owner sees it.
+    /// Clones a database with the schema from a template, and returns the owner's configuration.
     ///
-    /// - Parameter template: A template of the caller's own, to which nobody is connected.
+    /// - Parameter template: A template database without connections.
     package static func freshDatabase(
         from template: String = "template_subledger"
     ) async throws -> ConnectionConfiguration {
@@ -32,14 +32,14 @@ package enum TestCluster {
         return server.configuration(database: name)
     }
 
-    /// Makes a database with the schema that others can be cloned from.
+    /// Creates a database with the schema for use as a template.
     package static func makeTemplate(_ name: String) async throws -> ConnectionConfiguration {
         let server = try await started.value
         try await server.createDatabase(name, template: "template_subledger")
         return server.configuration(database: name)
     }
 
-    /// A database without the schema.
+    /// Creates a database without the schema.
     package static func emptyDatabase() async throws -> ConnectionConfiguration {
         let server = try await started.value
         let name = databaseName()
@@ -62,10 +62,10 @@ package enum TestCluster {
     }
 }
 
-/// What `endWithProcess` ends. Written once, before the handler that reads it is installed.
+/// The cluster that `endWithProcess` ends. Written once, before the handler that reads it is installed.
 nonisolated(unsafe) private var clusterToEnd: (postmaster: Int32, folder: String)?
 
-/// Test runners have no hook for their end, so the cluster is ended by the process's own.
+/// Ends the cluster in `atexit`, because test runners have no hook for the end of a run.
 private func endWithProcess(server: Int32?, folder: String) {
     guard let server else { return }
     clusterToEnd = (server, folder)

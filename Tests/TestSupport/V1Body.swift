@@ -1,15 +1,15 @@
 import Foundation
 
-/// Makes V1 bodies for tests: a status update with one receipt row, and whatever a test changes in it.
+/// A version 1 body for tests: a status update with one receipt row, which a test can change.
 package struct V1Body {
     package static let app = "com.example.magazine"
     package static let secret = "0123456789abcdef0123456789abcdef"
 
     package var fields: [String: Any]
 
-    /// A month that began at `purchase`, epoch milliseconds.
+    /// A body with one period; `purchase` and `expires` in epoch milliseconds.
     package init(
-        type: String = "DID_RENEW", line: String = "1000000000000001", transaction: String = "1000000000000001",
+        type: String = "DID_RENEW", subscription: String = "1000000000000001", transaction: String = "1000000000000001",
         purchase: Int64 = 1_519_084_800_000, expires: Int64 = 1_521_504_000_000
     ) {
         fields = [
@@ -25,7 +25,7 @@ package struct V1Body {
                 "latest_receipt_info": [
                     [
                         "transaction_id": transaction,
-                        "original_transaction_id": line,
+                        "original_transaction_id": subscription,
                         "product_id": "com.example.magazine.monthly",
                         "purchase_date_ms": String(purchase),
                         "expires_date_ms": String(expires),
@@ -34,7 +34,7 @@ package struct V1Body {
                 ],
                 "pending_renewal_info": [
                     [
-                        "original_transaction_id": line,
+                        "original_transaction_id": subscription,
                         "product_id": "com.example.magazine.monthly",
                         "auto_renew_product_id": "com.example.magazine.monthly",
                         "auto_renew_status": "1",
@@ -44,17 +44,17 @@ package struct V1Body {
         ]
     }
 
-    /// Distinct bodies: the `number`th transaction of a line of its own.
+    /// The first purchase of a subscription, with ids derived from the number.
     package init(number: Int) {
         self.init(
-            type: "INITIAL_BUY", line: String(2_000_000_000_000_000 + number),
+            type: "INITIAL_BUY", subscription: String(2_000_000_000_000_000 + number),
             transaction: String(2_000_000_000_000_000 + number))
     }
 
-    /// A transaction of a snapshot; instants in epoch milliseconds.
+    /// A receipt row; instants in epoch milliseconds.
     package struct Row: Sendable {
         package var id: String
-        package var line: String
+        package var subscription: String
         package var product: String
         package var purchase: Int64
         /// Nil for one-time purchases.
@@ -62,11 +62,11 @@ package struct V1Body {
         package var cancelled: Int64?
 
         package init(
-            _ id: String, line: String, product: String = "com.example.magazine.monthly", purchase: Int64,
+            _ id: String, subscription: String, product: String = "com.example.magazine.monthly", purchase: Int64,
             expires: Int64?, cancelled: Int64? = nil
         ) {
             self.id = id
-            self.line = line
+            self.subscription = subscription
             self.product = product
             self.purchase = purchase
             self.expires = expires
@@ -74,13 +74,14 @@ package struct V1Body {
         }
     }
 
-    /// What the App Store knows of an account at one time.
+    /// A body with several receipt rows: the state of an Apple Account at one time.
     package init(
-        type: String, rows: [Row], line: String, autoRenew: Bool, changed: Int64? = nil, graceUntil: Int64? = nil
+        type: String, rows: [Row], subscription: String, autoRenew: Bool, changed: Int64? = nil,
+        graceUntil: Int64? = nil
     ) {
-        self.init(type: type, line: line)
+        self.init(type: type, subscription: subscription)
         var pending: [String: String] = [
-            "original_transaction_id": line, "product_id": "com.example.magazine.monthly",
+            "original_transaction_id": subscription, "product_id": "com.example.magazine.monthly",
             "auto_renew_product_id": "com.example.magazine.monthly", "auto_renew_status": autoRenew ? "1" : "0",
         ]
         if let graceUntil {
@@ -95,14 +96,16 @@ package struct V1Body {
                 "status": 0, "environment": "Production",
                 "latest_receipt_info": rows.map { row in
                     var members = [
-                        "transaction_id": row.id, "original_transaction_id": row.line, "product_id": row.product,
+                        "transaction_id": row.id, "original_transaction_id": row.subscription,
+                        "product_id": row.product,
                         "purchase_date_ms": String(row.purchase), "quantity": "1",
                     ]
                     members["expires_date_ms"] = row.expires.map { String($0) }
                     members["cancellation_date_ms"] = row.cancelled.map { String($0) }
                     return members
                 },
-                "pending_renewal_info": rows.contains { $0.line == line && $0.expires != nil } ? [pending] : [],
+                "pending_renewal_info": rows.contains { $0.subscription == subscription && $0.expires != nil }
+                    ? [pending] : [],
             ] as [String: Any]
     }
 

@@ -1,6 +1,6 @@
-/// Waits for something that happens soon, looking every few milliseconds.
+/// Polls every 10 ms until the closure returns a value.
 ///
-/// The limit is long because all tests share two or three threads, and what is waited for may stand in line behind them.
+/// The default limit is long because all tests share two or three threads, so the awaited work may be queued after them.
 ///
 /// - Throws: ``NeverHappened`` at the deadline.
 package func eventually<Value>(

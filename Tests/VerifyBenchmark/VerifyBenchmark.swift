@@ -1,5 +1,5 @@
-// How long it takes to verify and decode a signed notification with two signed texts inside, once its chain is known,
-// beside what cannot be saved: three bare signature checks and the parsing of the four JSON texts.
+// Measures verifying and decoding a signed notification with two signed texts inside and a cached chain, compared with
+// the floor: three signature checks and parsing four JSON texts.
 //
 //     swift build -c release --product VerifyBenchmark && .build/release/VerifyBenchmark
 //
@@ -31,7 +31,7 @@ enum VerifyBenchmark {
         var signatures = Rounds()
         var parsing = Rounds()
         _ = try await verifier.verify(body, receivedAt: receivedAt)
-        // In turn, so that a busy machine is busy for all.
+        // Alternating, so that other load on the machine affects all.
         for _ in 0..<roundCount {
             try await ours.add {
                 guard try await verifier.verify(body, receivedAt: receivedAt).event.transactions.count == 1 else {
@@ -55,7 +55,7 @@ enum VerifyBenchmark {
 
     private static let bundleId = "com.example.app"
 
-    /// The first of a simulation that has both a transaction and renewal info inside.
+    /// The first body of a simulation that contains both a transaction and renewal info.
     private static func firstBody() throws -> [UInt8] {
         var settings = Simulation.Settings(
             app: SimulatedApp(bundleId: bundleId, appAppleId: nil, environment: .sandbox, sharedSecret: nil))
@@ -71,7 +71,7 @@ enum VerifyBenchmark {
 
 struct Unusable: Error {}
 
-/// Microseconds for one body, of each round.
+/// Microseconds per body, one value for each round.
 struct Rounds: CustomStringConvertible {
     private var microseconds: [Double] = []
 

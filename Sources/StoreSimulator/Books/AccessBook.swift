@@ -1,10 +1,8 @@
 import Subscriptions
 
-/// The storyteller's own record of when a line gives access: intervals that are paid for, cut, and taken back as the
-/// story goes.
+/// The simulator's own record of when one subscription gives access: half-open intervals, start included, end excluded.
 ///
-/// Kept by the actions themselves and not worked out from what is told about them, so that it is a second opinion on
-/// those who do work it out. A start is included, an end is not.
+/// The actions of a story write it directly. It is not derived from the notifications, so it can check code that is.
 package struct AccessBook: Sendable, Hashable {
     private struct Interval: Sendable, Hashable {
         let transactionId: String
@@ -16,7 +14,7 @@ package struct AccessBook: Sendable, Hashable {
     }
 
     private var intervals: [Interval] = []
-    /// Every instant at which access began, ended, or once was to end.
+    /// Every instant at which access began or ended, or was once due to end.
     package private(set) var boundaries: Set<Instant> = []
 
     package init() {}
@@ -25,29 +23,31 @@ package struct AccessBook: Sendable, Hashable {
         intervals.contains { !$0.isTakenBack && $0.start <= instant && instant < $0.end }
     }
 
-    /// The purchase that gives access at the instant, by its own period or by grace after it; the first of several.
+    /// The transaction id of the first purchase that gives access at the instant.
+    ///
+    /// - Parameter grace: Looks at grace periods instead of paid periods.
     package func holder(at instant: Instant, grace: Bool) -> String? {
         intervals.first {
             !$0.isTakenBack && $0.isGrace == grace && $0.start <= instant && instant < $0.end
         }?.transactionId
     }
 
-    /// What gave access when, in the order of the purchases.
+    /// The products and the intervals in which they give access, in the order of the purchases.
     package var spans: [(product: Product, span: Range<Instant>)] {
         intervals.filter { !$0.isTakenBack && $0.start < $0.end }.map { ($0.product, $0.start..<$0.end) }
     }
 
-    /// A purchase pays for access to a product; without an end it is owned.
+    /// Adds the period of a purchase. Without an end the product is owned forever.
     mutating func pay(_ transactionId: String, for product: Product, from start: Instant, to end: Instant?) {
         add(
             Interval(
                 transactionId: transactionId, product: product, start: start, end: end ?? .latest, isGrace: false))
     }
 
-    /// The store lets access go on though the renewal after this purchase failed.
+    /// Adds a grace period after the purchase whose renewal failed.
     mutating func grantGrace(after transactionId: String, from start: Instant, to end: Instant) {
         guard let failed = intervals.last(where: { $0.transactionId == transactionId }) else {
-            preconditionFailure("there is no such purchase")
+            preconditionFailure("unknown purchase")
         }
         add(
             Interval(
@@ -59,7 +59,7 @@ package struct AccessBook: Sendable, Hashable {
         boundaries.formUnion([interval.start, interval.end])
     }
 
-    /// What the purchase pays for ends at the instant, if it had not before.
+    /// Ends the period of the purchase at the instant, or leaves it if it ended earlier.
     mutating func cut(_ transactionId: String, at instant: Instant) {
         change(transactionId, grace: false) { $0.end = min($0.end, instant) }
         boundaries.insert(instant)
@@ -75,14 +75,14 @@ package struct AccessBook: Sendable, Hashable {
         boundaries.insert(end)
     }
 
-    /// As if the purchase had never been made.
+    /// Removes all access of the purchase, including its grace period.
     mutating func takeBack(_ transactionId: String, at instant: Instant) {
         change(transactionId, grace: false) { $0.isTakenBack = true }
         change(transactionId, grace: true) { $0.isTakenBack = true }
         boundaries.insert(instant)
     }
 
-    /// As if it had never been taken back.
+    /// Restores the access that ``takeBack(_:at:)`` removed.
     mutating func giveBack(_ transactionId: String, at instant: Instant) {
         change(transactionId, grace: false) { $0.isTakenBack = false }
         change(transactionId, grace: true) { $0.isTakenBack = false }

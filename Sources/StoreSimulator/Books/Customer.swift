@@ -1,11 +1,11 @@
-/// Whose purchases a line holds.
+/// The owner of a subscription or of a one-time purchase.
 package struct Customer: Sendable, Hashable {
     package var storefront: Storefront
-    /// The user as the app named it at the purchase, a UUID; nil where it named none.
+    /// The user's UUID, set by the app at the purchase; nil if the app set none.
     package var appAccountToken: String?
-    /// One for each Apple Account and app.
+    /// Unique for an Apple Account and app.
     package var appTransactionId: String
-    /// Has access through somebody else's purchase.
+    /// Has access through Family Sharing.
     package var isFamilyMember: Bool
 
     package init(

@@ -1,13 +1,13 @@
 import Subscriptions
 
-/// When one customer is entitled to what: by any of the lines, each with a record of its own.
+/// The entitlements of one customer over time: the union over the access of all of the customer's subscriptions.
 package struct EntitlementBook: Sendable, Hashable {
-    /// Unbroken runs of access, in their order, none touching the next.
+    /// Uninterrupted intervals of access by entitlement, ascending; adjacent intervals are merged.
     private let runs: [String: [Range<Instant>]]
 
-    package init(_ lines: [AccessBook]) {
+    package init(_ books: [AccessBook]) {
         var spans: [String: [Range<Instant>]] = [:]
-        for (product, span) in lines.flatMap(\.spans) {
+        for (product, span) in books.flatMap(\.spans) {
             for entitlement in product.entitlements { spans[entitlement, default: []].append(span) }
         }
         runs = spans.mapValues(Self.joined)
@@ -23,8 +23,8 @@ package struct EntitlementBook: Sendable, Hashable {
         }
     }
 
-    /// When the run of access ends that the instant lies in. ``Instant/latest`` for what is owned, nil where there is
-    /// no access.
+    /// The end of the interval of access that contains the instant: ``Instant/latest`` if the product is owned, nil if
+    /// there is no access.
     package func end(of entitlement: String, at instant: Instant) -> Instant? {
         runs[entitlement]?.first { $0.contains(instant) }?.upperBound
     }

@@ -1,6 +1,7 @@
-/// What the make-believe app gives for its products: a plan may give more than one thing, and several plans the same.
+/// The entitlements of the simulated app. Products and entitlements are many-to-many.
 extension Product {
-    /// As the app configures it. Empty for what it forgot to configure, which entitles to its own product id.
+    /// The entitlements in the app's product configuration. Empty for a product without one, which grants an
+    /// entitlement named by its product id.
     package var configuredEntitlements: [String] {
         switch tier {
         case .premium: ["premium", "plus"]
@@ -15,7 +16,7 @@ extension Product {
         configuredEntitlements.isEmpty ? [id] : configuredEntitlements
     }
 
-    /// Everything that the app sells, by product id.
+    /// All products of the app, sorted by product id.
     package static func all(of app: String) -> [Product] {
         let plans = Tier.allCases.flatMap { tier in
             Period.allCases.map { Product.subscription(tier, $0, of: app) }

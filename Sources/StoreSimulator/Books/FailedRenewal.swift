@@ -1,9 +1,9 @@
 import Subscriptions
 
-/// A renewal that could not be charged when it was due, and what became of it.
+/// A renewal that could not be charged when it was due.
 package struct FailedRenewal: Sendable, Hashable {
     package enum Recovery: Sendable, Hashable {
-        /// Charged before grace ended: access had no gap.
+        /// Charged before the grace period ended, so access has no gap.
         case inGrace
         case later
     }
@@ -12,6 +12,6 @@ package struct FailedRenewal: Sendable, Hashable {
     package let transactionId: String
     package let product: Product
     package let due: Instant
-    /// Nil while it was not charged after all.
+    /// Nil if the renewal was never charged.
     package var recovery: Recovery?
 }

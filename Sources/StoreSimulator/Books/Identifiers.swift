@@ -1,29 +1,28 @@
-/// Makes the ids of one line, each from its number alone: the same run has the same ids, and no two lines share any.
+/// Generates the ids of one subscription. Equal runs generate equal ids; no two subscriptions of a run share one.
 package struct Identifiers: Sendable {
     private let seed: UInt64
-    /// Of the line in the run.
-    private let line: UInt64
+    /// The number of the subscription in the run.
+    private let subscription: UInt64
     private var purchases: UInt64 = 0
     private var notifications: UInt64 = 0
 
-    /// More purchases than any story makes.
+    /// Above the number of purchases of any story.
     private static let purchasesMax: UInt64 = 64
-    /// Lines of one story at most.
-    package static let linesOfStoryMax = 3
+    /// The largest number of subscriptions and one-time purchases in one story.
+    package static let storySubscriptionsMax = 3
 
     /// - Parameters:
-    ///   - index: Which story of the run, up to 50 million.
-    ///   - line: Which line of the story.
-    package init(seed: UInt64, index: Int, line: Int) {
+    ///   - index: The number of the story in the run, up to 50 million.
+    ///   - subscription: The number of the subscription in the story.
+    package init(seed: UInt64, index: Int, subscription: Int) {
         self.seed = seed
-        self.line = UInt64(index * Self.linesOfStoryMax + line)
+        self.subscription = UInt64(index * Self.storySubscriptionsMax + subscription)
     }
 
-    /// 16 digits, larger for later purchases of a line, and another one for each line of a run. Runs with seeds that
-    /// are equal in their last five digits share ids.
+    /// 16 digits. Ids of one subscription ascend. Runs whose seeds have equal last five digits share ids.
     package mutating func transactionId() -> String {
-        precondition(purchases < Self.purchasesMax, "a story makes too many purchases")
-        let number = line * Self.purchasesMax + purchases
+        precondition(purchases < Self.purchasesMax, "a story has too many purchases")
+        let number = subscription * Self.purchasesMax + purchases
         purchases += 1
         return "2" + Self.digits(seed % 100_000, 5) + Self.digits(number, 10)
     }
@@ -33,13 +32,13 @@ package struct Identifiers: Sendable {
     }
 
     package func appTransactionId() -> String {
-        "70" + Self.digits(seed % 100_000, 5) + Self.digits(line, 10)
+        "70" + Self.digits(seed % 100_000, 5) + Self.digits(subscription, 10)
     }
 
-    /// Lower case, of version 4.
+    /// A lower-case UUID of version 4.
     package mutating func uuid() -> String {
         notifications += 1
-        var random = SplitMix64(seed: seed, line, notifications)
+        var random = SplitMix64(seed: seed, subscription, notifications)
         let high = (random.next() & ~0xF000) | 0x4000
         let low = (random.next() & ~(3 << 62)) | (2 << 62)
         let first = Self.hexadecimal(high)

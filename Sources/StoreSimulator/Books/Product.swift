@@ -1,34 +1,34 @@
 import Subscriptions
 
-/// Something that the make-believe app sells.
+/// A product of the simulated app.
 package struct Product: Sendable, Hashable {
-    /// With Apple's words for the kinds.
+    /// The raw values are Apple's.
     package enum Kind: String, Sendable, Hashable {
         case autoRenewable = "Auto-Renewable Subscription"
         case nonConsumable = "Non-Consumable"
         case consumable = "Consumable"
     }
 
-    /// What a subscription gives: lower levels can be downgraded to, higher ones upgraded to.
+    /// The level of service of a plan. A change to a higher level is an upgrade, to a lower one a downgrade.
     package enum Tier: String, Sendable, Hashable, CaseIterable {
         case basic, plus, premium
-        /// As good as `plus`: going from one to the other is a crossgrade.
+        /// Equal to `plus`: a change between the two is a crossgrade.
         case sport
-        /// Of a group by itself: it runs beside any of the others.
+        /// In a subscription group of its own, so it can run at the same time as any other plan.
         case audio
     }
 
-    /// The productId.
+    /// Apple's `productId`.
     package let id: String
     package let kind: Kind
-    /// Of subscriptions only.
+    /// Nil for one-time products.
     package let tier: Tier?
-    /// Of subscriptions only.
+    /// Nil for one-time products.
     package let duration: CalendarDuration?
-    /// In thousandths of a dollar; a ``Storefront`` makes its own price of it.
+    /// In thousandths of a US dollar. ``Storefront/price(_:)`` converts it.
     package let basePrice: Int64
 
-    /// Its id; nil for what is no subscription. Of one group a customer has one plan at a time.
+    /// The subscription group id; nil for one-time products. A customer has at most one plan of a group at a time.
     package var subscriptionGroup: String? {
         tier.map { $0 == .audio ? "21000002" : "21000001" }
     }
@@ -60,7 +60,7 @@ package struct Product: Sendable, Hashable {
     }
 }
 
-/// How long a plan pays for.
+/// The billing period of a plan.
 package enum Period: String, Sendable, Hashable, CaseIterable {
     case weekly, monthly, yearly
 
@@ -80,14 +80,16 @@ package enum Period: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    // Parsed once: every story needs them, and a run may have a million.
+    // Parsed once because every story uses them and a run may have a million stories.
     private static let week = fixedDuration("P1W")
     private static let month = fixedDuration("P1M")
     static let year = fixedDuration("P1Y")
 }
 
-/// A duration that stands in this source.
+/// Parses a duration that is a literal in the source code.
 func fixedDuration(_ text: String) -> CalendarDuration {
-    guard let duration = CalendarDuration(iso8601: text) else { preconditionFailure("\(text) is no duration") }
+    guard let duration = CalendarDuration(iso8601: text) else {
+        preconditionFailure("\(text) is not an ISO 8601 duration")
+    }
     return duration
 }

@@ -1,6 +1,6 @@
 import Subscriptions
 
-/// One charge as it stands in the store's books: what a transaction tells.
+/// One charge in the store's books, with the fields of a transaction.
 package struct Purchase: Sendable, Hashable {
     package enum Reason: String, Sendable {
         case purchase = "PURCHASE"
@@ -8,11 +8,11 @@ package struct Purchase: Sendable, Hashable {
     }
 
     package let transactionId: String
-    /// Of subscriptions only.
+    /// Nil for one-time purchases.
     package let webOrderLineItemId: String?
     package let product: Product
     package let purchaseDate: Instant
-    /// Of subscriptions only. An extension moves it.
+    /// Nil for one-time purchases. An extension moves it.
     package var expiresDate: Instant?
     package let reason: Reason
     package let offer: Offer?
@@ -20,25 +20,24 @@ package struct Purchase: Sendable, Hashable {
     package let price: Int64
     package let quantity: Int
     package var commitment: Commitment?
-    /// When an upgrade replaced it.
+    /// When an upgrade replaced the purchase.
     package var upgradedAt: Instant?
     package var revocation: Revocation?
 }
 
-/// Special terms of a purchase.
+/// An offer applied to a purchase.
 package struct Offer: Sendable, Hashable {
-    /// Apple's numbers.
+    /// The raw values are Apple's.
     package enum Kind: Int, Sendable {
         case introductory = 1
         case promotional, code, winBack
     }
 
     package let kind: Kind
-    /// Of all but introductory offers.
+    /// Nil for introductory offers.
     package let identifier: String?
     /// `FREE_TRIAL`, `PAY_AS_YOU_GO` or `PAY_UP_FRONT`.
     package let discountType: String
-    /// How long it lasts.
     package let period: CalendarDuration
     package let periodText: String
 
@@ -54,9 +53,9 @@ package struct Offer: Sendable, Hashable {
     package var isFree: Bool { discountType == "FREE_TRIAL" }
 }
 
-/// A purchase taken back.
+/// The refund of a purchase, or the end of family access to it.
 package struct Revocation: Sendable, Hashable {
-    /// With Apple's words for the kinds.
+    /// The raw values are Apple's.
     package enum Kind: String, Sendable {
         case full = "REFUND_FULL"
         case prorated = "REFUND_PRORATED"
@@ -65,15 +64,15 @@ package struct Revocation: Sendable, Hashable {
 
     package let date: Instant
     package let kind: Kind
-    /// 1 an issue in the app, 0 any other reason.
+    /// 1 for an issue in the app, 0 for any other reason.
     package let reason: Int
-    /// In thousandths of a percent; nil where nothing was paid back.
+    /// In thousandths of a percent; nil if nothing was refunded.
     package let percentage: Int?
 }
 
-/// A year's promise that is paid by the month.
+/// A yearly commitment that is billed monthly.
 package struct Commitment: Sendable, Hashable {
-    /// Counted from 1.
+    /// Starts at 1.
     package let billingPeriodNumber: Int
     package let totalBillingPeriods: Int
     package let expiresDate: Instant

@@ -1,14 +1,14 @@
-/// A country's store, with its money.
+/// The App Store of one country and its currency.
 package struct Storefront: Sendable, Hashable {
     /// ISO 3166-1 alpha-3.
     package let country: String
-    /// Apple's number for it, as text.
+    /// Apple's numeric id of the storefront.
     package let id: String
     /// ISO 4217.
     package let currency: String
-    /// What a dollar costs there, in hundredths.
+    /// The price of one US dollar, in hundredths of the currency's unit.
     let dollarPercent: Int64
-    /// Prices are whole multiples of so many thousandths.
+    /// Prices are multiples of this, in thousandths of the currency's unit.
     let smallestStep: Int64
 
     package static let all = [
@@ -20,7 +20,7 @@ package struct Storefront: Sendable, Hashable {
         Storefront(country: "BRA", id: "143503", currency: "BRL", dollarPercent: 500, smallestStep: 100),
     ]
 
-    /// In thousandths of the currency's unit, as Apple states prices.
+    /// The price in this storefront, in thousandths of the currency's unit like Apple's `price`.
     package func price(_ product: Product) -> Int64 {
         max(smallestStep, product.basePrice * dollarPercent / 100 / smallestStep * smallestStep)
     }

@@ -1,12 +1,12 @@
 extension SubscriptionLife {
-    /// Begins with a copy of another line's current purchase, as a restore on another device at times does: the same
-    /// period and web_order_line_item_id, another transaction and another line. The store tells nobody. What follows
-    /// happens on this line.
+    /// Begins with a copy of another subscription's current purchase, as a restore on another device sometimes does: the
+    /// same period and `web_order_line_item_id`, a new transaction id and a new original transaction id. The store sends no
+    /// notification. Later events belong to this subscription.
     package mutating func restore(_ other: SubscriptionLife) {
-        precondition(purchases.isEmpty, "the line exists already")
+        precondition(purchases.isEmpty, "the subscription already exists")
         let copy = other.current.copy(transactionId: identifiers.transactionId())
         purchases.append(copy)
-        intention = other.intention
+        renewalPreference = other.renewalPreference
         access.pay(copy.transactionId, for: copy.product, from: copy.purchaseDate, to: copy.expiresDate)
     }
 }

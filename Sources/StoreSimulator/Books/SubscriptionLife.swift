@@ -1,26 +1,26 @@
 import Subscriptions
 
-/// One subscription line through its life, by explicit actions: keeps the store's books, notes what the store tells,
-/// and keeps its own record of access.
+/// The life of one subscription, driven by explicit actions. Each action updates the store's books, the notifications
+/// that the store sends, and an independent record of access.
 ///
-/// Actions are to be called in the order of their instants. What an action needs (a period that runs, a renewal that
-/// failed) is the caller's to see to; an action that cannot follow stops the program, since a story is then wrong.
+/// Call actions in the order of their instants. The caller ensures their preconditions (a running period, a failed
+/// renewal); an impossible action is a bug in the story and traps.
 package struct SubscriptionLife: Sendable {
     package let customer: Customer
     /// Oldest first.
     package internal(set) var purchases: [Purchase] = []
     /// Nil before the first purchase.
-    package internal(set) var intention: Intention?
+    package internal(set) var renewalPreference: RenewalPreference?
     package internal(set) var access = AccessBook()
     /// Oldest first.
     package internal(set) var failures: [FailedRenewal] = []
-    /// In the order of their signing, at least a second apart.
-    package private(set) var tellings: [Telling] = []
-    /// The customer promised a year, which is paid by the month.
+    /// In the order of their signing, at least one second apart.
+    package private(set) var notifications: [StoreNotification] = []
+    /// The customer committed to a year that is billed monthly.
     package var isCommitted = false
     var identifiers: Identifiers
-    /// How long after an event the store signs what it tells of it. Switching renewal is told without delay: its
-    /// time is in no other field.
+    /// The delay between an event and the signing of its notification. A change of auto-renewal has no delay because
+    /// its time is in no other field.
     private let signingLagMilliseconds: Int64
 
     package init(customer: Customer, identifiers: Identifiers, signingLagMilliseconds: Int64 = 0) {
@@ -32,11 +32,11 @@ package struct SubscriptionLife: Sendable {
     package var originalTransactionId: String { purchases.first?.transactionId ?? "" }
 
     package var current: Purchase {
-        guard let last = purchases.last else { preconditionFailure("nothing was bought yet") }
+        guard let last = purchases.last else { preconditionFailure("the subscription has no purchase") }
         return last
     }
 
-    /// When the current period ends.
+    /// The end of the current period.
     package var expiry: Instant {
         guard let date = current.expiresDate else { preconditionFailure("the purchase does not expire") }
         return date
@@ -48,34 +48,34 @@ package struct SubscriptionLife: Sendable {
 extension SubscriptionLife {
     static let secondMilliseconds: Int64 = 1000
 
-    /// Changes the intention, which every purchase of a subscription leaves behind.
-    mutating func intend(_ change: (inout Intention) -> Void) {
-        guard var changed = intention else { preconditionFailure("nothing was bought yet") }
+    /// Changes the renewal preference. It exists from the first purchase on.
+    mutating func updatePreference(_ change: (inout RenewalPreference) -> Void) {
+        guard var changed = renewalPreference else { preconditionFailure("the subscription has no purchase") }
         change(&changed)
-        intention = changed
+        renewalPreference = changed
     }
 
-    /// The intention as it stands.
-    var intended: Intention {
-        guard let intention else { preconditionFailure("nothing was bought yet") }
-        return intention
+    /// The renewal preference. It exists from the first purchase on.
+    var currentPreference: RenewalPreference {
+        guard let renewalPreference else { preconditionFailure("the subscription has no purchase") }
+        return renewalPreference
     }
 
     mutating func change(_ transactionId: String, _ change: (inout Purchase) -> Void) {
         guard let index = purchases.firstIndex(where: { $0.transactionId == transactionId }) else {
-            preconditionFailure("there is no such purchase")
+            preconditionFailure("unknown purchase")
         }
         change(&purchases[index])
     }
 
-    /// Enters a charge, the access that it pays for, and what is to follow it.
+    /// Records a purchase, its period of access, and the preference for the next renewal.
     @discardableResult
     mutating func charge(
         _ product: Product, from purchaseDate: Instant, to expiresDate: Instant, _ reason: Purchase.Reason,
         offer: Offer? = nil
     ) -> Purchase {
         let id = identifiers.transactionId()
-        let agreed = reason == .renewal ? intention?.price : nil
+        let agreed = reason == .renewal ? renewalPreference?.price : nil
         let price = agreed ?? customer.storefront.price(product)
         var purchase = Purchase(
             transactionId: id, webOrderLineItemId: identifiers.webOrderLineItemId(of: id), product: product,
@@ -84,12 +84,12 @@ extension SubscriptionLife {
         purchase.commitment = commitment(from: purchaseDate, price)
         purchases.append(purchase)
         access.pay(id, for: product, from: purchaseDate, to: expiresDate)
-        if intention == nil {
-            intention = Intention(
+        if renewalPreference == nil {
+            renewalPreference = RenewalPreference(
                 product: product, nextProduct: product, renewalDate: expiresDate, price: price,
                 streakStart: purchaseDate)
         }
-        intend {
+        updatePreference {
             $0.product = product
             $0.nextProduct = product
             $0.expiration = nil
@@ -113,13 +113,13 @@ extension SubscriptionLife {
 
     static func end(of product: Product, from start: Instant, _ offer: Offer? = nil) -> Instant {
         if let offer { return start.advanced(by: offer.period) }
-        guard let duration = product.duration else { preconditionFailure("\(product.id) is no subscription") }
+        guard let duration = product.duration else { preconditionFailure("\(product.id) is not a subscription") }
         return start.advanced(by: duration)
     }
 
-    /// Switches renewal, without telling.
+    /// Switches auto-renewal without sending a notification.
     mutating func setRenewal(_ isOn: Bool, at instant: Instant) {
-        intend {
+        updatePreference {
             guard $0.isOn != isOn else { return }
             $0.isOn = isOn
             $0.switchedAt = instant
@@ -127,32 +127,36 @@ extension SubscriptionLife {
     }
 }
 
-// MARK: - What is told
+// MARK: - Notifications
 
 extension SubscriptionLife {
-    /// Notes that the store tells of something that happened at the instant.
+    /// Records the notification of an event at the instant.
     ///
-    /// - Parameter isPrompt: Signed at that very instant.
-    mutating func tell(
-        _ version2: Telling.Name?, version1: String?, at instant: Instant, _ status: Telling.Status?,
-        about subject: Purchase? = nil, isPrompt: Bool = false, consumptionRequestReason: String? = nil
+    /// - Parameters:
+    ///   - version2: Nil if only version 1 sends a notification.
+    ///   - version1: Nil if only version 2 sends a notification.
+    ///   - subject: The purchase that the notification is about; nil for the current one.
+    ///   - isPrompt: Signed at the instant itself, without delay.
+    mutating func send(
+        _ version2: StoreNotification.Name?, version1: String?, at instant: Instant,
+        _ status: StoreNotification.Status?, about subject: Purchase? = nil, isPrompt: Bool = false,
+        consumptionRequestReason: String? = nil
     ) {
         var signedDate = isPrompt ? instant : instant.advanced(byMilliseconds: signingLagMilliseconds)
-        if let last = tellings.last {
+        if let last = notifications.last {
             let earliest = last.signedDate.advanced(byMilliseconds: Self.secondMilliseconds)
             precondition(!isPrompt || earliest <= instant, "actions are too close to each other")
             signedDate = max(signedDate, earliest)
         }
-        tellings.append(
-            Telling(
+        notifications.append(
+            StoreNotification(
                 notificationUUID: identifiers.uuid(), signedDate: signedDate, version2: version2, version1: version1,
-                subject: subject ?? current, purchases: purchases, intention: intention, status: status,
+                subject: subject ?? current, purchases: purchases, renewalPreference: renewalPreference, status: status,
                 consumptionRequestReason: consumptionRequestReason))
     }
 
-    /// Notes what only version 1 tells beside the notification before.
-    mutating func tellVersion1(_ type: String, at instant: Instant, _ status: Telling.Status?) {
-        tell(nil, version1: type, at: instant, status)
+    /// Records a notification that only version 1 sends.
+    mutating func sendVersion1(_ type: String, at instant: Instant, _ status: StoreNotification.Status?) {
+        send(nil, version1: type, at: instant, status)
     }
-
 }

@@ -1,16 +1,15 @@
 import Subscriptions
 
-/// The app whose notifications are made up.
+/// The app whose notifications are simulated.
 package struct SimulatedApp: Sendable, Hashable {
     package var bundleId: String
-    /// Apple's number for the app. Apple leaves it out in the sandbox for apps that were never released, and sends it
-    /// always in production.
+    /// The app's Apple ID. Apple always sends it in production and omits it in the sandbox for unreleased apps.
     package var appAppleId: Int64?
     package var environment: Subscriptions.Environment
-    /// What bodies of version 1 carry as `password`; nil leaves it out.
+    /// The `password` in bodies of version 1; nil omits it.
     package var sharedSecret: String?
     package var bundleVersion = "42"
-    /// Of the base64 text that stands in for the receipt in bodies of version 1.
+    /// The length of the base64 text that replaces the receipt in bodies of version 1.
     package var receiptCharacters = 16_000
 
     package init(
@@ -23,6 +22,6 @@ package struct SimulatedApp: Sendable, Hashable {
         self.sharedSecret = sharedSecret
     }
 
-    /// As version 2 writes it.
+    /// The environment's name in version 2.
     package var environmentName: String { environment == .production ? "Production" : "Sandbox" }
 }

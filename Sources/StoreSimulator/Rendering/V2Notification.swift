@@ -1,8 +1,8 @@
 import Subscriptions
 
-/// The payload of a signed notification, under Apple's names; what is nil is left out.
+/// The payload of a signed notification, with Apple's field names. Nil fields are omitted.
 package struct V2Notification: Sendable {
-    /// What a notification is about: exactly one of these stands in it.
+    /// The content of a notification, which has exactly one of these.
     package enum Content: Sendable {
         case data(V2Data)
         case summary(V2Summary)
@@ -30,7 +30,7 @@ package struct V2Notification: Sendable {
         self.content = content
     }
 
-    /// The JSON text to be signed, with what stands in it signed already.
+    /// The JSON text to sign. The transaction and renewal info inside are already signed.
     package func payload(_ signer: JWSSigner, _ signatures: inout SignatureTape) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
@@ -57,7 +57,7 @@ package struct V2Notification: Sendable {
         return writer.bytes
     }
 
-    /// The whole body of the request: `{"signedPayload":"…"}`.
+    /// The request body: `{"signedPayload":"…"}`.
     package func body(_ signer: JWSSigner, _ signatures: inout SignatureTape) -> [UInt8] {
         Self.body(signedPayload: signer.sign(payload(signer, &signatures), &signatures))
     }
@@ -82,7 +82,7 @@ package struct V2Data: Sendable {
     package var renewalInfo: V2RenewalInfo?
     package var status: Int?
     package var consumptionRequestReason: String?
-    /// Signed texts to stand in place of `transaction` and `renewalInfo`.
+    /// Signed texts that replace `transaction` and `renewalInfo`.
     package var signedTransactionInfo: String?
     package var signedRenewalInfo: String?
 
@@ -110,7 +110,7 @@ package struct V2Data: Sendable {
     }
 }
 
-/// The member `summary`: how the extension of many subscriptions at once went.
+/// The member `summary`: the result of extending many subscriptions at once.
 package struct V2Summary: Sendable {
     package var requestIdentifier: String
     package var environment: String

@@ -1,11 +1,11 @@
 import Subscriptions
 
-/// The payload of a signed renewal info, field by field under Apple's names; what is nil is left out.
+/// The payload of a signed renewal info, with Apple's field names. Nil fields are omitted.
 package struct V2RenewalInfo: Sendable, Hashable {
     package var originalTransactionId: String?
     package var autoRenewProductId: String?
     package var productId: String?
-    /// 0 off, 1 on.
+    /// 0 for off, 1 for on.
     package var autoRenewStatus: Int?
     package var expirationIntent: Int?
     package var isInBillingRetryPeriod: Bool?
@@ -28,7 +28,7 @@ package struct V2RenewalInfo: Sendable, Hashable {
 
     package init() {}
 
-    /// The JSON text to be signed.
+    /// The JSON text to sign.
     package var json: [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in

@@ -1,6 +1,6 @@
 import Subscriptions
 
-/// The payload of a signed transaction, field by field under Apple's names; what is nil is left out.
+/// The payload of a signed transaction, with Apple's field names. Nil fields are omitted.
 package struct V2Transaction: Sendable, Hashable {
     package var transactionId: String?
     package var originalTransactionId: String?
@@ -39,7 +39,7 @@ package struct V2Transaction: Sendable, Hashable {
 
     package init() {}
 
-    /// The JSON text to be signed.
+    /// The JSON text to sign.
     package var json: [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
@@ -96,7 +96,7 @@ package struct V2Transaction: Sendable, Hashable {
 }
 
 extension JSONWriter {
-    /// An instant as Apple's signed texts have it: a number, epoch milliseconds.
+    /// Writes an instant as Apple's signed texts do: a number of epoch milliseconds.
     mutating func milliseconds(_ key: StaticString, _ instant: Instant?) {
         member(key, instant?.milliseconds)
     }

@@ -1,11 +1,11 @@
 import Subscriptions
 
-/// What somebody who is known by an id is entitled to at an instant, as the storyteller knows it.
+/// The expected entitlements of a customer at an instant, looked up by one of the customer's ids.
 package struct CustomerAnswer: Sendable, Hashable {
     package struct Entitlement: Sendable, Hashable {
         package let name: String
         package let active: Bool
-        /// When the unbroken access ends that holds at the instant. Nil when there is none, or no end of it.
+        /// The end of the uninterrupted access at the instant. Nil if there is no access, or if it has no end.
         package let until: Instant?
 
         package init(name: String, active: Bool, until: Instant?) {
@@ -15,13 +15,13 @@ package struct CustomerAnswer: Sendable, Hashable {
         }
     }
 
-    /// An id of the backend, an appAccountToken, an appTransactionId or an originalTransactionId.
+    /// A backend's id, an appAccountToken, an appTransactionId or an originalTransactionId.
     package let customerId: String
     package let at: Instant
-    /// By name: all that the story is about. There is no other.
+    /// All entitlements in the story, sorted by name. The customer has no others.
     package let entitlements: [Entitlement]
     package let story: Story
-    /// Something about one of the customer's lines was never delivered, so nobody else can know.
+    /// A notification about the customer is never delivered, so a server cannot know the answer.
     package let isIncomplete: Bool
 
     package init(customerId: String, at: Instant, entitlements: [Entitlement], story: Story, isIncomplete: Bool) {
@@ -34,34 +34,34 @@ package struct CustomerAnswer: Sendable, Hashable {
 }
 
 extension Simulation {
-    /// The right answers about customers, story after story.
+    /// The expected answers about customers, story by story.
     package var customerAnswers: some Sequence<CustomerAnswer> & Sendable {
         (0..<settings.subscriptions).lazy.flatMap { customerAnswers(ofStory: $0) }
     }
 
-    /// The right answers about the customers of one story, counted from 0: under every id that a customer is known by
-    /// when all is told, at most four instants.
+    /// The expected answers about the customers of one story, counted from 0: at most four instants for each id that a
+    /// customer has at the end of the story.
     package func customerAnswers(ofStory index: Int) -> [CustomerAnswer] {
-        let told = storyteller.story(at: index)
-        let names = Set(told.lines.flatMap(\.products).flatMap(\.entitlements)).sorted()
+        let rendered = storyteller.story(at: index)
+        let names = Set(rendered.subscriptions.flatMap(\.products).flatMap(\.entitlements)).sorted()
         var random = SplitMix64(seed: settings.seed, UInt64(index), .max - 1)
-        return told.customers.flatMap { customer in
-            let lines = customer.lines.map { told.lines[$0] }
-            let book = EntitlementBook(lines.map(\.access))
-            let instants = told.instantsToAsk(about: lines)
-            let isIncomplete = customer.lines.contains { self.isIncomplete(story: index, line: $0) }
-            return customer.ids(lines, settings.format).flatMap { id in
+        return rendered.customers.flatMap { customer in
+            let subscriptions = customer.subscriptions.map { rendered.subscriptions[$0] }
+            let book = EntitlementBook(subscriptions.map(\.access))
+            let instants = rendered.queryInstants(about: subscriptions)
+            let isIncomplete = customer.subscriptions.contains { self.isIncomplete(story: index, subscription: $0) }
+            return customer.ids(subscriptions, settings.format).flatMap { id in
                 instants.shuffled(using: &random).prefix(Self.instantsMax).sorted().map { instant in
                     CustomerAnswer(
                         customerId: id, at: instant,
                         entitlements: names.map { book.answer($0, at: instant) },
-                        story: told.story, isIncomplete: isIncomplete)
+                        story: rendered.story, isIncomplete: isIncomplete)
                 }
             }
         }
     }
 
-    /// Of one id.
+    /// The largest number of instants per id.
     private static var instantsMax: Int { 4 }
 }
 
@@ -72,23 +72,24 @@ extension EntitlementBook {
     }
 }
 
-extension ToldCustomer {
-    fileprivate func ids(_ lines: [ToldLine], _ format: Simulation.Format) -> [String] {
+extension SimulatedCustomer {
+    fileprivate func ids(_ subscriptions: [SimulatedSubscription], _ format: Simulation.Format) -> [String] {
         var seen: Set<String> = []
-        return (backendIds + lines.flatMap { $0.ids(format) }).filter { seen.insert($0).inserted }
+        return (backendIds + subscriptions.flatMap { $0.ids(format) }).filter { seen.insert($0).inserted }
     }
 }
 
-extension ToldStory {
-    /// About every boundary of the lines' access; of a customer without lines, about those of the others.
-    fileprivate func instantsToAsk(about own: [ToldLine]) -> [Instant] {
-        let asked = own.isEmpty ? lines : own
+extension RenderedStory {
+    /// Instants at and around each boundary of the customer's access. For a customer without subscriptions, those of the
+    /// story's other customers.
+    fileprivate func queryInstants(about own: [SimulatedSubscription]) -> [Instant] {
+        let asked = own.isEmpty ? subscriptions : own
         let boundaries = Set(asked.flatMap(\.access.boundaries).filter { $0 < .latest }).sorted()
         var instants = boundaries.flatMap { [$0.advanced(byMilliseconds: -1), $0] }
         for (start, end) in zip(boundaries, boundaries.dropFirst() + [Draw.window.upperBound]) {
             instants.append(start.advanced(byMilliseconds: (end.milliseconds - start.milliseconds) / 2))
         }
-        if instants.isEmpty, let told = asked.first?.tellings.first { instants = [told.signedDate] }
+        if instants.isEmpty, let first = asked.first?.notifications.first { instants = [first.signedDate] }
         return Set(instants).sorted()
     }
 }

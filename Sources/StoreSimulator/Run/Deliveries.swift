@@ -1,7 +1,7 @@
 import Subscriptions
 import Synchronization
 
-/// The notifications of a run, in the order of sending. Each is told when it is asked for.
+/// The notifications of a run, in the order of sending. Each one is generated on access.
 package struct Deliveries: RandomAccessCollection, Sendable {
     let simulation: Simulation
 
@@ -10,49 +10,52 @@ package struct Deliveries: RandomAccessCollection, Sendable {
 
     package subscript(position: Int) -> SimulatedDelivery {
         let entry = simulation.plan.entries[position]
-        let told = simulation.storyteller.story(at: Int(entry.index))
+        let rendered = simulation.storyteller.story(at: Int(entry.index))
         return SimulatedDelivery(
-            simulation: simulation, entry: entry, story: told.story, line: told.lines[Int(entry.line)],
-            companions: told.companions(of: Int(entry.line)))
+            simulation: simulation, entry: entry, story: rendered.story,
+            subscription: rendered.subscriptions[Int(entry.subscription)],
+            companions: rendered.companions(of: Int(entry.subscription)))
     }
 }
 
-/// One notification on its way, in one format.
+/// The delivery of one notification in one format.
 package struct SimulatedDelivery: Sendable {
     let simulation: Simulation
     let entry: DeliveryPlan.Entry
     package let story: Story
-    let line: ToldLine
-    /// The other lines of the Apple Account.
-    let companions: [ToldLine]
+    let subscription: SimulatedSubscription
+    /// The other subscriptions of the Apple Account.
+    let companions: [SimulatedSubscription]
 
-    package var telling: Telling { line.tellings[Int(entry.telling)] }
-    package var signedDate: Instant { telling.signedDate }
-    package var originalTransactionId: String { line.originalTransactionId }
+    package var notification: StoreNotification { subscription.notifications[Int(entry.notification)] }
+    package var signedDate: Instant { notification.signedDate }
+    package var originalTransactionId: String { subscription.originalTransactionId }
     package var isVersion1: Bool { entry.isVersion1 }
-    /// When it would arrive if nothing were late: a little after its signing.
+    /// When a punctual delivery arrives: 1.5 s after the signing.
     package var receivedAt: Instant { signedDate.advanced(byMilliseconds: 1500) }
 
-    /// The bytes to post. The same bytes each time for what is delivered more than once: its signatures are kept,
-    /// since a new one would differ.
+    /// The bytes to post. Repeats of a notification have the same bytes: their signatures are kept, because ECDSA
+    /// signatures differ each time.
     package func body() -> [UInt8] {
         let app = simulation.settings.app
         if entry.isVersion1 {
-            return telling.version1Body(app: app, customer: line.customer, companions: companions) ?? []
+            return notification.version1Body(app: app, customer: subscription.customer, companions: companions) ?? []
         }
-        guard let notification = telling.version2Notification(app: app, customer: line.customer) else { return [] }
-        guard entry.isRepeated else { return notification.body(simulation.signer) }
-        return simulation.tapes.withTape(of: entry) { notification.body(simulation.signer, &$0) }
+        guard let version2 = notification.version2Notification(app: app, customer: subscription.customer) else {
+            return []
+        }
+        guard entry.isRepeated else { return version2.body(simulation.signer) }
+        return simulation.tapes.withTape(of: entry) { version2.body(simulation.signer, &$0) }
     }
 }
 
-/// The signatures of what is delivered more than once, some 200 bytes for each.
+/// The signatures of notifications that are delivered more than once, about 200 bytes each.
 final class SignatureTapes: Sendable {
     private let tapes = Mutex<[DeliveryPlan.Entry: [[UInt8]]]>([:])
 
-    /// Makes a body with the signatures of its first making, if there was one.
+    /// Makes a body with the signatures of the previous call for the same entry, if there was one.
     func withTape(of entry: DeliveryPlan.Entry, _ make: (inout SignatureTape) -> [UInt8]) -> [UInt8] {
-        // Locked while signing: two deliveries of one notification may be made at once.
+        // Locked while signing: two deliveries of one notification may be made concurrently.
         tapes.withLock { tapes in
             var tape = SignatureTape(tapes[entry] ?? [])
             let body = make(&tape)

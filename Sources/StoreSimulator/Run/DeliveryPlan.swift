@@ -1,35 +1,35 @@
 import Subscriptions
 
-/// Which notification is delivered when: the order of a run, without its content.
+/// The order in which a run delivers its notifications, without their content.
 struct DeliveryPlan: Sendable {
     /// One notification in one format.
     struct Entry: Sendable, Hashable {
         let signedMilliseconds: Int64
         let index: UInt32
-        let line: UInt8
-        let telling: UInt8
+        let subscription: UInt8
+        let notification: UInt8
         let isVersion1: Bool
         /// Delivered more than once.
         var isRepeated = false
     }
 
-    /// A line by the number of its story and its own in it.
-    struct LineKey: Sendable, Hashable {
+    /// A subscription, by the number of its story and its number in the story.
+    struct SubscriptionKey: Sendable, Hashable {
         let index: UInt32
-        let line: UInt8
+        let subscription: UInt8
     }
 
     private(set) var entries: [Entry] = []
-    /// Lines of which something is never told.
-    private(set) var incomplete: Set<LineKey> = []
+    /// Subscriptions with a notification that is never delivered.
+    private(set) var incomplete: Set<SubscriptionKey> = []
 
     init(_ settings: Simulation.Settings, _ storyteller: Storyteller) {
         var random = SplitMix64(seed: settings.seed, .max)
         for index in 0..<UInt32(settings.subscriptions) {
-            let told = storyteller.story(at: Int(index))
-            for (line, content) in told.lines.enumerated() {
-                let key = LineKey(index: index, line: UInt8(line))
-                for entry in Self.entries(content, key, told.story, settings.format) {
+            let rendered = storyteller.story(at: Int(index))
+            for (subscription, content) in rendered.subscriptions.enumerated() {
+                let key = SubscriptionKey(index: index, subscription: UInt8(subscription))
+                for entry in Self.entries(content, key, rendered.story, settings.format) {
                     if random.fraction() < settings.lose {
                         incomplete.insert(key)
                     } else {
@@ -43,16 +43,16 @@ struct DeliveryPlan: Sendable {
     }
 
     private static func entries(
-        _ line: ToldLine, _ key: LineKey, _ story: Story, _ format: Simulation.Format
+        _ subscription: SimulatedSubscription, _ key: SubscriptionKey, _ story: Story, _ format: Simulation.Format
     ) -> [Entry] {
-        line.tellings.enumerated().flatMap { number, telling in
+        subscription.notifications.enumerated().flatMap { number, notification in
             func entry(isVersion1: Bool) -> Entry {
                 Entry(
-                    signedMilliseconds: telling.signedDate.milliseconds, index: key.index, line: key.line,
-                    telling: UInt8(number), isVersion1: isVersion1)
+                    signedMilliseconds: notification.signedDate.milliseconds, index: key.index,
+                    subscription: key.subscription, notification: UInt8(number), isVersion1: isVersion1)
             }
-            let first = format != .v1 && telling.version2 != nil
-            let second = format != .v2 && telling.version1 != nil && story.isTellableInVersion1
+            let first = format != .v1 && notification.version2 != nil
+            let second = format != .v2 && notification.version1 != nil && story.isCompleteInVersion1
             return (first ? [entry(isVersion1: false)] : []) + (second ? [entry(isVersion1: true)] : [])
         }
     }
@@ -66,11 +66,11 @@ struct DeliveryPlan: Sendable {
     }
 
     private static func precedes(_ left: Entry, _ right: Entry) -> Bool {
-        (left.signedMilliseconds, left.index, left.line, left.telling, left.isVersion1 ? 1 : 0)
-            < (right.signedMilliseconds, right.index, right.line, right.telling, right.isVersion1 ? 1 : 0)
+        (left.signedMilliseconds, left.index, left.subscription, left.notification, left.isVersion1 ? 1 : 0)
+            < (right.signedMilliseconds, right.index, right.subscription, right.notification, right.isVersion1 ? 1 : 0)
     }
 
-    /// Puts repeats anywhere behind what they repeat.
+    /// Inserts each repeat at a random place after the original.
     private mutating func repeatSome(_ part: Double, _ random: inout SplitMix64) {
         guard part > 0 else { return }
         var repeats: [(place: Double, entry: Entry)] = []

@@ -1,19 +1,19 @@
 import Subscriptions
 
-/// What analysts ask about a run, worked out from the store's books: the scripted purchases and the storyteller's own
-/// record of access. Nothing that is told goes into it.
+/// The expected figures of the analyst views, computed from the store's books and the simulator's own record of access.
+/// They are independent of the notifications.
 ///
-/// A figure is named by its view, its dates in UTC, what else tells it apart, and its column, with spaces between:
-/// `movements 2025-03-01 com.example.app.plus.monthly starts`. Counts are counts, amounts are in thousandths of the
-/// currency's unit. What is 0 has no figure.
+/// The name of a figure is its view, its dates in UTC, its other keys and its column, separated by spaces:
+/// `movements 2025-03-01 com.example.app.plus.monthly starts`. Amounts are in thousandths of the currency's unit. Figures
+/// of 0 are omitted.
 package struct Figures: Sendable, Hashable {
     package private(set) var values: [String: Int64] = [:]
 
-    /// Balances are drawn up at 00:00 UTC of these days.
+    /// Balances are computed at 00:00 UTC on these days.
     private static let balanceDays: [Instant] = (0..<18).compactMap {
         Instant(year: 2025 + $0 / 12, month: $0 % 12 + 1, day: 1, hour: 0, minute: 0, second: 0)
     }
-    /// Anniversaries that every subscription of a run has behind it half a year after the last story.
+    /// The monthly anniversaries that every subscription of a run has passed half a year after the last story.
     private static let anniversariesMax = 6
 
     package init() {}
@@ -28,28 +28,28 @@ package struct Figures: Sendable, Hashable {
 }
 
 extension Simulation {
-    /// The right figures, as if everything were delivered.
+    /// The expected figures after all notifications are delivered.
     package var figures: Figures {
         var figures = Figures()
         for index in 0..<settings.subscriptions {
-            for line in storyteller.story(at: index).lines { figures.add(line) }
+            for subscription in storyteller.story(at: index).subscriptions { figures.add(subscription) }
         }
         return figures
     }
 }
 
-// MARK: - A line
+// MARK: - Figures of one subscription
 
 extension Figures {
-    package mutating func add(_ line: ToldLine) {
-        addRefunds(line)
-        guard line.purchases.contains(where: { $0.expiresDate != nil }) else { return }
-        addBalances(line)
-        guard !line.customer.isFamilyMember else { return }
-        addMovements(line)
-        addRenewalsAndPlanChanges(line)
-        addTrials(line)
-        for failure in line.failures {
+    package mutating func add(_ subscription: SimulatedSubscription) {
+        addRefunds(subscription)
+        guard subscription.purchases.contains(where: { $0.expiresDate != nil }) else { return }
+        addBalances(subscription)
+        guard !subscription.customer.isFamilyMember else { return }
+        addMovements(subscription)
+        addRenewalsAndPlanChanges(subscription)
+        addTrials(subscription)
+        for failure in subscription.failures {
             let outcome =
                 switch failure.recovery {
                 case .inGrace: "recovered_in_grace"
@@ -60,32 +60,33 @@ extension Figures {
         }
     }
 
-    private mutating func addRefunds(_ line: ToldLine) {
-        for purchase in line.purchases {
+    private mutating func addRefunds(_ subscription: SimulatedSubscription) {
+        for purchase in subscription.purchases {
             guard let revocation = purchase.revocation, revocation.kind != .family else { continue }
-            let key = "\(Self.month(revocation.date)) \(purchase.product.id) \(line.customer.storefront.currency)"
+            let key =
+                "\(Self.month(revocation.date)) \(purchase.product.id) \(subscription.customer.storefront.currency)"
             add(1, "refunds", key, revocation.kind == .full ? "in_full" : "in_part")
             let amount = Self.quotient(purchase.price * Int64(revocation.percentage ?? 0), 100_000)
             add(amount, "refunds", key, "amount")
         }
     }
 
-    /// Where the line stands on the days of the balances.
-    private mutating func addBalances(_ line: ToldLine) {
+    /// Adds the state of the subscription on the days of the balances.
+    private mutating func addBalances(_ subscription: SimulatedSubscription) {
         for day in Self.balanceDays {
-            guard let (purchase, isGrace) = line.holder(at: day) else { continue }
+            guard let (purchase, isGrace) = subscription.holder(at: day) else { continue }
             let isTrial = purchase.offer?.isFree ?? false
             let standing =
-                line.customer.isFamilyMember ? "family" : isGrace ? "in_grace" : isTrial ? "in_trial" : "paying"
+                subscription.customer.isFamilyMember ? "family" : isGrace ? "in_grace" : isTrial ? "in_trial" : "paying"
             add(1, "active_subscribers", Self.day(day), purchase.product.id, standing)
             guard standing == "paying" else { continue }
-            let currency = line.customer.storefront.currency
+            let currency = subscription.customer.storefront.currency
             add(1, "mrr", Self.day(day), currency, "subscriptions")
             add(Self.monthly(purchase), "mrr", Self.day(day), currency, "mrr")
         }
     }
 
-    /// What the purchase comes to a month.
+    /// The monthly price of the purchase.
     private static func monthly(_ purchase: Purchase) -> Int64 {
         let isPaidUpFront = purchase.offer?.discountType == "PAY_UP_FRONT"
         guard let length = isPaidUpFront ? purchase.offer?.period : purchase.product.duration else { return 0 }
@@ -94,19 +95,20 @@ extension Figures {
         return quotient(purchase.price * 52 * 7, 12 * Int64(length.days))
     }
 
-    /// Rounded, halves up.
+    /// The quotient, rounded to the nearest integer, halves up.
     private static func quotient(_ dividend: Int64, _ divisor: Int64) -> Int64 {
         (2 * dividend + divisor) / (2 * divisor)
     }
 
-    /// When access begins and ends, and how much of it lies ahead of the beginning.
-    private mutating func addMovements(_ line: ToldLine) {
+    /// Adds the starts and ends of access, and the anniversaries of the first start on which access is active.
+    private mutating func addMovements(_ subscription: SimulatedSubscription) {
         var started: Instant?
         var wasActive = false
-        for boundary in line.access.boundaries.sorted() where line.access.isActive(at: boundary) != wasActive {
+        for boundary in subscription.access.boundaries.sorted()
+        where subscription.access.isActive(at: boundary) != wasActive {
             wasActive.toggle()
             let inside = wasActive ? boundary : boundary.advanced(byMilliseconds: -1)
-            let product = line.holder(at: inside)?.purchase.product.id ?? ""
+            let product = subscription.holder(at: inside)?.purchase.product.id ?? ""
             let movement = wasActive ? (started == nil ? "starts" : "reactivations") : "churned"
             add(1, "movements", Self.month(boundary), product, movement)
             started = started ?? boundary
@@ -114,16 +116,16 @@ extension Figures {
         guard let started else { return }
         for months in 0...Self.anniversariesMax {
             let anniversary = months == 0 ? started : started.advanced(by: fixedDuration("P\(months)M"))
-            guard line.access.isActive(at: anniversary) else { continue }
+            guard subscription.access.isActive(at: anniversary) else { continue }
             add(1, "retention", Self.month(started), String(months), "active")
         }
     }
 
-    private mutating func addRenewalsAndPlanChanges(_ line: ToldLine) {
-        let standing = line.purchases.filter { $0.revocation?.kind != .full }
+    private mutating func addRenewalsAndPlanChanges(_ subscription: SimulatedSubscription) {
+        let standing = subscription.purchases.filter { $0.revocation?.kind != .full }
         for (index, purchase) in standing.enumerated() {
             let start = purchase.purchaseDate
-            guard index > 0, line.access.isActive(at: start.advanced(byMilliseconds: -1)) else { continue }
+            guard index > 0, subscription.access.isActive(at: start.advanced(byMilliseconds: -1)) else { continue }
             let previous = standing[index - 1]
             if purchase.reason == .renewal { add(1, "movements", Self.month(start), purchase.product.id, "renewals") }
             guard previous.product != purchase.product else { continue }
@@ -133,9 +135,9 @@ extension Figures {
         }
     }
 
-    private mutating func addTrials(_ line: ToldLine) {
-        for (index, trial) in line.purchases.enumerated() where trial.offer?.isFree ?? false {
-            let later = line.purchases[(index + 1)...]
+    private mutating func addTrials(_ subscription: SimulatedSubscription) {
+        for (index, trial) in subscription.purchases.enumerated() where trial.offer?.isFree ?? false {
+            let later = subscription.purchases[(index + 1)...]
             let isConverted = later.contains { $0.revocation?.kind != .full && !($0.offer?.isFree ?? false) }
             let outcome = isConverted ? "converted" : "lost"
             add(1, "trials", Self.month(trial.purchaseDate), trial.product.id, outcome)
@@ -143,8 +145,8 @@ extension Figures {
     }
 }
 
-extension ToldLine {
-    /// The purchase by which the line gives access at the instant: what is paid comes before grace.
+extension SimulatedSubscription {
+    /// The purchase that gives access at the instant. A paid period takes precedence over grace.
     fileprivate func holder(at instant: Instant) -> (purchase: Purchase, isGrace: Bool)? {
         for isGrace in [false, true] {
             if let id = access.holder(at: instant, grace: isGrace),

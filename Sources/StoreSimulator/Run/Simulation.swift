@@ -1,34 +1,33 @@
 import Subscriptions
 
-/// A run of the make-believe store: what it delivers and in which order, and the right answers.
+/// A run of the simulated store: its deliveries in order, and the expected answers.
 ///
-/// A run is made from its settings alone and is the same each time, but for the bytes of signatures. It holds sixteen
-/// bytes for each delivery, and some 200 for each that is repeated; stories are told anew and bodies signed when they
-/// are asked for.
+/// A run depends on its settings only and is the same each time, except for the bytes of signatures. It holds 16 bytes
+/// for each delivery and about 200 for each repeated one. Stories are rendered and bodies signed on access.
 package struct Simulation: Sendable {
     package enum Format: String, Sendable, CaseIterable {
         case v1, v2
-        /// Each notification in version 2, and also in version 1 if that has it and the story can be told in it.
+        /// Each notification in version 2, and in version 1 too if version 1 sends it and covers the story.
         case both
     }
 
     package enum Order: String, Sendable, CaseIterable {
-        /// By the time of signing, over all lines.
+        /// By the time of signing, over all subscriptions.
         case inOrder = "in-order"
         case shuffled, reversed
     }
 
     package struct Settings: Sendable {
         package var seed: UInt64 = 1
-        /// How many stories are told. Some have several lines.
+        /// The number of stories. Some have more than one subscription.
         package var subscriptions = 20
-        /// Told in turn.
+        /// Used in turn.
         package var stories = Story.allCases
         package var format = Format.v2
         package var order = Order.inOrder
-        /// The part of deliveries that is repeated anywhere later, 0 to 1.
+        /// The fraction of deliveries that is repeated at a random later place, 0 to 1.
         package var duplicate = 0.0
-        /// The part of notifications that is never delivered, 0 to 1.
+        /// The fraction of notifications that is never delivered, 0 to 1.
         package var lose = 0.0
         package var app: SimulatedApp
 
@@ -44,9 +43,9 @@ package struct Simulation: Sendable {
     let statementPlan: StatementPlan
     let tapes = SignatureTapes()
 
-    /// Nil if no story of the settings can be told in their format.
+    /// Nil if the format of the settings covers none of their stories.
     package init?(_ settings: Settings, certificates: TestCertificates = .standard) {
-        let stories = settings.stories.filter { settings.format != .v1 || $0.isTellableInVersion1 }
+        let stories = settings.stories.filter { settings.format != .v1 || $0.isCompleteInVersion1 }
         guard !stories.isEmpty else { return nil }
         self.settings = settings
         storyteller = Storyteller(seed: settings.seed, stories: stories, app: settings.app.bundleId)
@@ -55,6 +54,6 @@ package struct Simulation: Sendable {
         statementPlan = StatementPlan(settings, storyteller, plan.entries)
     }
 
-    /// The notifications, in the order in which they are to be sent.
+    /// The notifications in the order of sending.
     package var deliveries: Deliveries { Deliveries(simulation: self) }
 }

@@ -1,4 +1,4 @@
-/// Repeatable randomness: one seed gives the same values on every machine.
+/// A repeatable random number generator: one seed gives the same values on every machine.
 package struct SplitMix64: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
@@ -6,7 +6,7 @@ package struct SplitMix64: RandomNumberGenerator, Sendable {
         state = seed
     }
 
-    /// A generator for one of many things that share a seed; neither knows of the others.
+    /// One of many independent generators that share a seed, selected by a path of numbers.
     package init(seed: UInt64, _ path: UInt64...) {
         state = path.reduce(seed) { Self.mix($0 &+ 0x9E37_79B9_7F4A_7C15 &* ($1 &+ 1)) }
     }
@@ -23,12 +23,12 @@ package struct SplitMix64: RandomNumberGenerator, Sendable {
         return mixed ^ (mixed >> 31)
     }
 
-    /// True in so many of a hundred cases.
+    /// True with the given probability, in percent.
     package mutating func chance(_ percent: Int) -> Bool {
         Int.random(in: 0..<100, using: &self) < percent
     }
 
-    /// 0 included, 1 not.
+    /// A value from 0 up to but not including 1.
     package mutating func fraction() -> Double {
         Double(next() >> 11) * 0x1p-53
     }

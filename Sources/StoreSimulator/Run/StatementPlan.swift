@@ -1,24 +1,25 @@
-/// When each link statement is made: between the notifications, and those about one customer in their order.
+/// The places of link statements between the notifications. Statements about one customer keep their order.
 struct StatementPlan: Sendable {
     struct Entry: Sendable, Hashable {
-        /// Of the story.
+        /// The number of the story.
         let index: UInt32
-        /// Of the statement in the story.
+        /// The number of the statement in the story.
         let number: UInt8
-        /// In the order of sending, notifications included.
+        /// The position in the order of sending, notifications included.
         var position = 0
-        /// Where the statement stands that must have been taken before; nil for the first about a customer.
+        /// The position of the previous statement about the same customer, which must be answered first; nil for the
+        /// first one.
         var predecessor: Int?
     }
 
-    /// By position.
+    /// Sorted by position.
     private(set) var entries: [Entry] = []
 
-    /// A statement to be placed behind so many notifications.
+    /// A statement with the number of notifications before it.
     private struct Draft {
         var entry: Entry
         let customerId: String
-        let statedMilliseconds: Int64
+        let sentMilliseconds: Int64
         var place = 0
     }
 
@@ -29,15 +30,15 @@ struct StatementPlan: Sendable {
             for (number, statement) in storyteller.story(at: Int(index)).statements.enumerated() {
                 let draft = Draft(
                     entry: Entry(index: index, number: UInt8(number)), customerId: statement.customerId,
-                    statedMilliseconds: statement.statedAt.milliseconds)
+                    sentMilliseconds: statement.sentAt.milliseconds)
                 drafts.append(draft)
-                // A backend that states the same once more changes nothing.
+                // A backend that sends the same statement twice changes nothing.
                 if random.fraction() < settings.duplicate { drafts.append(draft) }
             }
         }
         switch settings.order {
         case .inOrder: Self.placeByTime(&drafts, notifications)
-        // Statements are facts of the backend, ordered by their arrival: only notifications come in any order.
+        // A server orders link statements by arrival, so only notifications are reordered.
         case .shuffled, .reversed: Self.placeAnywhere(&drafts, notifications.count, &random)
         }
         entries = Self.positioned(drafts)
@@ -45,12 +46,12 @@ struct StatementPlan: Sendable {
 
     private static func placeByTime(_ drafts: inout [Draft], _ notifications: [DeliveryPlan.Entry]) {
         drafts = drafts.enumerated()
-            .sorted { ($0.element.statedMilliseconds, $0.offset) < ($1.element.statedMilliseconds, $1.offset) }
+            .sorted { ($0.element.sentMilliseconds, $0.offset) < ($1.element.sentMilliseconds, $1.offset) }
             .map(\.element)
         var place = 0
         for number in drafts.indices {
             while place < notifications.count,
-                notifications[place].signedMilliseconds <= drafts[number].statedMilliseconds
+                notifications[place].signedMilliseconds <= drafts[number].sentMilliseconds
             {
                 place += 1
             }
@@ -84,7 +85,7 @@ struct StatementPlan: Sendable {
         }
     }
 
-    /// How many statements stand before the position, and the one that stands there.
+    /// Returns the number of statements before the position, and the statement at it.
     func lookUp(_ position: Int) -> (before: Int, entry: Entry?) {
         var low = 0
         var high = entries.count

@@ -1,4 +1,4 @@
-/// All that is sent in a run, in its order: the store's notifications, and what a backend states between them.
+/// Everything that a run sends, in order: the store's notifications, and a backend's link statements between them.
 package struct Steps: RandomAccessCollection, Sendable {
     package enum Step: Sendable {
         case notification(SimulatedDelivery)
@@ -17,27 +17,27 @@ package struct Steps: RandomAccessCollection, Sendable {
     }
 }
 
-/// A statement of a backend on its way.
+/// A link statement to send.
 package struct SimulatedStatement: Sendable {
     let simulation: Simulation
     let entry: StatementPlan.Entry
 
-    private var told: ToldStory { simulation.storyteller.story(at: Int(entry.index)) }
+    private var rendered: RenderedStory { simulation.storyteller.story(at: Int(entry.index)) }
 
-    package var statement: StatedLinks { told.statements[Int(entry.number)] }
-    package var story: Story { told.story }
-    /// Among the steps: what must have been taken before this is sent.
+    package var statement: SimulatedLinks { rendered.statements[Int(entry.number)] }
+    package var story: Story { rendered.story }
+    /// The position of the step that must be answered before this one is sent.
     package var predecessor: Int? { entry.predecessor }
 
-    /// The bytes to put.
+    /// The request body.
     package func body() -> [UInt8] { statement.body(simulation.settings.format) }
 }
 
 extension Simulation {
-    /// In the order in which they are to be sent.
+    /// Notifications and link statements in the order of sending.
     package var steps: Steps { Steps(simulation: self) }
 
-    /// Statements in the order in which they are to be made.
+    /// Link statements in the order of sending.
     package var statements: some Sequence<SimulatedStatement> {
         statementPlan.entries.lazy.map { SimulatedStatement(simulation: self, entry: $0) }
     }

@@ -1,20 +1,20 @@
 import Crypto
 import Foundation
 
-/// Turns payloads into signed texts as Apple's are: compact JWS with the chain of certificates in the header.
+/// Signs payloads in Apple's form: compact JWS with the certificate chain in the header.
 package struct JWSSigner: Sendable {
     private let key: P256.Signing.PrivateKey
-    /// The first segment, ready with its dot.
+    /// The encoded header, including its dot.
     private let head: [UInt8]
 
     /// - Parameters:
-    ///   - algorithm: What the header claims; Apple's is always `ES256`, which is also what is done.
-    ///   - x5c: Certificates in standard base64, leaf first; those of the chain when nil.
+    ///   - algorithm: The algorithm that the header claims. Apple's is always `ES256`, which is also used here.
+    ///   - x5c: Certificates in standard base64, leaf first; nil for those of the chain.
     package init(_ certificates: TestCertificates, algorithm: String = "ES256", x5c: [String]? = nil) {
         self.init(key: certificates.leafKey, algorithm: algorithm, x5c: x5c ?? certificates.x5c)
     }
 
-    /// A signer whose key need not be that of the certificates.
+    /// Makes a signer whose key need not match the certificates.
     package init(key: P256.Signing.PrivateKey, algorithm: String = "ES256", x5c: [String]) {
         self.key = key
         let list = x5c.map { "\"\($0)\"" }.joined(separator: ",")
@@ -23,16 +23,16 @@ package struct JWSSigner: Sendable {
 
     /// Signs the payload.
     ///
-    /// - Parameter signatures: Where signatures are taken from or noted. ECDSA gives another one each time, and what
-    ///   is sent twice must be the same bytes.
-    /// - Returns: Three base64url segments without padding, with dots between them; ASCII.
+    /// - Parameter signatures: Replays recorded signatures, or records new ones. ECDSA signatures differ each time, but
+    ///   a repeated body must have the same bytes.
+    /// - Returns: Three base64url segments without padding, separated by dots; ASCII.
     package func sign(_ payload: [UInt8], _ signatures: inout SignatureTape) -> [UInt8] {
         var text = head + base64URL(payload)
         let signature = signatures.next { [key] in
             do {
                 return Array(try key.signature(for: text).rawRepresentation)
             } catch {
-                preconditionFailure("a payload cannot be signed: \(error)")
+                preconditionFailure("cannot sign a payload: \(error)")
             }
         }
         text.append(UInt8(ascii: "."))
@@ -46,13 +46,12 @@ package struct JWSSigner: Sendable {
     }
 }
 
-/// The signatures of one body in the order in which they were made, 64 bytes each: with them the same body can be
-/// made once more.
+/// The signatures of one body in the order of signing, 64 bytes each. They reproduce the same body.
 package struct SignatureTape: Sendable {
     package private(set) var signatures: [[UInt8]]
     private var position = 0
 
-    /// - Parameter signatures: Those of the body's first making, to be used again.
+    /// - Parameter signatures: Signatures to replay.
     package init(_ signatures: [[UInt8]] = []) {
         self.signatures = signatures
     }
@@ -64,7 +63,7 @@ package struct SignatureTape: Sendable {
     }
 }
 
-/// Base64 in the alphabet for URLs, without padding.
+/// Encodes as base64url without padding.
 package func base64URL(_ bytes: [UInt8]) -> [UInt8] {
     var text = Array(Data(bytes).base64EncodedData())
     while text.last == UInt8(ascii: "=") { text.removeLast() }

@@ -1,7 +1,7 @@
-/// The root of the standard test chain, as bytes that never change.
+/// The root certificate of the standard test chain.
 ///
-/// A signature differs each time it is made, so a root made anew in each process would be another certificate, though
-/// with the same key.
+/// It is fixed because ECDSA signatures differ each time: a root signed in each process would be a different
+/// certificate with the same key.
 enum MakeBelieveRoot {
     static let pem = """
         -----BEGIN CERTIFICATE-----

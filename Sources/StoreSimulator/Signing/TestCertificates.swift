@@ -4,22 +4,22 @@ import Subscriptions
 import SwiftASN1
 import X509
 
-/// A chain of certificates shaped like the one under which Apple signs: root and intermediate on P-384, leaf on P-256,
-/// with Apple's marker extensions.
+/// A certificate chain in the shape of Apple's: root and intermediate on P-384, leaf on P-256, with Apple's marker
+/// extensions.
 ///
-/// Its keys are no secret, see ``TestKeys``: **anybody can sign under this root**. A server that is told to trust it
-/// takes notifications from everybody.
+/// Its keys are public, see ``TestKeys``: **anyone can sign under this root**. A server that trusts it accepts
+/// notifications from anyone.
 package struct TestCertificates: Sendable {
-    /// What to make otherwise than Apple does, for tests of those who verify.
+    /// Differences from Apple's chain, for tests of verifiers.
     package struct Shape: Sendable, Hashable {
-        /// Names the keys: chains with different labels have nothing in common.
+        /// Determines the keys: chains with different labels share none.
         package var label = TestCertificates.standardLabel
-        /// First and last second of the leaf. All simulated notifications are signed within the standard ones.
+        /// The first and last second of the leaf's validity. The default covers all simulated notifications.
         package var leafValidity = TestCertificates.validity("2024-01-01T00:00:00Z", "2027-12-31T23:59:59Z")
         package var leafHasMarker = true
         package var intermediateHasMarker = true
         package var intermediateIsCA = true
-        /// Stands in leaf and intermediate as the place to ask about revocation; nil leaves it out.
+        /// The OCSP address in leaf and intermediate; nil omits it.
         package var ocspResponder: String?
 
         package init() {}
@@ -27,7 +27,7 @@ package struct TestCertificates: Sendable {
 
     package static let standardLabel = "make-believe App Store"
 
-    /// The chain as Apple's looks, the same root in every process.
+    /// A chain in Apple's shape, with the same root in every process.
     package static let standard = TestCertificates(Shape())
 
     package let root: Certificate
@@ -52,11 +52,11 @@ package struct TestCertificates: Sendable {
             intermediateDER = try Self.der(intermediate)
             leafDER = try Self.der(leaf)
         } catch {
-            preconditionFailure("a test certificate cannot be made: \(error)")
+            preconditionFailure("cannot make a test certificate: \(error)")
         }
     }
 
-    /// Leaf, intermediate and root in standard base64, as the header of a signed text carries them.
+    /// Leaf, intermediate and root in standard base64, as in the header of a signed text.
     package var x5c: [String] {
         [leafDER, intermediateDER, rootDER].map { Data($0).base64EncodedString() }
     }
@@ -75,16 +75,16 @@ package struct TestCertificates: Sendable {
 // MARK: - The three certificates
 
 extension TestCertificates {
-    /// In the leaf of whoever signs for the App Store.
+    /// The marker extension of leaf certificates that sign for the App Store.
     package static let leafMarker: ASN1ObjectIdentifier = [1, 2, 840, 113_635, 100, 6, 11, 1]
-    /// In the intermediate "Apple Worldwide Developer Relations".
+    /// The marker extension of the intermediate "Apple Worldwide Developer Relations".
     package static let intermediateMarker: ASN1ObjectIdentifier = [1, 2, 840, 113_635, 100, 6, 2, 1]
 
     private static let authorityValidity = validity("2020-01-01T00:00:00Z", "2045-12-31T23:59:59Z")
 
     static func validity(_ first: String, _ last: String) -> ClosedRange<Instant> {
         guard let first = Instant(iso8601: first), let last = Instant(iso8601: last) else {
-            preconditionFailure("a fixed date is none")
+            preconditionFailure("a fixed date is not valid")
         }
         return first...last
     }
@@ -164,7 +164,7 @@ extension TestCertificates {
             issuerPrivateKey: Certificate.PrivateKey(issuerKey))
     }
 
-    /// Apple's markers say all they say by being there: their value is an ASN.1 NULL.
+    /// Apple's marker extensions carry no value but an ASN.1 NULL.
     private static func marker(_ oid: ASN1ObjectIdentifier) -> Certificate.Extension {
         Certificate.Extension(oid: oid, critical: false, value: [0x05, 0x00])
     }

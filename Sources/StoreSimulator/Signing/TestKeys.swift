@@ -1,21 +1,20 @@
 import Crypto
 
-/// Private keys that anybody can work out: they follow from a label that stands in this source.
+/// Private keys derived from labels in the source code. They are public.
 ///
-/// That is their purpose. What one process signs, another one that knows the label can verify, without a file of keys
-/// between them.
+/// Processes that know the label have the same keys, so no key file is needed.
 package enum TestKeys {
-    /// The key that the label stands for on P-256.
+    /// The P-256 key of the label.
     package static func p256(_ label: String) -> P256.Signing.PrivateKey {
         firstInRange(label) { try? P256.Signing.PrivateKey(rawRepresentation: SHA256.hash(data: $0)) }
     }
 
-    /// The key that the label stands for on P-384.
+    /// The P-384 key of the label.
     package static func p384(_ label: String) -> P384.Signing.PrivateKey {
         firstInRange(label) { try? P384.Signing.PrivateKey(rawRepresentation: SHA384.hash(data: $0)) }
     }
 
-    /// A digest is a key unless it is nought or beyond the order of the curve; then the next one is tried.
+    /// A digest is a valid key unless it is zero or not below the order of the curve; then the next one is tried.
     private static func firstInRange<Key>(_ label: String, _ key: ([UInt8]) -> Key?) -> Key {
         var counter = 0
         while true {

@@ -1,16 +1,16 @@
 import Subscriptions
 
-/// What one story leaves to chance, drawn from the seed.
+/// The random choices of one story, drawn from the seed.
 struct Draw {
     var random: SplitMix64
     let seed: UInt64
     let index: Int
-    /// The bundle id, which product ids begin with.
+    /// The bundle id, the prefix of product ids.
     let app: String
-    /// Begins early and in weeks, so that every story ends in time.
-    let isHasty: Bool
+    /// Starts early and uses weekly periods, so that every story ends within ``window``.
+    let isCompressed: Bool
 
-    /// All that happens lies within: in the past of whoever runs this.
+    /// All events of a story lie in this window, which is in the past.
     static let window = TestCertificates.validity("2025-01-01T00:00:00Z", "2026-06-30T23:59:59Z")
 
     static let dayMilliseconds: Int64 = 86_400_000
@@ -23,10 +23,10 @@ struct Draw {
         elements[Int.random(in: elements.indices, using: &random)]
     }
 
-    /// Whether an app names its user when it sells, and as whom.
+    /// The `appAccountToken` of a purchase.
     enum Token {
         case sometimes, given
-        /// As the user of another purchase.
+        /// The token of another customer.
         case of(Customer)
     }
 
@@ -47,32 +47,32 @@ struct Draw {
             appTransactionId: identifiers.appTransactionId(), isFamilyMember: isFamilyMember)
     }
 
-    /// A life on an Apple Account of its own.
+    /// A subscription on an Apple Account of its own.
     mutating func life(
-        line: Int = 0, isFamilyMember: Bool = false, token: Token = .sometimes
+        subscription: Int = 0, isFamilyMember: Bool = false, token: Token = .sometimes
     ) -> SubscriptionLife {
-        let identifiers = Identifiers(seed: seed, index: index, line: line)
+        let identifiers = Identifiers(seed: seed, index: index, subscription: subscription)
         let customer = customer(isFamilyMember: isFamilyMember, token: token, identifiers)
         return SubscriptionLife(
             customer: customer, identifiers: identifiers, signingLagMilliseconds: lag())
     }
 
-    /// A life on the account of another line.
-    mutating func life(line: Int, customer: Customer) -> SubscriptionLife {
+    /// A subscription of an existing customer.
+    mutating func life(subscription: Int, customer: Customer) -> SubscriptionLife {
         SubscriptionLife(
-            customer: customer, identifiers: Identifiers(seed: seed, index: index, line: line),
+            customer: customer, identifiers: Identifiers(seed: seed, index: index, subscription: subscription),
             signingLagMilliseconds: lag())
     }
 
     mutating func lag() -> Int64 { Int64.random(in: 200...9000, using: &random) }
 
     mutating func start() -> Instant {
-        let days: Int64 = isHasty ? 1 : 400
+        let days: Int64 = isCompressed ? 1 : 400
         return later(0, than: Self.window.lowerBound, upTo: days * Self.dayMilliseconds)
     }
 
     mutating func period() -> Period {
-        if isHasty { return .weekly }
+        if isCompressed { return .weekly }
         return one(of: [.weekly, .weekly, .weekly, .monthly, .monthly, .monthly, .monthly, .monthly, .yearly])
     }
 
@@ -80,23 +80,23 @@ struct Draw {
         .subscription(tier, period, of: app)
     }
 
-    /// How long the app lets access go on, in days: Apple's choices, with less for weeks.
+    /// The length of a grace period, in days: one of Apple's settings, shorter for weekly plans.
     mutating func graceDays(_ period: Period) -> Int {
         one(of: period == .weekly ? [3, 6] : [3, 16, 28])
     }
 
-    /// A whole second between the two, off both.
+    /// A whole second between the two instants, at least a twentieth of the interval from each.
     mutating func between(_ start: Instant, _ end: Instant) -> Instant {
         let length = end.milliseconds - start.milliseconds
         return later(length / 20, than: start, upTo: length - length / 20)
     }
 
-    /// In the period that runs.
+    /// An instant in the current period.
     mutating func within(_ life: SubscriptionLife) -> Instant {
         between(life.current.purchaseDate, life.expiry)
     }
 
-    /// A whole second, at least and at most so many milliseconds later.
+    /// A whole second, at least `least` and at most `most` milliseconds later.
     private mutating func later(_ least: Int64, than instant: Instant, upTo most: Int64) -> Instant {
         let seconds = (instant.milliseconds + Int64.random(in: least...most, using: &random)) / 1000
         return instant.advanced(byMilliseconds: seconds * 1000 - instant.milliseconds)

@@ -1,15 +1,15 @@
 import Subscriptions
 
-// MARK: - Renewals that fail
+// MARK: - Failed renewals
 
 extension Story {
-    func failToPay(_ life: inout SubscriptionLife, _ period: Period, _ draw: inout Draw) {
+    func runBillingIssue(_ life: inout SubscriptionLife, _ period: Period, _ draw: inout Draw) {
         let due = life.expiry
         let lastTry = due.advanced(byMilliseconds: 59 * Draw.dayMilliseconds)
         var graceEnd = due
         if self != .retryRecovered, self != .retryNeverRecovered || draw.random.chance(50) {
             life.failToRenew(graceDays: draw.graceDays(period))
-            graceEnd = life.intended.graceEnd ?? due
+            graceEnd = life.currentPreference.graceEnd ?? due
         } else {
             life.failToRenew()
         }
@@ -33,7 +33,7 @@ extension Story {
 // MARK: - Refunds
 
 extension Story {
-    func payBack(_ life: inout SubscriptionLife, _ draw: inout Draw) {
+    func runRefund(_ life: inout SubscriptionLife, _ draw: inout Draw) {
         let current = life.current
         switch self {
         case .refundOfOldPeriod:
@@ -58,10 +58,10 @@ extension Story {
     }
 }
 
-// MARK: - Plans
+// MARK: - Plan changes
 
 extension Story {
-    func changePlan(_ life: inout SubscriptionLife, _ period: Period, _ draw: inout Draw) {
+    func runPlanChange(_ life: inout SubscriptionLife, _ period: Period, _ draw: inout Draw) {
         switch self {
         case .upgrade:
             life.upgrade(to: draw.product(.premium, period), at: draw.within(life))
@@ -96,10 +96,10 @@ extension Story {
     }
 }
 
-// MARK: - Ends, and new beginnings
+// MARK: - Expiry and resubscription
 
 extension Story {
-    func endOrNot(_ life: inout SubscriptionLife, _ period: Period, _ draw: inout Draw) {
+    func runExpiry(_ life: inout SubscriptionLife, _ period: Period, _ draw: inout Draw) {
         switch self {
         case .switchOffAndOn:
             let off = draw.within(life)

@@ -1,27 +1,27 @@
 import Subscriptions
 
 extension Story {
-    /// Lives the story, with what chance draws for it.
-    func tell(_ draw: inout Draw) -> ToldStory {
+    /// Runs the story with the random choices of the draw.
+    func render(_ draw: inout Draw) -> RenderedStory {
         switch self {
-        case .family: return familyLines(&draw)
-        case .oneTimePurchase: return oneTimeLines(&draw)
-        case .sharedAccountToken: return accountTokenLines(&draw)
-        case .sharedAppleAccount: return appleAccountLines(&draw)
-        case .restored: return restoredLines(&draw)
-        case .boughtAnew: return boughtAnewLines(&draw)
-        case .linked: return linkedLines(&draw)
-        case .linkMoved: return movedLines(&draw)
+        case .family: return familyStory(&draw)
+        case .oneTimePurchase: return oneTimeStory(&draw)
+        case .sharedAccountToken: return accountTokenStory(&draw)
+        case .sharedAppleAccount: return appleAccountStory(&draw)
+        case .restored: return restoredStory(&draw)
+        case .boughtAnew: return boughtAgainStory(&draw)
+        case .linked: return linkedStory(&draw)
+        case .linkMoved: return movedLinkStory(&draw)
         default:
             var life = draw.life()
             let period = draw.period()
             begin(&life, period, &draw)
-            goOn(&life, period, &draw)
-            return ToldStory(self, [ToldLine(life)])
+            run(&life, period, &draw)
+            return RenderedStory(self, [SimulatedSubscription(life)])
         }
     }
 
-    /// The purchase, and some renewals where they make no difference.
+    /// Makes the first purchase, and some renewals if the story allows them.
     private func begin(_ life: inout SubscriptionLife, _ period: Period, _ draw: inout Draw) {
         let start = draw.start()
         switch self {
@@ -31,7 +31,7 @@ extension Story {
                 to: draw.product(.plus, period), at: start, offer: Offer(.introductory, "FREE_TRIAL", period: trial))
         case .monthlyCommitment:
             life.isCommitted = true
-            life.subscribe(to: draw.product(.premium, draw.isHasty ? .weekly : .monthly), at: start)
+            life.subscribe(to: draw.product(.premium, draw.isCompressed ? .weekly : .monthly), at: start)
         case .upgrade, .upgradeThenRefund, .offerRedeemed:
             life.subscribe(to: draw.product(draw.one(of: [.basic, .plus]), period), at: start)
         case .refundOfOldPeriod:
@@ -43,17 +43,17 @@ extension Story {
         }
     }
 
-    private func goOn(_ life: inout SubscriptionLife, _ period: Period, _ draw: inout Draw) {
+    private func run(_ life: inout SubscriptionLife, _ period: Period, _ draw: inout Draw) {
         switch self {
         case .graceRecovered, .graceExpiredThenRecovered, .retryRecovered, .retryNeverRecovered, .switchOffInGrace:
-            failToPay(&life, period, &draw)
+            runBillingIssue(&life, period, &draw)
         case .refundOfOldPeriod, .refundOfCurrentPeriod, .proratedRefund, .refundDeclined, .refundReversed:
-            payBack(&life, &draw)
+            runRefund(&life, &draw)
         case .upgrade, .upgradeThenRefund, .downgrade, .crossgrade, .offerRedeemed:
-            changePlan(&life, period, &draw)
+            runPlanChange(&life, period, &draw)
         case .switchOffAndOn, .switchOffAndExpire, .resubscribeSame, .resubscribeOther, .priceRiseAccepted,
             .priceRiseRefused, .notForSale:
-            endOrNot(&life, period, &draw)
+            runExpiry(&life, period, &draw)
         case .extension:
             life.extend(byDays: draw.count(3...30), at: draw.within(life))
             draw.renew(&life, 0...1)
@@ -66,7 +66,7 @@ extension Story {
 }
 
 extension Draw {
-    /// Some renewals, a third of them charged before the end of the period before.
+    /// Renews a random number of times, a third of them charged before the end of the previous period.
     mutating func renew(_ life: inout SubscriptionLife, _ times: ClosedRange<Int>) {
         for _ in 0..<count(times) {
             let early = Int64.random(in: 60...82_800, using: &random) * 1000
@@ -75,13 +75,13 @@ extension Draw {
     }
 }
 
-// MARK: - Two lines
+// MARK: - Stories with two subscriptions or purchases
 
 extension Story {
-    private func familyLines(_ draw: inout Draw) -> ToldStory {
-        var purchaser = draw.life(line: 0)
-        // What the purchaser's app named stands on the member's purchases too; the account is the member's own.
-        var member = draw.life(line: 1, isFamilyMember: true, token: .of(purchaser.customer))
+    private func familyStory(_ draw: inout Draw) -> RenderedStory {
+        var purchaser = draw.life(subscription: 0)
+        // The member's purchases carry the purchaser's `appAccountToken`, but the member's own `appTransactionId`.
+        var member = draw.life(subscription: 1, isFamilyMember: true, token: .of(purchaser.customer))
         let product = draw.product(.premium, draw.period())
         let start = draw.start()
         purchaser.subscribe(to: product, at: start)
@@ -92,20 +92,20 @@ extension Story {
         }
         member.revokeFamilyAccess(at: draw.within(member))
         draw.renew(&purchaser, 0...2)
-        return ToldStory(self, [ToldLine(purchaser), ToldLine(member)])
+        return RenderedStory(self, [SimulatedSubscription(purchaser), SimulatedSubscription(member)])
     }
 
-    private func oneTimeLines(_ draw: inout Draw) -> ToldStory {
+    private func oneTimeStory(_ draw: inout Draw) -> RenderedStory {
         let products = [Product.nonConsumable(of: draw.app), .consumable(of: draw.app)]
-        let lines = products.enumerated().map { line, product in
-            let identifiers = Identifiers(seed: draw.seed, index: draw.index, line: line)
+        let purchases = products.enumerated().map { number, product in
+            let identifiers = Identifiers(seed: draw.seed, index: draw.index, subscription: number)
             let start = draw.start()
             var life = OneTimeLife(
                 buying: product, quantity: product.kind == .consumable ? draw.count(1...5) : 1, at: start,
                 customer: draw.customer(identifiers), identifiers: identifiers, signingLagMilliseconds: draw.lag())
             if draw.random.chance(40) { life.refund(at: draw.between(start, Draw.window.upperBound)) }
-            return ToldLine(life)
+            return SimulatedSubscription(life)
         }
-        return ToldStory(self, lines)
+        return RenderedStory(self, purchases)
     }
 }

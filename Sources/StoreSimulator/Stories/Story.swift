@@ -1,5 +1,4 @@
-/// A course that a customer's life with the app can take. How long it goes on, when, with which product and at what
-/// price is left to the seed.
+/// A scenario in the life of a subscription. The seed determines its dates, products and prices.
 package enum Story: String, Sendable, Hashable, CaseIterable {
     case trialConversion = "trial-conversion"
     case renewals
@@ -39,52 +38,52 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
     /// The name on the command line.
     package var name: String { rawValue }
 
-    /// Whether the bodies of version 1 suffice to know who has access. It says nothing of prorated and reversed
-    /// refunds, of extensions and of one-time purchases.
-    package var isTellableInVersion1: Bool {
+    /// Whether the notifications of version 1 suffice to determine access. Version 1 has none for prorated and reversed
+    /// refunds, extensions and one-time purchases.
+    package var isCompleteInVersion1: Bool {
         switch self {
         case .proratedRefund, .refundReversed, .extension, .oneTimePurchase: false
         default: true
         }
     }
 
-    /// One line for the help.
+    /// The description for `--list-stories`.
     package var summary: String {
         switch self {
-        case .trialConversion: "a free trial that turns into paid periods"
-        case .renewals: "a subscription that renews, at times charged up to a day early"
-        case .switchOffAndOn: "renewal switched off, and on again in time"
-        case .switchOffAndExpire: "renewal switched off; access ends with the period"
-        case .graceRecovered: "a failed renewal that is paid within grace; no gap"
-        case .graceExpiredThenRecovered: "a failed renewal that is paid after grace; a gap stays"
-        case .retryRecovered: "a failed renewal without grace, paid later; a gap stays"
-        case .retryNeverRecovered: "a failed renewal that is given up after 60 days"
-        case .switchOffInGrace: "renewal switched off within grace, which ends access at once"
-        case .refundOfOldPeriod: "an earlier period paid back; the current one stays"
-        case .refundOfCurrentPeriod: "the current period paid back, as if never bought"
-        case .proratedRefund: "the rest of the current period paid back; access ends there"
-        case .refundDeclined: "a refund asked for and not granted"
-        case .refundReversed: "a refund that is taken back after a dispute"
-        case .upgrade: "a better plan in mid-period; the old period ends at once"
-        case .upgradeThenRefund: "a better plan, then paid back; no access after the upgrade"
-        case .downgrade: "a lesser plan from the next renewal on, or the choice taken back"
-        case .crossgrade: "an equal plan, at once or from the next renewal on"
-        case .resubscribeSame: "bought again after the end, the same plan"
-        case .resubscribeOther: "bought again after the end, another plan"
-        case .priceRiseAccepted: "a higher price, agreed to"
-        case .priceRiseRefused: "a higher price, refused; access ends with the period"
-        case .notForSale: "a plan that is taken off sale; access ends with the period"
-        case .family: "a purchaser and a family member, who later leaves (two lines)"
-        case .extension: "days given for free: the same period ends later"
-        case .offerRedeemed: "an offer redeemed, for the next renewal or for a better plan at once"
-        case .monthlyCommitment: "a year's promise that is paid by the month"
-        case .oneTimePurchase: "something owned for ever and something used up (two lines)"
-        case .sharedAccountToken: "one user on two Apple Accounts, known by the account token (two lines)"
-        case .sharedAppleAccount: "two kinds of plan on one Apple Account (two lines)"
-        case .restored: "a restore that comes back under another id, and goes on there (two lines)"
-        case .boughtAnew: "bought again by the same user on another account, after a gap (two lines)"
-        case .linked: "two strangers to Apple, one customer to a backend (two lines)"
-        case .linkMoved: "a line linked to the wrong customer, then to the right one (three lines)"
+        case .trialConversion: "a free trial that converts to paid periods"
+        case .renewals: "a subscription that renews, sometimes charged up to a day early"
+        case .switchOffAndOn: "auto-renewal switched off, then on again before expiry"
+        case .switchOffAndExpire: "auto-renewal switched off; access ends with the period"
+        case .graceRecovered: "a failed renewal charged within grace; access has no gap"
+        case .graceExpiredThenRecovered: "a failed renewal charged after grace; access has a gap"
+        case .retryRecovered: "a failed renewal without grace, charged later; access has a gap"
+        case .retryNeverRecovered: "a failed renewal that is never charged; expires after 60 days"
+        case .switchOffInGrace: "auto-renewal switched off within grace; access ends at once"
+        case .refundOfOldPeriod: "an earlier period refunded; the current one is unaffected"
+        case .refundOfCurrentPeriod: "the current period refunded in full; it gives no access"
+        case .proratedRefund: "the rest of the current period refunded; access ends at the refund"
+        case .refundDeclined: "a refund requested and declined"
+        case .refundReversed: "a refund reversed after a dispute"
+        case .upgrade: "an upgrade within a period; the old period ends at once"
+        case .upgradeThenRefund: "an upgrade that is refunded; no access after the upgrade"
+        case .downgrade: "a downgrade at the next renewal, or one that is cancelled"
+        case .crossgrade: "a plan of the same level, at once or at the next renewal"
+        case .resubscribeSame: "resubscribed to the same plan after expiry"
+        case .resubscribeOther: "resubscribed to another plan after expiry"
+        case .priceRiseAccepted: "a price increase with consent"
+        case .priceRiseRefused: "a price increase without consent; access ends with the period"
+        case .notForSale: "a plan removed from sale; access ends with the period"
+        case .family: "a purchaser and a family member, whose access is revoked (two subscriptions)"
+        case .extension: "a period extended by free days"
+        case .offerRedeemed: "an offer redeemed at the next renewal, or for an upgrade at once"
+        case .monthlyCommitment: "a yearly commitment billed monthly"
+        case .oneTimePurchase: "a non-consumable and a consumable (two purchases)"
+        case .sharedAccountToken: "one user on two Apple Accounts with one account token (two subscriptions)"
+        case .sharedAppleAccount: "two subscription groups on one Apple Account (two subscriptions)"
+        case .restored: "a restore that continues under another id (two subscriptions)"
+        case .boughtAnew: "bought again by the same user on another account after expiry (two subscriptions)"
+        case .linked: "two accounts that a backend links to one customer (two subscriptions)"
+        case .linkMoved: "a subscription linked to the wrong customer, then to the right one (three subscriptions)"
         }
     }
 }

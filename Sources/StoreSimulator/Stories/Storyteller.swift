@@ -1,33 +1,33 @@
 import Subscriptions
 
-/// Tells the stories of a run, each from the seed and its number alone: none needs the others, so none is kept.
+/// Renders the stories of a run. Each story depends only on the seed and its number, so none is stored.
 package struct Storyteller: Sendable {
     package let seed: UInt64
     package let stories: [Story]
     /// The bundle id.
     private let app: String
 
-    /// - Parameter stories: Told in turn; at least one.
+    /// - Parameter stories: Used in turn; at least one.
     package init(seed: UInt64, stories: [Story] = Story.allCases, app: String) {
-        precondition(!stories.isEmpty, "there is no story to tell")
+        precondition(!stories.isEmpty, "the list of stories is empty")
         self.seed = seed
         self.stories = stories
         self.app = app
     }
 
-    /// How often a story is drawn again because it went on too long.
+    /// How often a story that exceeds ``Draw/window`` is drawn again.
     private static let drawsMax: UInt64 = 50
 
-    /// The story with this number, counted from 0.
-    package func story(at index: Int) -> ToldStory {
+    /// Renders the story with this number, counted from 0.
+    package func story(at index: Int) -> RenderedStory {
         let story = stories[index % stories.count]
         for attempt in 0...Self.drawsMax {
             var draw = Draw(
                 random: SplitMix64(seed: seed, UInt64(index), attempt), seed: seed, index: index, app: app,
-                isHasty: attempt == Self.drawsMax)
-            let told = story.tell(&draw)
-            if told.end <= Draw.window.upperBound { return told }
+                isCompressed: attempt == Self.drawsMax)
+            let rendered = story.render(&draw)
+            if rendered.end <= Draw.window.upperBound { return rendered }
         }
-        preconditionFailure("\(story.name) goes on too long even in weeks")
+        preconditionFailure("\(story.name) exceeds the window even with weekly periods")
     }
 }

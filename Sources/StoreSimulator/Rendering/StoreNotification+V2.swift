@@ -1,12 +1,12 @@
 import Subscriptions
 
-extension Telling {
-    /// The notification of version 2; nil for what only version 1 tells.
+extension StoreNotification {
+    /// The notification of version 2; nil if only version 1 sends it.
     package func version2Notification(app: SimulatedApp, customer: Customer) -> V2Notification? {
         guard let name = version2 else { return nil }
         var data = V2Data(app: app)
         data.transaction = transaction(app, customer)
-        data.renewalInfo = intention.map { renewalInfo($0, app, customer) }
+        data.renewalInfo = renewalPreference.map { renewalInfo($0, app, customer) }
         data.status = status?.rawValue
         data.consumptionRequestReason = consumptionRequestReason
         return V2Notification(
@@ -50,24 +50,26 @@ extension Telling {
         return payload
     }
 
-    private func renewalInfo(_ intention: Intention, _ app: SimulatedApp, _ customer: Customer) -> V2RenewalInfo {
+    private func renewalInfo(
+        _ preference: RenewalPreference, _ app: SimulatedApp, _ customer: Customer
+    ) -> V2RenewalInfo {
         var payload = V2RenewalInfo()
         payload.originalTransactionId = purchases.first?.transactionId
-        payload.autoRenewProductId = intention.nextProduct.id
-        payload.productId = intention.product.id
-        payload.autoRenewStatus = intention.isOn ? 1 : 0
-        payload.expirationIntent = intention.expiration?.rawValue
-        payload.isInBillingRetryPeriod = intention.isInBillingRetry
-        payload.gracePeriodExpiresDate = intention.graceEnd
-        payload.priceIncreaseStatus = intention.priceConsent
-        payload.offerType = intention.offer?.kind.rawValue
-        payload.offerIdentifier = intention.offer?.identifier
-        payload.offerDiscountType = intention.offer?.discountType
-        payload.offerPeriod = intention.offer?.periodText
-        payload.recentSubscriptionStartDate = intention.streakStart
-        payload.renewalDate = intention.renewalDate
+        payload.autoRenewProductId = preference.nextProduct.id
+        payload.productId = preference.product.id
+        payload.autoRenewStatus = preference.isOn ? 1 : 0
+        payload.expirationIntent = preference.expiration?.rawValue
+        payload.isInBillingRetryPeriod = preference.isInBillingRetry
+        payload.gracePeriodExpiresDate = preference.graceEnd
+        payload.priceIncreaseStatus = preference.priceConsent
+        payload.offerType = preference.offer?.kind.rawValue
+        payload.offerIdentifier = preference.offer?.identifier
+        payload.offerDiscountType = preference.offer?.discountType
+        payload.offerPeriod = preference.offer?.periodText
+        payload.recentSubscriptionStartDate = preference.streakStart
+        payload.renewalDate = preference.renewalDate
         payload.currency = customer.storefront.currency
-        payload.renewalPrice = intention.price
+        payload.renewalPrice = preference.price
         payload.appAccountToken = customer.appAccountToken
         payload.appTransactionId = customer.appTransactionId
         payload.signedDate = signedDate

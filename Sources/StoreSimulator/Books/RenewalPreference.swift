@@ -1,8 +1,8 @@
 import Subscriptions
 
-/// What is to happen at the next renewal, as the store's books have it.
-package struct Intention: Sendable, Hashable {
-    /// Why a line ended, in Apple's numbers.
+/// The state of the next renewal, as Apple's renewal info reports it.
+package struct RenewalPreference: Sendable, Hashable {
+    /// Why a subscription expired, as Apple's `expirationIntent`.
     package enum Expiration: Int, Sendable {
         case switchedOff = 1
         case billing, price, notForSale, other
@@ -11,19 +11,19 @@ package struct Intention: Sendable, Hashable {
     package var product: Product
     package var nextProduct: Product
     package var isOn = true
-    /// When `isOn` was last switched.
+    /// When `isOn` last changed.
     package var switchedAt: Instant?
     package var expiration: Expiration?
     package var isInBillingRetry = false
     package var graceEnd: Instant?
-    /// 0 asked, 1 agreed; nil when no increase was announced.
+    /// 0 if consent is pending, 1 if given; nil if no price increase was announced.
     package var priceConsent: Int?
-    /// Of the next renewal.
+    /// The offer that applies to the next renewal.
     package var offer: Offer?
     /// When the next renewal is due.
     package var renewalDate: Instant
     /// In thousandths of the currency's unit.
     package var price: Int64
-    /// Since when the line runs, short gaps passed over.
+    /// Apple's `recentSubscriptionStartDate`: the start of the current run of periods, ignoring short gaps.
     package var streakStart: Instant
 }

@@ -1,22 +1,23 @@
 import Subscriptions
 
-/// What a backend states about one of its customers: all that belongs to the id, in place of what it stated before.
-package struct StatedLinks: Sendable, Hashable {
-    /// The backend's own id.
+/// The links that a backend sets for one customer. They replace the customer's earlier links.
+package struct SimulatedLinks: Sendable, Hashable {
+    /// The backend's id of the customer.
     package let customerId: String
-    package let statedAt: Instant
-    package let links: [StatedLink]
+    package let sentAt: Instant
+    package let links: [SimulatedLink]
 
     /// `{"links":[{"originalTransactionId":"…"},…]}`
     ///
-    /// - Parameter format: What the store speaks; links by an id that it never tells are made by the line's.
+    /// - Parameter format: The format of the notifications. A link by an id that the format does not contain uses the
+    ///   original transaction id instead.
     package func body(_ format: Simulation.Format) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writeLinks(format, to: &$0) }
         return writer.bytes
     }
 
-    /// The member `links`.
+    /// Writes the member `links`.
     package func writeLinks(_ format: Simulation.Format, to writer: inout JSONWriter) {
         writer.key("links")
         writer.array(links) { writer, link in
@@ -25,8 +26,8 @@ package struct StatedLinks: Sendable, Hashable {
     }
 }
 
-/// A line that belongs to a customer, by one of the ids that the store gives it.
-package struct StatedLink: Sendable, Hashable {
+/// A link from a customer to a subscription, by one of Apple's ids.
+package struct SimulatedLink: Sendable, Hashable {
     package enum Key: Sendable, CaseIterable {
         case originalTransactionId, appAccountToken, appTransactionId
     }
@@ -39,7 +40,7 @@ package struct StatedLink: Sendable, Hashable {
         switch key {
         case .appAccountToken where customer.appAccountToken != nil:
             writer.member("appAccountToken", customer.appAccountToken)
-        // Version 1 does not know it.
+        // Version 1 does not have it.
         case .appTransactionId where format != .v1: writer.member("appTransactionId", customer.appTransactionId)
         default: writer.member("originalTransactionId", originalTransactionId)
         }

@@ -1,8 +1,8 @@
 import Subscriptions
 
-/// One thing that the store tells about a line, with the books as they stood then.
-package struct Telling: Sendable {
-    /// A type of version 2 with its subtype.
+/// A notification that the store sends about a subscription or a one-time purchase, with the books at that time.
+package struct StoreNotification: Sendable {
+    /// A notification type and subtype of version 2.
     package struct Name: Sendable, Hashable {
         package let type: String
         package let subtype: String?
@@ -13,7 +13,7 @@ package struct Telling: Sendable {
         }
     }
 
-    /// Where a line stands, in Apple's numbers.
+    /// The status of a subscription. The raw values are Apple's.
     package enum Status: Int, Sendable {
         case active = 1
         case expired, billingRetry, grace, revoked
@@ -21,16 +21,16 @@ package struct Telling: Sendable {
 
     package let notificationUUID: String
     package let signedDate: Instant
-    /// Nil for what only version 1 tells.
+    /// Nil if only version 1 sends the notification.
     package let version2: Name?
-    /// The type of version 1; nil for what it does not tell.
+    /// The notification type of version 1; nil if version 1 does not send the notification.
     package let version1: String?
     /// The purchase that the notification is about.
     package let subject: Purchase
-    /// All purchases of the line so far, oldest first.
+    /// All purchases of the subscription so far, oldest first.
     package let purchases: [Purchase]
     /// Nil for one-time purchases.
-    package let intention: Intention?
+    package let renewalPreference: RenewalPreference?
     /// Nil for one-time purchases.
     package let status: Status?
     package let consumptionRequestReason: String?

@@ -1,11 +1,13 @@
 import Foundation
 import Subscriptions
 
-extension Telling {
-    /// The body of version 1: a snapshot of the account. Nil for what version 1 does not tell.
+extension StoreNotification {
+    /// The body of version 1, a snapshot of the Apple Account; nil if version 1 does not send the notification.
     ///
-    /// - Parameter companions: The other lines of the same Apple Account.
-    package func version1Body(app: SimulatedApp, customer: Customer, companions: [ToldLine] = []) -> [UInt8]? {
+    /// - Parameter companions: The other subscriptions and one-time purchases of the same Apple Account.
+    package func version1Body(
+        app: SimulatedApp, customer: Customer, companions: [SimulatedSubscription] = []
+    ) -> [UInt8]? {
         guard let type = version1 else { return nil }
         let isProduction = app.environment == .production
         let unified = V1Receipt(self, customer, companions: companions)
@@ -34,7 +36,7 @@ extension Telling {
         return writer.bytes
     }
 
-    /// The top-level members that name a refunded purchase, which the receipt may leave out.
+    /// Writes the top-level members about a refunded purchase, which the receipt may omit.
     private func writeRefund(to writer: inout JSONWriter) {
         guard let revocation = subject.revocation else { return }
         writer.member("original_transaction_id", subject.transactionId)
@@ -45,21 +47,21 @@ extension Telling {
         writer.member("cancellation_reason", String(revocation.reason))
     }
 
-    /// The top-level members about the next renewal.
+    /// Writes the top-level members about the next renewal.
     private func writeRenewal(to writer: inout JSONWriter) {
-        guard let intention else { return }
-        writer.member("auto_renew_product_id", intention.nextProduct.id)
+        guard let renewalPreference else { return }
+        writer.member("auto_renew_product_id", renewalPreference.nextProduct.id)
         writer.member("auto_renew_adam_id", "1500000000")
-        writer.member("auto_renew_status", intention.isOn ? "true" : "false")
-        if let date = intention.switchedAt {
+        writer.member("auto_renew_status", renewalPreference.isOn ? "true" : "false")
+        if let date = renewalPreference.switchedAt {
             writer.member("auto_renew_status_change_date", V1Date.gmt(date))
             writer.member("auto_renew_status_change_date_ms", String(date.milliseconds))
             writer.member("auto_renew_status_change_date_pst", V1Date.pacific(date))
         }
-        writer.member("expiration_intent", intention.expiration?.rawValue)
+        writer.member("expiration_intent", renewalPreference.expiration?.rawValue)
     }
 
-    /// What stands in for the receipt: base64 of nothing in particular, the same for the same notification.
+    /// Base64 of random bytes that replaces the receipt, the same each time for the same notification.
     private func receipt(characters: Int) -> String {
         var random = SplitMix64(seed: UInt64(signedDate.milliseconds), UInt64(purchases.count))
         var bytes: [UInt8] = []

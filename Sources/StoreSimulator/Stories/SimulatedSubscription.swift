@@ -1,0 +1,53 @@
+import Subscriptions
+
+/// One subscription or one-time purchase of a story.
+package struct SimulatedSubscription: Sendable {
+    package let customer: Customer
+    /// In the order of their signing.
+    package let notifications: [StoreNotification]
+    /// The simulator's own record of access.
+    package let access: AccessBook
+    /// The purchases at the end of the story, oldest first.
+    package let purchases: [Purchase]
+    package let failures: [FailedRenewal]
+
+    package init(_ life: SubscriptionLife) {
+        customer = life.customer
+        notifications = life.notifications
+        access = life.access
+        purchases = life.purchases
+        failures = life.failures
+    }
+
+    package init(_ life: OneTimeLife) {
+        customer = life.customer
+        notifications = life.notifications
+        access = life.access
+        purchases = [life.purchase]
+        failures = []
+    }
+
+    package var originalTransactionId: String { notifications.first?.purchases.first?.transactionId ?? "" }
+
+    /// The products of all purchases.
+    package var products: [Product] { notifications.last?.purchases.map(\.product) ?? [] }
+
+    /// The ids of the customer, as far as the format contains them.
+    ///
+    /// A family member's token is left out: it is the purchaser's.
+    package func ids(_ format: Simulation.Format) -> [String] {
+        let token = customer.isFamilyMember ? nil : customer.appAccountToken
+        let account = format == .v1 ? nil : customer.appTransactionId
+        return [token, account, originalTransactionId].compactMap(\.self)
+    }
+
+    func link(by key: SimulatedLink.Key) -> SimulatedLink {
+        SimulatedLink(key: key, originalTransactionId: originalTransactionId, customer: customer)
+    }
+
+    /// The instant of the last event, ignoring the end of non-consumables.
+    var end: Instant {
+        let boundaries = access.boundaries.filter { $0 < .latest }
+        return max(boundaries.max() ?? .earliest, notifications.last?.signedDate ?? .earliest)
+    }
+}
