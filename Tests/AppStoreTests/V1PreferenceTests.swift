@@ -39,7 +39,7 @@ struct V1PreferenceTests {
         #expect(subscription.renewal(at: day("2022-01-05")).autoRenewProductId == premium)
         #expect(subscription.renewal(at: day("2022-01-06")).autoRenewProductId == monthly)
         #expect(subscription.renewal(at: day("2022-01-07")).autoRenewProductId == premium)
-        #expect(Standing(subscription).plannedProductId == premium)
+        #expect(SubscriptionSnapshot(subscription).plannedProductId == premium)
     }
 
     @Test("it counts after a dated statement that was received before it")
@@ -50,7 +50,7 @@ struct V1PreferenceTests {
         ])
 
         #expect(subscription.renewal(at: .latest).autoRenewProductId == monthly)
-        #expect(Standing(subscription).plannedProductId == nil)
+        #expect(SubscriptionSnapshot(subscription).plannedProductId == nil)
     }
 
     @Test("one that knows nothing of the latest purchase was chosen before it, however late it comes")

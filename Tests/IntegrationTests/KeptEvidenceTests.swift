@@ -32,7 +32,8 @@ struct KeptEvidenceTests {
         }
         let types = ["DID_CHANGE_RENEWAL_PREF", "CONSUMPTION_REQUEST", "REFUND"]
         var body = V1Body(
-            type: types.randomElement(using: &random) ?? "", line: random.chance(50) ? "1" : "2", transaction: "3")
+            type: types.randomElement(using: &random) ?? "", subscription: random.chance(50) ? "1" : "2",
+            transaction: "3")
         body["environment"] = "Sandbox"
         body["auto_renew_product_id"] = random.chance(50) ? "gold" : "silver"
         if random.chance(30) {

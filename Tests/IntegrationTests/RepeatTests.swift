@@ -42,7 +42,7 @@ struct RepeatTests {
 
     /// A choice of the product of the next renewal.
     private static func preference(_ product: String, line: String = "1000000000000001") -> V1Body {
-        var body = V1Body(type: "DID_CHANGE_RENEWAL_PREF", line: line)
+        var body = V1Body(type: "DID_CHANGE_RENEWAL_PREF", subscription: line)
         body["auto_renew_product_id"] = product
         body["unified_receipt"] = nil
         body["original_transaction_id"] = line
@@ -115,9 +115,9 @@ struct RepeatTests {
                 type: "DID_CHANGE_RENEWAL_STATUS",
                 rows: [
                     V1Body.Row(
-                        "1000000000000001", line: "1000000000000001", purchase: 1_519_084_800_000,
+                        "1000000000000001", subscription: "1000000000000001", purchase: 1_519_084_800_000,
                         expires: 1_521_504_000_000)
-                ], line: "1000000000000001", autoRenew: true, changed: 1_519_084_900_000)
+                ], subscription: "1000000000000001", autoRenew: true, changed: 1_519_084_900_000)
             dated["auto_renew_product_id"] = "com.example.magazine.monthly"
             #expect(try await server.apple.post(try dated.bytes).status == 200)
             for plan in ["silver", "gold", "silver"] {
@@ -151,9 +151,9 @@ struct RepeatTests {
         try await Self.withLog { log in
             let body = Self.preference("silver")
             let rows = ["1000000000000009", "1000000000000001"].map {
-                V1Body.Row($0, line: $0, purchase: 1_519_084_800_000, expires: 1_521_504_000_000)
+                V1Body.Row($0, subscription: $0, purchase: 1_519_084_800_000, expires: 1_521_504_000_000)
             }
-            let both = V1Body(type: "DID_RENEW", rows: rows, line: "1000000000000009", autoRenew: true)
+            let both = V1Body(type: "DID_RENEW", rows: rows, subscription: "1000000000000009", autoRenew: true)
 
             let places = try await log.append(
                 [body, V1Body(number: 7), body, both, body, both].map { ($0, Self.at(0)) })
