@@ -96,7 +96,7 @@ struct NotificationRoutes: Sendable {
                     "notification differs from the one stored under its notificationUUID", metadata: metadata)
             } else {
                 logger.info(
-                    appended.isNew ? "notification stored" : "notification known already", metadata: metadata)
+                    appended.isNew ? "notification stored" : "duplicate notification", metadata: metadata)
             }
             // The one place where a 200 is given: the event is committed.
             return Answer.json(.ok) { writer in

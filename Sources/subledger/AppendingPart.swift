@@ -23,11 +23,11 @@ struct AppendingPart {
             guard roles.contains(.reader) else { return nil }
             guard try await database.stoppingOnError({ try await database.readerMayAppend() }) else {
                 logger.notice(
-                    "links are refused here: the database's user is no member of subledger_receiver, or it is a standby"
+                    "customer links disabled: database user lacks role subledger_receiver, or database is read-only"
                 )
                 return nil
             }
-            if apps.isEmpty { logger.notice("no app is configured: links are refused here") }
+            if apps.isEmpty { logger.notice("customer links disabled: no app is configured") }
         }
         // One connection for batches, one for making streams, one for waking the projector.
         let pool = database.pool(.receiver, limit: 3, logger: logger)

@@ -4,7 +4,7 @@ import HTTPServer
 import Logging
 import Postgres
 
-/// What takes Apple's notifications.
+/// The services that receive Apple's notifications.
 struct ReceiverPart {
     let revocation: RevocationService
     let listener: Listener
@@ -23,7 +23,7 @@ struct ReceiverPart {
     init(
         _ settings: Settings, appender: Appender, health: [HealthCheck], database: Database, logger: Logger
     ) async throws {
-        // Anybody may ask for the public health check, and must not take a connection from the appender.
+        // The public health check needs no authentication, so it must not use the appender's connections.
         let healthPool = database.pool(.receiver, limit: 1, logger: logger)
         self.healthPool = healthPool
         let verdicts = VerdictLog(pool: healthPool)
@@ -45,29 +45,29 @@ struct ReceiverPart {
             })
     }
 
-    /// Says what an operator should know before notifications are taken.
+    /// Logs what an operator should know before notifications are accepted.
     static func warn(about configured: [App], rootFiles: [String], logger: Logger) {
         for file in rootFiles {
             logger.warning(
-                "a root certificate beside Apple's is trusted: whoever has its key can make up notifications",
+                "trusting an additional root certificate; anyone with its key can forge notifications",
                 metadata: ["file": "\(file)"])
         }
         for app in configured where app.environments.contains(where: \.isLocal) {
             logger.warning(
-                "notifications of Xcode or local tests are accepted unsigned: anybody can send them, to the same disk",
+                "accepting unsigned notifications from Xcode and local testing; anyone can forge them, and they use the same disk",
                 metadata: ["stream.app": "\(app.bundleId)"])
         }
         for app in configured where app.appAppleId == nil && app.environments.contains(.production) {
             logger.notice(
-                "no appAppleId is configured, so signed notifications are told by their bundle id alone",
+                "no appAppleId configured; signed notifications are matched by bundle id alone",
                 metadata: ["stream.app": "\(app.bundleId)"])
         }
         if configured.isEmpty {
-            logger.warning("no app is configured: every notification will be answered 503")
+            logger.warning("no app configured; every notification is answered 503")
         }
         for app in configured where app.acceptsWithoutSecret {
             logger.warning(
-                "notifications without a secret are taken: whoever knows the URL can make them up",
+                "accepting notifications without a shared secret; anyone who knows the URL can forge them",
                 metadata: ["stream.app": "\(app.bundleId)"])
         }
     }

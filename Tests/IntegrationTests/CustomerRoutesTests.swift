@@ -150,7 +150,7 @@ struct CustomerRoutesTests {
             (#"{"links":[{"appAccountToken":""}]}"#, "links[0].appAccountToken must not be empty"),
             (
                 #"{"links":[{"originalTransactionId":"1"},{"appTransactionId":7}]}"#,
-                "links[1].appTransactionId must be a text"
+                "links[1].appTransactionId must be a string"
             ),
             (
                 #"{"links":[{"appTransactionId":"a\u0000b"}]}"#,

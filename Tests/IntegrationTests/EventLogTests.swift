@@ -185,7 +185,7 @@ struct EventLogTests {
         await connection.close()
     }
 
-    @Test("who logs in as the analyst's role has a minute and some memory for a question, and reads only")
+    @Test("a login as the analyst's role has limits of time, some memory for a query, and reads only")
     func analyst() async throws {
         let owner = try await TestCluster.connect(try await TestCluster.freshDatabase())
         let rows = try await owner.query(
@@ -201,7 +201,8 @@ struct EventLogTests {
         #expect(rows.count == 1)
         #expect(
             try rows[0].value(String.self, at: 0)
-                == "statement_timeout=60s default_transaction_read_only=on jit=off work_mem=64MB")
+                == "statement_timeout=60s idle_in_transaction_session_timeout=60s idle_session_timeout=1h "
+                + "default_transaction_read_only=on jit=off work_mem=64MB")
         await owner.close()
     }
 

@@ -85,7 +85,7 @@ struct RolesTests {
         let refused = try await client.put(
             #"{"links":[]}"#, to: "/customers/u-1/links?app=\(V1Body.app)")
         #expect(refused.status == 501)
-        #expect(refused.body.contains("no member of subledger_receiver"), "\(refused.body)")
+        #expect(refused.body.contains("lacks role subledger_receiver"), "\(refused.body)")
         reader.signal(SIGTERM)
         try await reader.hasEnded()
 

@@ -10,9 +10,11 @@ import Testing
 @Suite("The private listener answers who has a token, as far as its scope goes")
 struct TokenTests {
     /// All that is answered without one.
-    private static let open: Set = ["GET /health", "GET /metrics", "GET /openapi.json"]
+    private static let open: Set = [
+        "GET /health", "GET /health/live", "GET /health/ready", "GET /metrics", "GET /openapi.json",
+    ]
 
-    @Test("every route but the three that watch the server refuses who has no token, and who has a wrong one")
+    @Test("every route but those for monitoring rejects a missing token and a wrong one")
     func everyRoute() async throws {
         try await TestBundle.withServer { server in
             let unknown = try #require(AccessToken("slt_0123456789ab_" + String(repeating: "0", count: 64)))

@@ -48,7 +48,7 @@ package struct LinkStatement: Sendable, Hashable {
             let list = names.map(\.description).joined(separator: ", ")
             throw Malformed(description: "\(path) must be an object with one of \(list)")
         }
-        guard let id = json[field]?.string else { throw Malformed(description: "\(path).\(field) must be a text") }
+        guard let id = json[field]?.string else { throw Malformed(description: "\(path).\(field) must be a string") }
         try check(id, "\(path).\(field)")
         return CustomerKey(kind, id)
     }

@@ -65,7 +65,7 @@ package struct JSONError: Error, Hashable, CustomStringConvertible {
         case empty = "the body is empty"
         case unexpectedByte = "unexpected character"
         case unexpectedEnd = "the text ends too early"
-        case trailingBytes = "more text behind the end"
+        case trailingBytes = "text after the end"
         case controlCharacter = "control character inside a string"
         case badEscape = "unknown escape inside a string"
         case badNumber = "malformed number"
