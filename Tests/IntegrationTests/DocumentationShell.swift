@@ -5,7 +5,8 @@ import Testing
 
 /// A shell in which the commands of one article run, one after the other, as a reader would type them.
 ///
-/// Folders below `/tmp/subledger-` and the ports 8080 and 8081 of the articles stand for a folder and ports of this shell.
+/// Files below `/tmp/subledger-` and the ports 8080 and 8081 of the articles stand for a folder and ports of this shell.
+/// `mktemp` creates its files in that folder too.
 final class DocumentationShell {
     private let process = Process()
     private let input = Pipe()
@@ -32,7 +33,7 @@ final class DocumentationShell {
         process.currentDirectoryURL = DocumentationArticle.repository
         process.environment = inherited.merging([
             "PATH": "\(programs):\(inherited["PATH"] ?? "/usr/bin:/bin")", "TZ": "UTC", "PGTZ": "UTC", "PGPORT": "5432",
-            "LC_ALL": "C.UTF-8", "PAGER": "cat", "SUBLEDGER_PUBLIC_HOST": "127.0.0.1",
+            "LC_ALL": "C.UTF-8", "PAGER": "cat", "TMPDIR": folder, "SUBLEDGER_PUBLIC_HOST": "127.0.0.1",
             "SUBLEDGER_PUBLIC_PORT": "\(publicPort)", "SUBLEDGER_PRIVATE_PORT": "\(privatePort)",
         ]) { $1 }
         process.standardInput = input

@@ -21,7 +21,8 @@ struct DocumentationTests {
             ".build/release/LatencyBenchmark",
         ],
         "Contributing": [
-            "deploy/test", "SUBLEDGER_WRITE_COOKBOOK=1", "deploy/storm", "deploy/fuzz", "docc convert",
+            "deploy/test", "SUBLEDGER_WRITE_COOKBOOK=1", "deploy/storm", "deploy/hostile", "deploy/fuzz",
+            "docc convert",
         ],
     ]
 
