@@ -1,12 +1,16 @@
 -- Subledger's database, as it stands. `subledger migrate` applies this file to a database that has none of it, in one
 -- transaction.
 --
+-- Of two servers that apply it at once the second waits at `create schema`, and then finds everything in place.
+--
 -- Contents, in this order, and what can be recomputed:
 --
 --   schema_version, roles                                   what was installed             no
 --   stream, stream_head, event, event_conflict, jws_header  the log: append-only evidence  no
+--   line_head                                               index of the log for repeats   from event
 --   certificate_verdict, projector_skip                     answers and decisions          no
 --   checkpoint, subscription, transaction, access_period    projections of the log         `subledger rebuild`
+--   projector_stall                                         what the projector reports     no
 --   product, product_entitlement                            the owner's configuration      no
 --   customer_edge, customer_link, customer_identity         projections of the log         `subledger rebuild`
 --   change_head, change                                     the published change feed      no
@@ -127,6 +131,7 @@ create table subledger.event (
   subtype     text,
   kind        text        not null,
   dedupe_key  bytea       not null,
+  fingerprint bytea,
   facts       jsonb compression lz4 not null,
   defects     jsonb,
   body        bytea compression lz4 not null,
@@ -135,9 +140,9 @@ create table subledger.event (
   revocation  text,
   seal        bytea,
   constraint event_pkey primary key (stream_id, position),
-  constraint event_dedupe_key_key unique (stream_id, dedupe_key),
   constraint event_position_check check (position > 0),
   constraint event_dedupe_key_check check (octet_length(dedupe_key) in (16, 32)),
+  constraint event_fingerprint_check check (octet_length(fingerprint) = 32),
   constraint event_source_check check (source in ('apple-v1', 'apple-v2', 'backend')),
   constraint event_facts_check check (jsonb_typeof(facts) = 'object'),
   constraint event_defects_check check (jsonb_typeof(defects) = 'array'),
@@ -166,8 +171,11 @@ comment on column subledger.event.kind is
   'metadata_update, migration, consumption_request, external_purchase, consent_rescinded, test, link (a backend states '
   'what belongs to a customer), other (a type without a word here yet). Never decides access: the facts do';
 comment on column subledger.event.dedupe_key is
-  'Equal for one notification sent twice: the notificationUUID, 16 bytes; where there is none, as in V1, a SHA-256 of '
-  'what it says';
+  'Equal for one notification sent twice: the notificationUUID, 16 bytes, or where there is none a SHA-256 of what it '
+  'says. V1 has no id: the SHA-256 of its stored body, which a later notification may have again';
+comment on column subledger.event.fingerprint is
+  'Equal for V1 notifications that say the same, whatever their receipts: a SHA-256 of their statements. Most such '
+  'notifications are one, sent several times, but V1 cannot tell. Null for other sources';
 comment on column subledger.event.facts is
   '{"transactions":[…],"renewals":[…]} in Apple''s names, dates as ISO 8601 UTC, ids as text, absent things absent; '
   'under "notification" what else a signed notification says, under "link" what a backend states';
@@ -185,7 +193,36 @@ comment on column subledger.event.revocation is
   'to be had); null for what is not signed';
 comment on column subledger.event.seal is 'See function seal; null for events that are older than seals';
 
+-- A V1 body may come again as a new notification, see table line_head; all other keys are unique.
+create unique index event_dedupe_key_key on subledger.event (
+  stream_id, dedupe_key, (case when source = 'apple-v1' then position else 0 end)
+);
+
 create index event_received_at_idx on subledger.event (stream_id, received_at);
+
+create table subledger.line_head (
+  stream_id   integer not null,
+  line_sha256 bytea   not null,
+  position    bigint  not null,
+  constraint line_head_pkey primary key (stream_id, line_sha256),
+  constraint line_head_line_sha256_check check (octet_length(line_sha256) = 8)
+)
+-- Rewritten when an event names the line again: room on the page keeps the new version out of the index.
+with (fillfactor = 80);
+
+comment on table subledger.line_head is
+  'The last event that names a line, for the lines that V1 notifications name. A V1 body with the bytes of a stored '
+  'one is a repeat only if no event about its lines was stored since; an append finds that here';
+comment on column subledger.line_head.line_sha256 is
+  'The first 8 bytes of the SHA-256 of original_transaction_id, which may be of any length';
+comment on column subledger.line_head.position is 'The last event that names the line';
+
+create function subledger.line_sha256(original_transaction_id text) returns bytea
+language sql stable strict as $$
+  select substr(sha256(convert_to(original_transaction_id, 'UTF8')), 1, 8)
+$$;
+
+comment on function subledger.line_sha256 is 'As column line_sha256 of line_head has it';
 
 create table subledger.event_conflict (
   stream_id   integer     not null,
@@ -333,8 +370,8 @@ alter table subledger.jws_header enable always trigger jws_header_append_only;
 grant select, insert on subledger.event to subledger_receiver;
 grant select, insert on subledger.event_conflict, subledger.certificate_verdict to subledger_receiver;
 grant select, insert on subledger.stream to subledger_receiver;
-grant select, insert, update on subledger.stream_head to subledger_receiver;
-grant select on subledger.event, subledger.stream, subledger.stream_head to subledger_projector;
+grant select, insert, update on subledger.stream_head, subledger.line_head to subledger_receiver;
+grant select on subledger.event, subledger.stream, subledger.stream_head, subledger.line_head to subledger_projector;
 grant select, insert on subledger.jws_header to subledger_receiver;
 grant select on subledger.jws_header to subledger_projector;
 grant execute on function
@@ -343,8 +380,8 @@ grant execute on function
 
 -- Readers get everything of an event but its body, which holds device ids and receipts.
 grant select (
-  stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, facts, defects, body_sha256,
-  chain_id, revocation
+  stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts, defects,
+  body_sha256, chain_id, revocation
 ) on subledger.event to subledger_reader, subledger_analyst;
 grant select on subledger.stream, subledger.stream_head, subledger.certificate_verdict
   to subledger_reader, subledger_analyst;
@@ -1124,6 +1161,7 @@ select
   event.subtype,
   event.kind,
   case when octet_length(event.dedupe_key) = 16 then encode(event.dedupe_key, 'hex')::uuid end as notification_uuid,
+  encode(event.fingerprint, 'hex') as fingerprint,
   coalesce(
     event.facts #>> '{transactions,0,originalTransactionId}', event.facts #>> '{renewals,0,originalTransactionId}'
   ) as original_transaction_id,
@@ -1147,6 +1185,9 @@ comment on column analyst.events.type is 'As Apple spells it; null when unreadab
 comment on column analyst.events.subtype is 'As Apple spells it; V1 has none';
 comment on column analyst.events.kind is 'What happened, in one word for both versions: see subledger.event';
 comment on column analyst.events.notification_uuid is 'Apple''s id of the notification; V1 has none';
+comment on column analyst.events.fingerprint is
+  'Equal for V1 notifications that say the same, most of which are one that was sent again with another receipt; null '
+  'for other sources';
 comment on column analyst.events.original_transaction_id is
   'The subscription that it is about; a V1 body may speak of more, this is the first';
 comment on column analyst.events.transaction_id is 'The first purchase that it states';

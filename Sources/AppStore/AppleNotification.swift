@@ -25,10 +25,12 @@ package enum AppleNotification: Sendable {
 
     /// What the notification says, in the vocabulary of all sources.
     ///
-    /// - Parameter receivedAt: Our clock. Unsigned notifications have none of their own.
-    package func event(receivedAt: Instant) -> Event {
+    /// - Parameters:
+    ///   - receivedAt: Our clock. Unsigned notifications have none of their own.
+    ///   - bodyDigest: SHA-256 of the body as it is stored, if that is known; only unsigned notifications need it.
+    package func event(receivedAt: Instant, bodyDigest: [UInt8]? = nil) -> Event {
         switch self {
-        case .v1(let notification): notification.event(receivedAt: receivedAt)
+        case .v1(let notification): notification.event(receivedAt: receivedAt, bodyDigest: bodyDigest)
         case .v2(let notification): notification.event()
         }
     }

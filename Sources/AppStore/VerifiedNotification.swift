@@ -6,19 +6,21 @@ package struct VerifiedNotification: ProvenEvent {
     package let stream: StreamKey
     package let event: Event
     package let body: [UInt8]
+    package let bodyDigest: [UInt8]
     package let chain: SigningChain?
     /// Signed with two certificates instead of three.
     package let hasShortChain: Bool
 
-    fileprivate init(app: String, event: Event, body: [UInt8], chain: SigningChain?, hasShortChain: Bool) {
+    fileprivate init(
+        app: String, event: Event, body: [UInt8], bodyDigest: [UInt8], chain: SigningChain?, hasShortChain: Bool
+    ) {
         self.stream = StreamKey(app: app, environment: event.environment)
         self.event = event
         self.body = body
+        self.bodyDigest = bodyDigest
         self.chain = chain
         self.hasShortChain = hasShortChain
     }
-
-    package var bodyDigest: [UInt8] { Array(SHA256.hash(data: body)) }
 }
 
 /// Decides whether a body is a notification of a configured app, and came from Apple.
@@ -65,7 +67,8 @@ package struct NotificationVerifier: Sendable {
             evidence = evidence ?? SigningChain(id: chain.certificates.id.sha256, revocation: revocation)
         }
         return VerifiedNotification(
-            app: bundleId, event: notification.event(), body: notification.body, chain: evidence,
+            app: bundleId, event: notification.event(), body: notification.body,
+            bodyDigest: Array(SHA256.hash(data: notification.body)), chain: evidence,
             hasShortChain: chains.contains(where: \.isShort))
     }
 
@@ -96,12 +99,13 @@ extension Apps {
         let (body, mayDiffer) = notification.withoutSecret()
         // The event is that of the stored body, or a secret in an odd place could reach the facts.
         let stored = mayDiffer ? try Self.decode(withoutSecret: body) : notification
-        let event = stored.event(receivedAt: receivedAt)
+        let bodyDigest = Array(SHA256.hash(data: body))
+        let event = stored.event(receivedAt: receivedAt, bodyDigest: bodyDigest)
         guard event.environment == .unknown || app.environments.contains(event.environment) else {
             throw .environmentRefused(app: app.bundleId)
         }
         return VerifiedNotification(
-            app: app.bundleId, event: event, body: body, chain: nil, hasShortChain: false)
+            app: app.bundleId, event: event, body: body, bodyDigest: bodyDigest, chain: nil, hasShortChain: false)
     }
 
     /// A secret can be equal to a key that makes a body a notification. Nothing can be stored of such a body.

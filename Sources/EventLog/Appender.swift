@@ -12,7 +12,11 @@ package actor Appender {
     private let logger: Logger
     private let durability: DurabilityWatch?
     private let metrics = AppendMetrics()
+    private let notifier: StreamNotifier
     private var streamIds: [StreamKey: Int32] = [:]
+    /// The last look-up of an id that was begun; each waits for the one before.
+    private var lookUp: Task<Result<Int32, PostgresError>, Never>?
+    private var failures = AppendFailures()
     private var queue: [Waiting] = []
     private var queueBytes = 0
     private var wakeWriter: CheckedContinuation<Void, Never>?
@@ -20,6 +24,7 @@ package actor Appender {
 
     private struct Waiting {
         let entry: EventLogWriter.Entry
+        let streamId: Int32
         let enqueuedAt: ContinuousClock.Instant
         let continuation: CheckedContinuation<Result<Appended, AppendError>, Never>
     }
@@ -31,12 +36,16 @@ package actor Appender {
     ) {
         self.writer = EventLogWriter(pool: pool)
         self.durability = durability
+        self.notifier = StreamNotifier(pool: pool, channel: "subledger_event", logger: logger)
         self.queueEventsMax = queueEventsMax
         self.logger = logger
     }
 
     /// How many events wait for the next commit.
     package var queuedEvents: Int { queue.count }
+
+    /// Whether events can be stored, as far as the latest batches show.
+    package var condition: AppendCondition { failures.condition(at: .now) }
 
     /// Appends a proven event and returns its place, or the place that it already has.
     ///
@@ -53,18 +62,76 @@ package actor Appender {
 
     /// Appends what was made ready before; otherwise as ``append(_:receivedAt:)``.
     package func append(_ entry: EventLogWriter.Entry) async throws(AppendError) -> Appended {
+        try checkRoom(for: entry)
+        let streamId = try await streamId(of: entry.stream)
+        // While it was looked up the queue may have filled.
+        try checkRoom(for: entry)
+        let result = await withCheckedContinuation { continuation in
+            enqueue(Waiting(entry: entry, streamId: streamId, enqueuedAt: .now, continuation: continuation))
+        }
+        return try result.get()
+    }
+
+    private func checkRoom(for entry: EventLogWriter.Entry) throws(AppendError) {
         guard !isStopping, durability?.condition ?? .safe == .safe else { throw .unavailable }
         guard queue.count < queueEventsMax, queueBytes + entry.bodyBytes <= Limits.queueBytesMax else {
             throw .queueFull
         }
-        let result = await withCheckedContinuation { continuation in
-            queue.append(Waiting(entry: entry, enqueuedAt: .now, continuation: continuation))
-            queueBytes += entry.bodyBytes
-            metrics.queue.record(queue.count)
-            wakeWriter?.resume()
-            wakeWriter = nil
+    }
+
+    private func enqueue(_ waiting: Waiting) {
+        queue.append(waiting)
+        queueBytes += waiting.entry.bodyBytes
+        metrics.queue.record(queue.count)
+        wakeWriter?.resume()
+        wakeWriter = nil
+    }
+
+    /// The id of a stream, made if there is none yet.
+    ///
+    /// Outside of the writer's turn, so that batches of other streams go on meanwhile; and one at a time, so that look-ups
+    /// never take all connections.
+    private func streamId(of stream: StreamKey) async throws(AppendError) -> Int32 {
+        if let known = streamIds[stream] { return known }
+        let start = ContinuousClock.now
+        let previous = lookUp
+        let next = Task {
+            _ = await previous?.value
+            return await lookUpId(of: stream, deadline: start + Limits.commitWaitMax)
         }
-        return try result.get()
+        lookUp = next
+        switch await next.value {
+        case .success(let id): return id
+        case .failure(let error): throw note(error, "stream could not be looked up", startedAt: start)
+        }
+    }
+
+    private func lookUpId(
+        of stream: StreamKey, deadline: ContinuousClock.Instant
+    ) async -> Result<Int32, PostgresError> {
+        // An earlier look-up may have found it.
+        if let known = streamIds[stream] { return .success(known) }
+        do throws(PostgresError) {
+            let id = try await writer.streamId(of: stream, deadline: deadline)
+            streamIds[stream] = id
+            return .success(id)
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// Puts an entry whose stream has another id than it had before, as after a failover, back into the queue.
+    private func enqueueAgain(_ waiting: Waiting) async {
+        do throws(AppendError) {
+            let streamId = try await streamId(of: waiting.entry.stream)
+            guard !isStopping else { throw .unavailable }
+            enqueue(
+                Waiting(
+                    entry: waiting.entry, streamId: streamId, enqueuedAt: waiting.enqueuedAt,
+                    continuation: waiting.continuation))
+        } catch {
+            waiting.continuation.resume(returning: .failure(error))
+        }
     }
 
     /// Commits batches until `stop()`; then what is still queued, and returns.
@@ -89,8 +156,10 @@ package actor Appender {
     private func takeBatch() -> [Waiting] {
         var count = 0
         var bytes = 0
+        var lines = AppendBatch.LinesOfUniqueKeys()
         for waiting in queue {
-            guard count < Limits.batchEventsMax, count == 0 || bytes + waiting.entry.bodyBytes <= Limits.batchBytesMax
+            guard count < Limits.batchEventsMax, count == 0 || bytes + waiting.entry.bodyBytes <= Limits.batchBytesMax,
+                lines.admit(waiting.entry)
             else { break }
             count += 1
             bytes += waiting.entry.bodyBytes
@@ -110,9 +179,14 @@ package actor Appender {
         let inTime = batch.filter { $0.enqueuedAt >= oldest }
         guard !inTime.isEmpty else { return }
         do throws(AppendError) {
-            let places = try await append(inTime.map(\.entry))
+            let places = try await append(inTime)
+            if places.contains(nil) { streamIds.removeAll() }
             for (waiting, place) in zip(inTime, places) {
-                waiting.continuation.resume(returning: .success(place))
+                if let place {
+                    waiting.continuation.resume(returning: .success(place))
+                } else {
+                    Task { await enqueueAgain(waiting) }
+                }
             }
         } catch {
             // One event that the database refuses must not take the others with it.
@@ -124,35 +198,34 @@ package actor Appender {
         }
     }
 
-    private func append(_ entries: [EventLogWriter.Entry]) async throws(AppendError) -> [Appended] {
+    private func append(_ batch: [Waiting]) async throws(AppendError) -> [Appended?] {
         let start = ContinuousClock.now
-        let deadline = start + Limits.commitWaitMax
         defer { metrics.time.record(duration: ContinuousClock.now - start) }
         do throws(PostgresError) {
-            var ids: [Int32] = []
-            for entry in entries {
-                if let known = streamIds[entry.stream] {
-                    ids.append(known)
-                } else {
-                    let id = try await writer.streamId(of: entry.stream, deadline: deadline)
-                    streamIds[entry.stream] = id
-                    ids.append(id)
-                }
-            }
-            let places = try await writer.append(entries, streamIds: ids, deadline: deadline)
+            let places = try await writer.append(
+                batch.map(\.entry), streamIds: batch.map(\.streamId), deadline: start + Limits.commitWaitMax)
+            failures.noteSuccess()
             metrics.batches.increment()
-            metrics.batchEvents.increment(by: entries.count)
+            metrics.batchEvents.increment(by: batch.count)
+            await notifier.notify(Set(zip(batch, places).lazy.filter { $1?.isNew == true }.map(\.0.streamId)))
             return places
         } catch {
-            // After a failover the streams may have other ids.
-            streamIds.removeAll()
-            logger.warning(
-                "batch was not stored",
-                metadata: [
-                    "batch.events": "\(entries.count)", "db.error": "\(error.label)",
-                    "db.sqlstate": "\(error.sqlstate ?? "none")", "db.statement": "\(error.statement ?? "none")",
-                ])
-            throw AppendError(error)
+            throw note(error, "batch was not stored", startedAt: start, ["batch.events": "\(batch.count)"])
         }
+    }
+
+    private func note(
+        _ error: PostgresError, _ message: Logger.Message, startedAt: ContinuousClock.Instant,
+        _ metadata: Logger.Metadata = [:]
+    ) -> AppendError {
+        let result = AppendError(error)
+        failures.note(result, startedAt: startedAt, at: .now)
+        logger.warning(
+            message,
+            metadata: metadata.merging([
+                "db.error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "none")",
+                "db.statement": "\(error.statement ?? "none")",
+            ]) { $1 })
+        return result
     }
 }

@@ -26,6 +26,7 @@ package struct AuditedEvent: Sendable {
     package let subtype: String?
     package let kind: String
     package let dedupeKey: DedupeKey
+    package let fingerprint: [UInt8]?
     let storedBody: AuditedBody
     /// The certificates behind the signature; nil for what is not signed, and for what was stored before they were kept.
     package let chainId: [UInt8]?

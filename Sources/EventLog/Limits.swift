@@ -12,6 +12,14 @@ package enum Limits {
     /// below the 30 seconds at which Apple was seen to give up.
     package static let queueWaitMax = Duration.seconds(5)
     package static let commitWaitMax = Duration.seconds(5)
+    /// Longest time for waking the projector. It looks for work every few seconds anyway.
+    package static let notifyWaitMax = Duration.seconds(2)
+    /// So many batches in a row, or failures over so long a time, mean that nothing can be stored: one lost connection
+    /// does not.
+    static let failedBatchesMax = 3
+    static let failingTimeMax = Duration.seconds(5)
+    /// How long a failed batch says something about the present. Longer than a load balancer's usual interval.
+    static let failureAgeMax = Duration.seconds(30)
     /// Most events of one page of the log.
     package static let pageEventsMax = 1000
     /// Most events that are looked at for one page with a filter, so that a page takes tenths of a second at most

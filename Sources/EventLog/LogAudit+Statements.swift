@@ -20,6 +20,9 @@ extension LogAudit {
               from subledger.stream_head
               union
               select stream_id
+              from subledger.line_head
+              union
+              select stream_id
               from subledger.event
               union
               select stream_id
@@ -47,14 +50,14 @@ extension LogAudit {
             "audit_page",
             """
             select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body,
-              body_sha256, chain_id, revocation, is_as_sealed
+              body_sha256, chain_id, revocation, is_as_sealed, fingerprint
             from (
               select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
-                chain_id, revocation, is_as_sealed,
+                chain_id, revocation, is_as_sealed, fingerprint,
                 sum(octet_length(body)) over (order by position) - octet_length(body) as bytes_before
               from (
                 select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
-                  chain_id, revocation,
+                  chain_id, revocation, fingerprint,
                   case when seal is null then position < $6 else seal = subledger.seal(event) end as is_as_sealed
                 from subledger.event
                 where stream_id = $1
@@ -93,6 +96,30 @@ extension LogAudit {
               order by position
               limit 1
             )
+            """)
+
+        /// A line that does not lead to an event about it. A V1 body may name its line in no fact.
+        static let brokenLineHeads = Statement(
+            "audit_broken_line_heads",
+            """
+            select encode(line_head.line_sha256, 'hex')
+            from subledger.line_head
+            where line_head.stream_id = $1
+              and not exists (
+                select
+                from subledger.event
+                where event.stream_id = line_head.stream_id
+                  and event.position = line_head.position
+                  and coalesce(
+                    (
+                      select bool_or(subledger.line_sha256(id #>> '{}') = line_head.line_sha256)
+                      from jsonb_path_query(event.facts, '$.**.originalTransactionId') as id
+                    ),
+                    event.source = 'apple-v1'
+                  )
+              )
+            order by line_head.line_sha256
+            limit 1
             """)
 
         static let brokenVerdicts = Statement(

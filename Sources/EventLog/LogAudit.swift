@@ -56,12 +56,21 @@ package struct LogAudit: Sendable {
                     brokenTime: times.first { ($0.1?.microsecondsSinceUnixEpoch ?? 0) % 1000 != 0 }?.0,
                     source: try row.value(at: 3), type: try row.optional(at: 4),
                     subtype: try row.optional(at: 5), kind: try row.value(at: 6),
-                    dedupeKey: DedupeKey(bytes: try row.value(at: 7)),
+                    dedupeKey: DedupeKey(bytes: try row.value(at: 7)), fingerprint: try row.optional(at: 13),
                     storedBody: AuditedBody(stored: body, digest: try row.value(at: 9), headers: headers),
                     chainId: try row.optional(at: 10), revocation: try row.optional(at: 11),
                     isAsSealed: try row.value(at: 12)))
         }
         return events
+    }
+
+    /// The first line of a stream that does not lead to an event about it; nil if all do. Lines lead to the last events,
+    /// so look for missing events first.
+    package func firstDamagedLine(of stream: AuditedStream) async throws(PostgresError) -> String? {
+        let lines = try await connection.query(
+            Statements.brokenLineHeads, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)
+        guard lines.count > 0 else { return nil }
+        return "line_head \(try lines[0].value(String.self, at: 0)): does not lead to an event about the line"
     }
 
     /// The first row beside a stream's events that is not what was sealed, or a body that is not the one whose digest was

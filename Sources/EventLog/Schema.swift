@@ -10,15 +10,33 @@ package enum Schema {
         case upToDate
     }
 
-    /// Brings the database to this release's version. Safe to repeat, and from several instances at once: they take
-    /// turns under an advisory lock.
+    /// Brings the database to this release's version. Safe to repeat, and from several instances at once: one of them
+    /// works, the others wait for it and find it done.
+    ///
+    /// No session that only reads can hold this up: a database that is up to date is not locked at all, an older one by
+    /// a table lock that needs the right to write, and the first creation by the unique name of the schema.
     ///
     /// - Throws: ``MigrationError``.
     package static func migrate(_ connection: PostgresConnection) async throws(MigrationError) -> Outcome {
         let deadline = ContinuousClock.now + Limits.migrateWaitMax
+        do throws(MigrationError) {
+            return try await migrate(connection, deadline: deadline)
+        } catch {
+            // Another instance has created the schema meanwhile. If it is not ours, the second attempt fails as well.
+            guard case .database(let cause) = error, cause.isSchemaThere else { throw error }
+            return try await migrate(connection, deadline: deadline)
+        }
+    }
+
+    private static func migrate(
+        _ connection: PostgresConnection, deadline: ContinuousClock.Instant
+    ) async throws(MigrationError) -> Outcome {
         do {
+            if try await installedVersion(connection, deadline: deadline) == version { return .upToDate }
             try await connection.begin(deadline: deadline)
-            _ = try await connection.query(Statements.lock, deadline: deadline)
+            if try await exists(connection, deadline: deadline) {
+                _ = try await connection.query(Statements.lock, deadline: deadline)
+            }
             let found = try await installedVersion(connection, deadline: deadline)
             guard found <= version else { throw MigrationError.newer(found: found, known: version) }
             if found == version {
@@ -33,6 +51,7 @@ package enum Schema {
             try? await connection.rollback(deadline: deadline)
             throw error
         } catch let error as PostgresError {
+            try? await connection.rollback(deadline: deadline)
             throw .database(error)
         } catch {
             throw .unexpected(String(describing: error))
@@ -57,16 +76,21 @@ package enum Schema {
     private static func installedVersion(
         _ connection: PostgresConnection, deadline: ContinuousClock.Instant
     ) async throws -> Int32 {
-        let exists = try await connection.query(Statements.exists, deadline: deadline)
-        guard try exists[0].value(Bool.self, at: 0) else { return 0 }
+        guard try await exists(connection, deadline: deadline) else { return 0 }
         return try await connection.query(Statements.installed, deadline: deadline)[0].value(Int32.self, at: 0)
+    }
+
+    private static func exists(
+        _ connection: PostgresConnection, deadline: ContinuousClock.Instant
+    ) async throws -> Bool {
+        try await connection.query(Statements.exists, deadline: deadline)[0].value(at: 0)
     }
 
     private enum Statements {
         static let lock = Statement(
             "schema_lock",
             """
-            select pg_advisory_xact_lock(hashtext('subledger'), hashtext('schema'))
+            lock table subledger.schema_version in share row exclusive mode
             """)
         static let exists = Statement(
             "schema_exists",
@@ -79,6 +103,13 @@ package enum Schema {
             select coalesce(max(version), 0)
             from subledger.schema_version
             """)
+    }
+}
+
+extension PostgresError {
+    /// A schema of that name exists, or has just been committed by another transaction.
+    fileprivate var isSchemaThere: Bool {
+        sqlstate == "42P06" || (sqlstate == "23505" && constraint == "pg_namespace_nspname_index")
     }
 }
 

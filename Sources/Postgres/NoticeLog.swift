@@ -22,7 +22,7 @@ final class NoticeLog {
     private func record(_ result: OpaquePointer) {
         let report = ServerReport(result)
         if report.endsSession { sessionEnded = true }
-        guard report.severity == "WARNING" else { return }
+        guard report.severity == "WARNING", !report.isAboutNotifyQueue else { return }
         warningCount += 1
         lastWarningSQLSTATE = report.sqlstate
     }

@@ -6,6 +6,8 @@ struct ServerReport {
     let sqlstate: String?
     let constraint: String?
     let message: String?
+    /// Where in the server's source it was reported.
+    private let function: String?
 
     /// Copies the fields, so the result may be cleared afterwards.
     init(_ result: OpaquePointer) {
@@ -14,11 +16,18 @@ struct ServerReport {
         sqlstate = Self.field("C", of: result)
         constraint = Self.field("n", of: result)
         message = Self.field("M", of: result)
+        function = Self.field("R", of: result)
     }
 
     /// True when the session ends with this error, so that nothing is known of what it was doing.
     var endsSession: Bool {
         severity == "FATAL" || severity == "PANIC"
+    }
+
+    /// True when it says that the queue of notifications fills. It comes with the commit of whoever notifies, and says
+    /// nothing about that commit; its SQLSTATE is that of all warnings.
+    var isAboutNotifyQueue: Bool {
+        function == "asyncQueueFillWarning"
     }
 
     func error(statement: Statement?) -> PostgresError {

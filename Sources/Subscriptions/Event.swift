@@ -9,6 +9,10 @@ package struct Event: Sendable, Hashable {
     package var subtype: String?
     package var kind: Kind
     package var dedupeKey: DedupeKey
+    /// Equal for V1 notifications that say the same, whatever their receipts; 32 bytes. Nil for other sources.
+    package var fingerprint: [UInt8]?
+    /// The line that the body names where it has no transactions and renewals that do.
+    package var namedLine: String?
     /// Apple's own id of the notification; V1 has none.
     package var notificationUUID: String?
     /// When the event happened according to the body's dates; nil if it has none.
@@ -25,8 +29,9 @@ package struct Event: Sendable, Hashable {
 
     package init(
         source: Source, environment: Environment, app: String?, type: String?, subtype: String?, kind: Kind,
-        dedupeKey: DedupeKey, notificationUUID: String? = nil, occurredAt: Instant?, transactions: [Transaction],
-        renewals: [RenewalInfo], details: CanonicalJSON? = nil, defects: [Defect], unknownFields: [String] = []
+        dedupeKey: DedupeKey, fingerprint: [UInt8]? = nil, namedLine: String? = nil, notificationUUID: String? = nil,
+        occurredAt: Instant?, transactions: [Transaction], renewals: [RenewalInfo], details: CanonicalJSON? = nil,
+        defects: [Defect], unknownFields: [String] = []
     ) {
         self.source = source
         self.environment = environment
@@ -35,6 +40,8 @@ package struct Event: Sendable, Hashable {
         self.subtype = subtype
         self.kind = kind
         self.dedupeKey = dedupeKey
+        self.fingerprint = fingerprint
+        self.namedLine = namedLine
         self.notificationUUID = notificationUUID
         self.occurredAt = occurredAt
         self.transactions = transactions
@@ -42,6 +49,25 @@ package struct Event: Sendable, Hashable {
         self.details = details
         self.defects = defects
         self.unknownFields = unknownFields
+    }
+}
+
+extension Event {
+    /// Longest time between a V1 notification and its repeat: Apple's last attempt comes 78 hours after the first.
+    package static let repeatAgeMax = Duration.seconds(4 * 24 * 3600)
+
+    /// Whether the dedupe key is Apple's or the backend's own id of this one event. V1 has none: its key is the digest
+    /// of the stored body, and a body with a stored key is a repeat only within ``repeatAgeMax``, and only while no
+    /// other event about one of its ``lines`` was stored.
+    package var hasUniqueKey: Bool { source != .appleV1 }
+
+    /// Every line that the event is about, by its original transaction id.
+    package var lines: Set<ExactText> {
+        var lines = Set(transactions.map { ExactText($0.originalTransactionId) })
+        for renewal in renewals { lines.insert(ExactText(renewal.originalTransactionId)) }
+        for key in link?.links ?? [] where key.kind == .subscription { lines.insert(key.id) }
+        if lines.isEmpty, let namedLine { lines.insert(ExactText(namedLine)) }
+        return lines
     }
 }
 
@@ -86,7 +112,8 @@ package enum Kind: String, Sendable, Hashable, CaseIterable {
     case other
 }
 
-/// Identifies a notification within its stream: equal keys mean that one notification was sent again.
+/// Identifies a notification within its stream: equal keys mean that one notification was sent again. For V1 see
+/// ``Event/hasUniqueKey``.
 package struct DedupeKey: Sendable, Hashable {
     /// A SHA-256 of 32 bytes, or a UUID of 16.
     package let bytes: [UInt8]

@@ -1,4 +1,4 @@
-/// A ledger without a database: the same dedupe and the same fold, over events that are handed to it.
+/// A ledger without a database: the same rules for repeats and the same fold, over events that are handed to it.
 package struct MemoryLedger: Sendable {
     /// An app in an environment, as a body names it; bodies may name no app.
     package struct Stream: Hashable, Sendable, Comparable {
@@ -11,8 +11,21 @@ package struct MemoryLedger: Sendable {
     }
 
     private struct Content {
-        var positions: [DedupeKey: Int64] = [:]
+        var stored: [DedupeKey: (position: Int64, receivedAt: Instant)] = [:]
+        /// The last event about each line.
+        var lineHeads: [ExactText: Int64] = [:]
+        var head: Int64 = 0
         var lines: [String: SubscriptionFacts] = [:]
+
+        /// The position of the event that this one repeats; nil for a new one.
+        func position(ofRepeated event: Event, receivedAt: Instant) -> Int64? {
+            guard let known = stored[event.dedupeKey] else { return nil }
+            if event.hasUniqueKey { return known.position }
+            guard receivedAt <= known.receivedAt.advanced(by: Event.repeatAgeMax),
+                event.lines.allSatisfy({ lineHeads[$0] ?? 0 <= known.position })
+            else { return nil }
+            return known.position
+        }
     }
 
     private var streams: [Stream: Content] = [:]
@@ -25,9 +38,11 @@ package struct MemoryLedger: Sendable {
         let stream = Stream(app: event.app, environment: event.environment)
         var content = streams.removeValue(forKey: stream) ?? Content()
         defer { streams[stream] = content }
-        if let known = content.positions[event.dedupeKey] { return known }
-        let position = Int64(content.positions.count + 1)
-        content.positions[event.dedupeKey] = position
+        if let known = content.position(ofRepeated: event, receivedAt: receivedAt) { return known }
+        content.head += 1
+        let position = content.head
+        content.stored[event.dedupeKey] = (position, receivedAt)
+        for line in event.lines { content.lineHeads[line] = position }
         let companion = event.facts.companion
         for (id, facts) in event.facts.byLine {
             content.lines[id, default: SubscriptionFacts(originalTransactionId: id)]

@@ -5,6 +5,9 @@ package struct RenewalInfo: Sendable, Hashable {
     package var productId: String?
     /// The product of the next renewal.
     package var autoRenewProductId: String?
+    /// Since when `autoRenewProductId` holds, where that is not the time of the statement. V1 only: a chosen product has
+    /// no date of its own there and counts from its receipt.
+    package var autoRenewProductChangeDate: Instant?
     package var autoRenewStatus: Bool?
     /// When `autoRenewStatus` last changed. V1 only.
     package var autoRenewStatusChangeDate: Instant?

@@ -74,11 +74,32 @@ extension Subscription {
             let earlier = result
             result = statement.renewal
             result.productId = result.productId ?? earlier.productId
-            result.autoRenewProductId = result.autoRenewProductId ?? earlier.autoRenewProductId
             result.autoRenewStatus = result.autoRenewStatus ?? earlier.autoRenewStatus
             result.autoRenewStatusChangeDate = result.autoRenewStatusChangeDate ?? earlier.autoRenewStatusChangeDate
         }
+        (result.autoRenewProductId, result.autoRenewProductChangeDate) = renewalProduct(at: instant)
         return result
+    }
+
+    /// The product of the next renewal as it was last stated by the instant, and its own date if it has one.
+    ///
+    /// A product that was chosen in a V1 notification counts from its receipt, which may be later than all that its
+    /// notification knows of, and so later than statements that follow it in their order; but it was chosen before the
+    /// next purchase, which its notification would know of.
+    func renewalProduct(at instant: Instant) -> (id: String?, changeDate: Instant?) {
+        var latest: (since: Instant, id: String, changeDate: Instant?)?
+        for statement in renewals where statement.statedAt <= instant {
+            guard let id = statement.renewal.autoRenewProductId else { continue }
+            let changeDate = statement.renewal.autoRenewProductChangeDate
+            var since = statement.statedAt
+            if let changeDate, changeDate > since {
+                let next = transactions.lazy.compactMap(\.transaction.purchaseDate).first { $0 > statement.statedAt }
+                since = min(changeDate, next ?? changeDate)
+            }
+            guard since <= instant, latest.map({ $0.since <= since }) ?? true else { continue }
+            latest = (since, id, changeDate)
+        }
+        return (latest?.id, latest?.changeDate)
     }
 
     /// The next time at which the status changes by the clock alone, and what it then is.

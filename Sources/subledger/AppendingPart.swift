@@ -29,7 +29,8 @@ struct AppendingPart {
             }
             if apps.isEmpty { logger.notice("no app is configured: links are refused here") }
         }
-        let pool = database.pool(.receiver, limit: 2, logger: logger)
+        // One connection for batches, one for making streams, one for waking the projector.
+        let pool = database.pool(.receiver, limit: 3, logger: logger)
         let durability = DurabilityWatch(pool: pool, logger: logger)
         let appender = Appender(pool: pool, durability: durability, logger: logger)
         return AppendingPart(

@@ -93,6 +93,7 @@ struct EventCheck: Sendable {
         if stored.kind != event.kind.rawValue { return "kind" }
         if stored.occurredAt != event.occurredAt { return "occurred_at" }
         if stored.dedupeKey != event.dedupeKey { return "dedupe_key" }
+        if stored.fingerprint != event.fingerprint { return "fingerprint" }
         return nil
     }
 

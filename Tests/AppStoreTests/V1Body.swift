@@ -178,8 +178,12 @@ extension JSON {
         with(["unified_receipt": (self["unified_receipt"] ?? [:]).with(changes)])
     }
 
+    /// What the body says. Events of one content in several spellings are equal: their key is the fingerprint, not the
+    /// digest of the body.
     func event(receivedAt: Instant = day("2026-01-01")) throws -> Event {
-        try AppleNotification(decoding: bytes).event(receivedAt: receivedAt)
+        var event = try AppleNotification(decoding: bytes).event(receivedAt: receivedAt, bodyDigest: [])
+        event.dedupeKey = DedupeKey(bytes: event.fingerprint ?? [])
+        return event
     }
 }
 

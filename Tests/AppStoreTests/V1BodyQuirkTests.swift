@@ -21,7 +21,7 @@ struct V1BodyQuirkTests {
             #expect(Set(event.transactions) == Set(first.transactions))
             #expect(Set(event.renewals) == Set(first.renewals))
             #expect(event.occurredAt == day("2022-03-01"))
-            #expect(event.dedupeKey == first.dedupeKey)
+            #expect(event.fingerprint == first.fingerprint)
             #expect(fold([event]).access == fold([first]).access)
         }
     }

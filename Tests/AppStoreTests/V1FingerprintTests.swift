@@ -11,19 +11,18 @@ private let base = newBody("DID_CHANGE_RENEWAL_STATUS", rows: rows).with([
     "auto_renew_status_change_date_pst": "unread America/Los_Angeles",
 ])
 
-private func key(_ body: JSON, receivedAt: Instant = day("2026-01-01")) throws -> DedupeKey {
-    try body.event(receivedAt: receivedAt).dedupeKey
+private func key(_ body: JSON, receivedAt: Instant = day("2026-01-01")) throws -> [UInt8] {
+    try #require(try body.event(receivedAt: receivedAt).fingerprint)
 }
 
-@Suite("Telling repeated V1 notifications (quirks 18, 19)")
+@Suite("Fingerprints of V1 notifications (quirks 18, 19)")
 struct V1FingerprintTests {
-    @Test("a key is 32 bytes and the same whenever the body arrives")
+    @Test("a fingerprint is 32 bytes and the same whenever the body arrives")
     func shape() throws {
         let first = try key(base, receivedAt: day("2022-02-03"))
         let retry = try key(base, receivedAt: day("2022-02-05"))
 
-        #expect(first.bytes.count == 32)
-        #expect(first.hexadecimal.count == 64)
+        #expect(first.count == 32)
         #expect(first == retry)
     }
 
@@ -126,7 +125,7 @@ struct V1FingerprintTests {
         let latest = try event(fixture: "seed000-did-change-renewal-status")
         let expired = try event(fixture: "seed000-did-change-renewal-status.expired-keys")
 
-        #expect(latest.dedupeKey == expired.dedupeKey)
+        #expect(latest.fingerprint == expired.fingerprint)
     }
 
     @Test("blanks between values and the order of keys leave the key")
@@ -135,7 +134,7 @@ struct V1FingerprintTests {
         let reordered = JSON.object(members.reversed())
         let spaced = Array(base.written.replacing(", ", with: ",\n\t").utf8)
 
-        let spacedKey = try AppleNotification(decoding: spaced).event(receivedAt: day("2026-01-01")).dedupeKey
+        let spacedKey = try AppleNotification(decoding: spaced).event(receivedAt: day("2026-01-01")).fingerprint
 
         #expect(try key(reordered) == key(base))
         #expect(try spacedKey == key(base))
@@ -157,7 +156,7 @@ struct V1FingerprintTests {
         }
 
         let keys = try bodies.map { text in
-            try AppleNotification(decoding: Array(text.utf8)).event(receivedAt: day("2026-01-01")).dedupeKey
+            try AppleNotification(decoding: Array(text.utf8)).event(receivedAt: day("2026-01-01")).fingerprint
         }
 
         #expect(Set(keys).count == 500)

@@ -180,7 +180,7 @@ struct V1QuirkTests {
         let absent = try bare.event()
 
         #expect(number == text)
-        #expect(number.dedupeKey != absent.dedupeKey)
+        #expect(number.fingerprint != absent.fingerprint)
         #expect(number.renewals.map(\.originalTransactionId) == ["9007199254740993"])
         #expect(empty == absent)
         #expect(empty.defects == [] && empty.renewals == [])
@@ -274,14 +274,14 @@ struct V1QuirkTests {
         #expect(event.transactions.first?.originalPurchaseDate == day("2022-01-01T00:00:01Z"))
     }
 
-    @Test("dates that differ by milliseconds only are one notification (quirk 29)")
+    @Test("dates that differ by milliseconds only leave the fingerprint (quirk 29)")
     func millisecondDigits() throws {
         let exact = try renewed.withRow(["purchase_date_ms": "1584703627636"]).event()
         let rounded = try renewed.withRow(["purchase_date_ms": "1584703627000"]).event()
         let later = try renewed.withRow(["purchase_date_ms": "1584703628000"]).event()
 
-        #expect(exact.dedupeKey == rounded.dedupeKey)
-        #expect(exact.dedupeKey != later.dedupeKey)
+        #expect(exact.fingerprint == rounded.fingerprint)
+        #expect(exact.fingerprint != later.fingerprint)
     }
 
     @Test("Pacific dates are never read (quirk 30)")

@@ -91,7 +91,7 @@ struct V1StoryTests {
         let both = fold([renewal, recover, renewal])
 
         #expect(recover.kind == .recovery && renewal.kind == .recovery)
-        #expect(recover.dedupeKey != renewal.dedupeKey)
+        #expect(recover.fingerprint != renewal.fingerprint)
         #expect(both.access.count == 3)
         #expect(both.access.map(\.start) == once.access.map(\.start))
         #expect(both.access.map(\.end) == once.access.map(\.end))

@@ -28,7 +28,7 @@ struct AppendFloor {
             let batch = Array(entries[first..<min(first + Self.batchEvents, entries.count)])
             let places = try await writer.append(
                 batch, streamIds: Array(repeating: stream, count: batch.count), deadline: deadline)
-            guard places.allSatisfy(\.isNew) else { throw BenchError("a row already existed") }
+            guard places.allSatisfy({ $0?.isNew == true }) else { throw BenchError("a row already existed") }
         }
         let seconds = (ContinuousClock.now - start).inSeconds
         let used = try await ProcessorTime.now() - before

@@ -45,7 +45,8 @@ struct LongLog {
             """
             insert into subledger.stream (stream_id, app, environment) values (1, '\(V1Body.app)', 'production');
             insert into subledger.stream_head (stream_id, position) values (1, \(rows));
-            alter table subledger.event drop constraint event_pkey, drop constraint event_dedupe_key_key;
+            alter table subledger.event drop constraint event_pkey;
+            drop index subledger.event_dedupe_key_key;
             drop index subledger.event_received_at_idx;
             """)
         try copy(into: database)
@@ -53,8 +54,12 @@ struct LongLog {
         for step in [
             """
             alter table subledger.event
-              add constraint event_pkey primary key (stream_id, position),
-              add constraint event_dedupe_key_key unique (stream_id, dedupe_key)
+              add constraint event_pkey primary key (stream_id, position)
+            """,
+            """
+            create unique index event_dedupe_key_key on subledger.event (
+              stream_id, dedupe_key, (case when source = 'apple-v1' then position else 0 end)
+            )
             """,
             "create index event_received_at_idx on subledger.event (stream_id, received_at)",
             "vacuum analyze subledger.event", "checkpoint",

@@ -46,16 +46,19 @@ struct FirstLightTests {
         }
     }
 
-    @Test("the same body again, and its expired-keys twin, add no row and answer the first position")
+    @Test("the same body again adds no row and answers the first position; its expired-keys twin is kept and marked")
     func duplicates() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try TestBundle.sample(""))
             let again = try await server.apple.post(try TestBundle.sample(""))
+            let rows = try await server.sql("select count(*)::text from subledger.event")
             let twin = try await server.apple.post(try TestBundle.sample(".expired-keys"))
 
             #expect(again.body == "{\"position\":1,\"duplicate\":true}\n")
-            #expect(twin.body == "{\"position\":1,\"duplicate\":true}\n")
-            #expect(try await server.sql("select count(*)::text from subledger.event") == ["1"])
+            #expect(rows == ["1"])
+            #expect(twin.body == "{\"position\":2,\"duplicate\":false}\n")
+            #expect(
+                try await server.sql("select count(*)::text from analyst.events group by fingerprint") == ["2"])
         }
     }
 

@@ -61,14 +61,19 @@ struct SchemaTests {
 
     private static func event(
         position: Int = 1, key: String = "decode(repeat('00', 32), 'hex')", source: String = "apple-v1",
-        facts: String = "{}", defects: String = "null"
+        facts: String = "{}", defects: String = "null", fingerprint: String = "null"
     ) -> String {
         """
         insert into subledger.event (
-          stream_id, position, received_at, source, kind, dedupe_key, facts, defects, body, body_sha256
+          stream_id, position, received_at, source, kind, dedupe_key, fingerprint, facts, defects, body, body_sha256
         )
-        values (1, \(position), now(), '\(source)', 'other', \(key), '\(facts)', \(defects), '{}', sha256('{}'))
+        values (1, \(position), now(), '\(source)', 'other', \(key), \(fingerprint), '\(facts)', \(defects), '{}',
+          sha256('{}'))
         """
+    }
+
+    private static func lineHead(_ line: String = "subledger.line_sha256('x')") -> String {
+        "insert into subledger.line_head (stream_id, line_sha256, position) values (1, \(line), 1)"
     }
 
     private static func period(
@@ -139,7 +144,14 @@ struct SchemaTests {
             constraint: "jws_header_digest_check", sqlstate: "23514",
             statement: "insert into subledger.jws_header (stream_id, digest, header) values (1, sha256('a'), 'b')"),
         Broken(constraint: "event_pkey", sqlstate: "23505", statement: "\(event()); \(event(key: "sha256('x')"))"),
-        Broken(constraint: "event_dedupe_key_key", sqlstate: "23505", statement: "\(event()); \(event(position: 2))"),
+        Broken(
+            constraint: "event_dedupe_key_key", sqlstate: "23505",
+            statement: "\(event(source: "backend")); \(event(position: 2, source: "backend"))"),
+        Broken(
+            constraint: "event_fingerprint_check", sqlstate: "23514", statement: event(fingerprint: "'\\x00'")),
+        Broken(constraint: "line_head_pkey", sqlstate: "23505", statement: "\(lineHead()); \(lineHead())"),
+        Broken(
+            constraint: "line_head_line_sha256_check", sqlstate: "23514", statement: lineHead("sha256('x')")),
         Broken(constraint: "event_position_check", sqlstate: "23514", statement: event(position: 0)),
         Broken(constraint: "event_dedupe_key_check", sqlstate: "23514", statement: event(key: "'\\x00'")),
         Broken(constraint: "event_source_check", sqlstate: "23514", statement: event(source: "carrier-pigeon")),

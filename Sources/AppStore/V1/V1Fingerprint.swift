@@ -1,7 +1,8 @@
 import Crypto
 import Subscriptions
 
-/// Stands in for the notification id that V1 does not have: a digest of what one notification says.
+/// A digest of what one notification says, equal for the copies that Apple sends of it. V1 has no id, so notifications
+/// with one fingerprint may just as well be several that say the same.
 ///
 /// Left out is what differs when Apple sends the same notification again: the base64 receipts (they carry their
 /// own creation time), the secret, the second and third rendering of each date, and the time of receipt. Dates
@@ -19,7 +20,7 @@ struct V1Fingerprint {
     var transactions: [Transaction]
     var renewals: [RenewalInfo]
 
-    var dedupeKey: DedupeKey {
+    var digest: [UInt8] {
         var text = CanonicalText()
         text.add("apple-v1")
         text.add(environment.rawValue)
@@ -54,7 +55,7 @@ struct V1Fingerprint {
             text.add(renewal.expirationIntent)
             text.add(renewal.priceIncreaseStatus)
         }
-        return DedupeKey(bytes: Array(SHA256.hash(data: text.bytes)))
+        return Array(SHA256.hash(data: text.bytes))
     }
 }
 

@@ -1,13 +1,17 @@
+import Crypto
 import Subscriptions
 
 extension V1Notification {
     /// What the notification says, in the vocabulary of all sources.
     ///
-    /// - Parameter receivedAt: Our clock; purchases dated after it (renewals charged early) do not count towards
-    ///   the time of the event.
-    package func event(receivedAt: Instant) -> Event {
+    /// - Parameters:
+    ///   - receivedAt: Our clock; purchases dated after it (renewals charged early) do not count towards the time of
+    ///     the event.
+    ///   - bodyDigest: SHA-256 of the body without the secret; computed here where it is not known.
+    package func event(receivedAt: Instant, bodyDigest: [UInt8]? = nil) -> Event {
         var normaliser = V1Normaliser(document)
-        return normaliser.event(receivedAt: receivedAt)
+        return normaliser.event(
+            receivedAt: receivedAt, key: DedupeKey(bytes: bodyDigest ?? Array(SHA256.hash(data: withoutSecret().body))))
     }
 
     /// The bundle id that the body names, at its top or in a receipt.
@@ -79,7 +83,7 @@ struct V1Normaliser {
         return nil
     }
 
-    mutating func event(receivedAt: Instant) -> Event {
+    mutating func event(receivedAt: Instant, key: DedupeKey) -> Event {
         let app = bundleId()
         let environment = environment()
         let type = body.text("notification_type")
@@ -93,8 +97,11 @@ struct V1Normaliser {
         var transactions = Self.union(new, old)
         applyCancellation(at: topCancellation, type: type, line: namedLine, to: &transactions)
         let changeDate = body.instant("auto_renew_status_change_date_ms", "auto_renew_status_change_date")
-        let renewals = renewals(
-            line: old.first?.originalTransactionId ?? namedLine, transactions: transactions, changeDate: changeDate)
+        let line = old.first?.originalTransactionId ?? namedLine
+        var renewals = renewals(line: line, transactions: transactions, changeDate: changeDate)
+        if type == "DID_CHANGE_RENEWAL_PREF" {
+            datePreference(receivedAt, line: line, transactions: transactions, in: &renewals)
+        }
 
         let occurredAt = Self.occurredAt(
             type: type, transactions: transactions, renewals: renewals, changeDate: changeDate,
@@ -106,8 +113,9 @@ struct V1Normaliser {
             cancellationDate: topCancellation, transactions: transactions, renewals: renewals)
         return Event(
             source: .appleV1, environment: environment, app: app, type: type, subtype: nil,
-            kind: V1Kind.kind(of: type, transactions), dedupeKey: fingerprint.dedupeKey, occurredAt: occurredAt,
-            transactions: transactions, renewals: renewals, defects: Self.distinct(defects + body.defects))
+            kind: V1Kind.kind(of: type, transactions), dedupeKey: key, fingerprint: fingerprint.digest,
+            namedLine: namedLine, occurredAt: occurredAt, transactions: transactions, renewals: renewals,
+            defects: Self.distinct(defects + body.defects))
     }
 
     /// Reading a field in two places must not report it twice.
@@ -211,6 +219,18 @@ struct V1Normaliser {
         result[index].autoRenewStatusChangeDate = changeDate
         result[index].expirationIntent = result[index].expirationIntent ?? expirationIntent
         return result
+    }
+
+    /// A chosen product has no date in V1. Its time of receipt is the only bound, so of two choices the later one counts.
+    private mutating func datePreference(
+        _ receivedAt: Instant, line: String?, transactions: [Transaction], in renewals: inout [RenewalInfo]
+    ) {
+        let line =
+            line ?? Self.onlyLine(renewals, transactions, renewingTo: body.text("auto_renew_product_id"))
+        for index in renewals.indices where line.map({ $0 == renewals[index].originalTransactionId }) ?? true {
+            guard renewals[index].autoRenewProductId != nil else { continue }
+            renewals[index].autoRenewProductChangeDate = receivedAt
+        }
     }
 
     /// Refunds of one-time purchases may come with the auto-renew fields of some other line.

@@ -20,7 +20,7 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
     package init(_ subscription: Subscription) {
         // As renewal(at:) has them, without putting the rest of it together for every line that is folded.
         let renewals = subscription.renewals
-        let next = renewals.last { $0.renewal.autoRenewProductId != nil }?.renewal.autoRenewProductId
+        let next = subscription.renewalProduct(at: .latest).id
         self.init(
             originalTransactionId: subscription.originalTransactionId, access: subscription.access,
             autoRenewStatus: renewals.last { $0.renewal.autoRenewStatus != nil }?.renewal.autoRenewStatus,

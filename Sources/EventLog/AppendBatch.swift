@@ -1,0 +1,150 @@
+import Postgres
+import Subscriptions
+
+/// Entries that are appended together, as the parameters of the statements that append them.
+struct AppendBatch {
+    private let entries: [EventLogWriter.Entry]
+    private let streamIds: [Int32]
+    private var claims: [Claim] = []
+    /// For each entry the place of its claim, from 1.
+    private var claimNumbers: [Int64] = []
+    /// For each entry: 0 where its key is unique; else the ordinal of the first of the entries that it repeats.
+    private var runs: [Int64] = []
+    /// For each entry: nil where its key is unique; else since when a stored event with the key is the same.
+    private var sameSince: [Instant?] = []
+    /// The lines of all entries, entry by entry, and for each entry the places of its first and last, from 1.
+    private var lines: [[UInt8]] = []
+    private var lineOrdinals: [Int64] = []
+    private var firstLines: [Int32] = []
+    private var lastLines: [Int32] = []
+
+    /// That a stream has an id.
+    private struct Claim: Hashable {
+        let stream: StreamKey
+        let id: Int32
+    }
+
+    init(_ entries: [EventLogWriter.Entry], streamIds: [Int32]) {
+        self.entries = entries
+        self.streamIds = streamIds
+        var numbers: [Claim: Int64] = [:]
+        for (entry, id) in zip(entries, streamIds) {
+            let claim = Claim(stream: entry.stream, id: id)
+            if numbers[claim] == nil {
+                claims.append(claim)
+                numbers[claim] = Int64(claims.count)
+            }
+            claimNumbers.append(numbers[claim] ?? 0)
+            firstLines.append(Int32(lines.count + 1))
+            lines += entry.lines
+            lastLines.append(Int32(lines.count))
+            lineOrdinals += Array(repeating: Int64(claimNumbers.count), count: entry.lines.count)
+        }
+        findRepeats()
+    }
+
+    /// A V1 body is the one before it in the batch again if it has its key, came soon enough after it, and no other event
+    /// about its lines stands between them. A V1 body that stands there may turn out to be a repeat itself. Then the
+    /// event that it repeats is about the line too, and later than any that these two could repeat.
+    private mutating func findRepeats() {
+        struct Key: Hashable {
+            let stream: StreamKey
+            let bytes: [UInt8]
+        }
+        var lastOfKey: [Key: Int] = [:]
+        var lastOfLine: [Key: Int] = [:]
+        for (index, entry) in entries.enumerated() {
+            let lines = entry.lines.map { Key(stream: entry.stream, bytes: $0) }
+            if entry.event.hasUniqueKey {
+                runs.append(0)
+                sameSince.append(nil)
+            } else {
+                let key = Key(stream: entry.stream, bytes: entry.event.dedupeKey.bytes)
+                let known = lastOfKey[key]
+                let other = lines.compactMap { lastOfLine[$0] }.max()
+                if let known, (other ?? known) <= known, entry.isSoon(after: entries[Int(runs[known]) - 1]) {
+                    runs.append(runs[known])
+                    sameSince.append(sameSince[known])
+                } else {
+                    runs.append(Int64(index + 1))
+                    sameSince.append(
+                        known == nil && other == nil
+                            ? entry.receivedAt.advanced(by: .zero - Event.repeatAgeMax) : .latest)
+                }
+                lastOfKey[key] = index
+            }
+            for line in lines { lastOfLine[line] = index }
+        }
+    }
+
+    /// The lines in a batch of the entries with unique keys. Whether such an entry is new shows only when it is appended,
+    /// so a V1 body about one of its lines waits for the next batch.
+    struct LinesOfUniqueKeys {
+        private struct Line: Hashable {
+            let stream: StreamKey
+            let digest: [UInt8]
+        }
+        private var lines: Set<Line> = []
+
+        /// Whether the entry may be in the batch.
+        mutating func admit(_ entry: EventLogWriter.Entry) -> Bool {
+            let named = entry.lines.lazy.map { Line(stream: entry.stream, digest: $0) }
+            guard entry.event.hasUniqueKey else { return lines.isEmpty || lines.isDisjoint(with: named) }
+            lines.formUnion(named)
+            return true
+        }
+    }
+
+    /// The ids of the streams, each once and in order.
+    var distinctStreams: Parameter { .array(Set(streamIds).sorted()) }
+
+    private var claimParameters: [Parameter] {
+        [
+            .array(claims.map(\.id)), .array(claims.map(\.stream.app)),
+            .array(claims.map(\.stream.environment.rawValue)),
+        ]
+    }
+
+    var appendParameters: [Parameter] {
+        [
+            .array(streamIds),
+            .array(entries.map(\.event.dedupeKey.bytes)),
+            .array(entries.map(\.receivedAt)),
+            .array(entries.map(\.event.occurredAt)),
+            .array(entries.map(\.event.source.rawValue)),
+            .array(entries.map(\.event.type)),
+            .array(entries.map(\.event.subtype)),
+            .array(entries.map(\.event.kind.rawValue)),
+            .array(entries.map(\.facts)),
+            .array(entries.map(\.defects)),
+            .array(entries.map(\.body.stored)),
+            .array(entries.map(\.bodyDigest)),
+            .array(entries.map { $0.chain?.id }),
+            .array(entries.map { $0.chain?.revocation.rawValue }),
+            .array(entries.map(\.event.fingerprint)),
+            .array(runs), .array(sameSince), .array(firstLines), .array(lastLines), .array(lines),
+            .array(lineOrdinals), .array(claimNumbers),
+        ] + claimParameters
+    }
+
+    /// Streams, digests and texts of the headers, each once.
+    var headerParameters: [Parameter] {
+        struct Key: Hashable {
+            let stream: Int32
+            let digest: [UInt8]
+        }
+        var headers: [Key: [UInt8]] = [:]
+        for (entry, stream) in zip(entries, streamIds) {
+            for header in entry.body.headers { headers[Key(stream: stream, digest: header.digest)] = header.text }
+        }
+        return [
+            .array(headers.keys.map(\.stream)), .array(headers.keys.map(\.digest)), .array(Array(headers.values)),
+        ] + claimParameters
+    }
+}
+
+extension EventLogWriter.Entry {
+    fileprivate func isSoon(after first: Self) -> Bool {
+        receivedAt <= first.receivedAt.advanced(by: Event.repeatAgeMax)
+    }
+}

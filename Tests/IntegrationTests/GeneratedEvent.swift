@@ -1,0 +1,86 @@
+import Crypto
+import EventLog
+import Logging
+import Postgres
+import Subscriptions
+import TestSupport
+
+/// An event out of so few that most of a course are repeats of some kind.
+struct GeneratedEvent {
+    let source: Source
+    let lines: Set<String>
+    let body: [UInt8]
+    let key: [UInt8]
+
+    init(using random: inout SeededGenerator) {
+        let source: Source = random.chance(60) ? .appleV1 : random.chance(60) ? .appleV2 : .backend
+        let content = Int.random(in: 0..<5, using: &random)
+        // The lines follow from the content, as in a body.
+        let pool = [["1"], ["2"], ["1", "2"], ["2", "3"], []]
+        let lines = Set(pool[content])
+        let variant = random.chance(80) ? 0 : 1
+        let body = Array("\(source.rawValue) \(content) \(variant)".utf8)
+        let digest = Array(SHA256.hash(data: body))
+        self.source = source
+        self.lines = lines
+        self.body = body
+        key =
+            switch source {
+            case .appleV1: digest
+            // Another body may come under the same id.
+            case .appleV2: Array(SHA256.hash(data: Array("id \(content)".utf8)).prefix(16))
+            case .backend: Array(SHA256.hash(data: body + [0]))
+            }
+    }
+
+    func at(_ receivedAt: Instant) -> Proven { Proven(self, receivedAt) }
+
+    /// As it comes out of a check; here nobody checks.
+    struct Proven: ProvenEvent {
+        let stream = StreamKey(app: V1Body.app, environment: .production)
+        let event: Event
+        let body: [UInt8]
+        let chain: SigningChain? = nil
+        var bodyDigest: [UInt8] { Array(SHA256.hash(data: body)) }
+
+        fileprivate init(_ generated: GeneratedEvent, _ receivedAt: Instant) {
+            body = generated.body
+            let key = DedupeKey(bytes: generated.key)
+            if generated.source == .backend {
+                event = LinkStatement(
+                    customerId: "customer", links: generated.lines.map { CustomerKey(.subscription, $0) }
+                ).event(environment: .production, app: V1Body.app, receivedAt: receivedAt, dedupeKey: key)
+            } else {
+                event = Event(
+                    source: generated.source, environment: .production, app: V1Body.app, type: nil, subtype: nil,
+                    kind: .other, dedupeKey: key, occurredAt: nil,
+                    transactions: generated.lines.map { Transaction(transactionId: $0, originalTransactionId: $0) },
+                    renewals: [], defects: [])
+            }
+        }
+    }
+}
+
+/// What appends entries in batches of a known size.
+struct BatchedLog {
+    let pool: PostgresPool
+    let logger: Logger
+
+    /// Appends entries in their order, each in a batch of its own or all in one, and returns their places.
+    func append(_ entries: [EventLogWriter.Entry], inOneBatch: Bool = false) async throws -> [Appended] {
+        var places: [Appended] = []
+        for batch in inOneBatch ? [entries] : entries.map({ [$0] }) where !batch.isEmpty {
+            let appender = Appender(pool: pool, logger: logger)
+            var appends: [Task<Appended, any Error>] = []
+            for (index, entry) in batch.enumerated() {
+                appends.append(Task { try await appender.append(entry) })
+                _ = try await eventually("the event is queued") { await appender.queuedEvents > index ? true : nil }
+            }
+            let running = Task { await appender.run() }
+            for append in appends { places.append(try await append.value) }
+            await appender.stop()
+            await running.value
+        }
+        return places
+    }
+}
