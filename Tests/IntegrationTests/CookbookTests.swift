@@ -5,29 +5,20 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("The query cookbook in README")
+@Suite("The query cookbook")
 struct CookbookTests {
-    /// A question of the cookbook: its SQL and what README says that psql prints.
+    /// A query of the cookbook, and the output that the article has below it.
     struct Recipe {
         let sql: String
         let output: String
     }
 
-    private static var readme: URL {
-        URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appendingPathComponent("README.md")
-    }
-
-    /// Set SUBLEDGER_WRITE_COOKBOOK to have the outputs in README replaced by the real ones.
+    /// Set SUBLEDGER_WRITE_COOKBOOK to replace the outputs in the article with the real ones.
     private static var isWriting: Bool { ProcessInfo.processInfo.environment["SUBLEDGER_WRITE_COOKBOOK"] != nil }
 
-    /// Every block of SQL in the section, with the block of text behind it.
+    /// Every block of SQL in the article, with the block of text after it.
     static func recipes(in text: String) -> [Recipe] {
-        guard let start = text.range(of: "\n## Query cookbook\n"),
-            let end = text.range(of: "\n## ", range: start.upperBound..<text.endIndex)
-        else { return [] }
-        let section = text[start.upperBound..<end.lowerBound]
-        return section.matches(of: /```sql\n([^`]*)```\n\n```text\n([^`]*)```/)
+        text.matches(of: /```sql\n([^`]*)```\n\n```text\n([^`]*)```/)
             .map { Recipe(sql: String($0.output.1), output: String($0.output.2)) }
     }
 
@@ -64,10 +55,12 @@ struct CookbookTests {
 
     @Test("answers what it says, over the simulated run that it names", .timeLimit(.minutes(5)))
     func answers() async throws {
-        var readme = try String(contentsOf: Self.readme, encoding: .utf8)
-        let recipes = Self.recipes(in: readme)
+        let article = try DocumentationArticle("QueryCookbook")
+        var text = article.text
+        let recipes = Self.recipes(in: text)
         let simulation = try #require(AnalystLog.simulation(seed: 7, subscriptions: 280, format: .v2))
         #expect(recipes.count >= 12)
+        #expect(recipes.count == article.blocks.count { $0.language == "sql" })
 
         try await SimulatedLog.with { log in
             try await log.append(try await AnalystLog.verified(simulation.deliveries))
@@ -82,7 +75,7 @@ struct CookbookTests {
                 let printed = Self.trimmed(
                     try Self.psql(recipe.sql, database: place[0], folder: place[1], user: place[2]))
                 if Self.isWriting {
-                    readme.replace(
+                    text.replace(
                         "```sql\n\(recipe.sql)```\n\n```text\n\(recipe.output)```",
                         with: "```sql\n\(recipe.sql)```\n\n```text\n\(printed)\n```")
                 } else {
@@ -91,6 +84,6 @@ struct CookbookTests {
             }
         }
 
-        if Self.isWriting { try readme.write(to: Self.readme, atomically: false, encoding: .utf8) }
+        if Self.isWriting { try text.write(to: article.file, atomically: false, encoding: .utf8) }
     }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTPServer
 
-@Suite("README's table of limits has the numbers of the code")
+@Suite("the documented limits are the numbers of the code")
 struct LimitsTableTests {
     private typealias HTTP = HTTPServer.Limits
 
@@ -46,11 +46,9 @@ struct LimitsTableTests {
 
     @Test("each limit of the table is the code's, and each of the code is in the table")
     func table() throws {
-        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent()
-        let readme = try String(contentsOf: root.appendingPathComponent("README.md"), encoding: .utf8)
-        let start = try #require(readme.range(of: "\n## Limits\n"))
-        let section = readme[start.upperBound...].components(separatedBy: "\n## ")[0]
+        let text = try DocumentationArticle("Operating").text
+        let start = try #require(text.range(of: "\n## Limits\n"))
+        let section = text[start.upperBound...].components(separatedBy: "\n## ")[0]
         var found: [String: String] = [:]
         for line in section.split(separator: "\n") where line.hasPrefix("| ") {
             let columns = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }

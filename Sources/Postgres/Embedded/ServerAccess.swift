@@ -1,7 +1,8 @@
 /// Who may connect to an embedded server's socket, as PostgreSQL's own two files say it.
 ///
 /// A database role that the server's owner uses is given to a process by its system user (`peer`), so that reaching the
-/// socket alone makes nobody a superuser. Any other role needs its password.
+/// socket alone makes nobody a superuser. Any other role needs its password. Replication connections, which backups use,
+/// also need the attribute `replication`, which only the superuser has.
 struct ServerAccess {
     /// System users that take on the roles.
     let users: [String]
@@ -9,7 +10,7 @@ struct ServerAccess {
 
     var hostAccess: String {
         """
-        local all \(roles.map(Self.quoted).joined(separator: ",")) peer map=\(Self.map)
+        local all,replication \(roles.map(Self.quoted).joined(separator: ",")) peer map=\(Self.map)
         local all all scram-sha-256
 
         """

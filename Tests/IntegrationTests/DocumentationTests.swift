@@ -1,0 +1,179 @@
+import Foundation
+import Testing
+
+@Suite("README and the articles are true", .serialized)
+struct DocumentationTests {
+    /// Those whose commands are run. CookbookTests runs the queries of the cookbook; all other blocks of commands are in
+    /// `notRun`.
+    static let run = [
+        "README", "GettingStarted", "Operating", "Configuration", "Security", "Simulator", "HTTPAPI", "SQL",
+    ]
+
+    /// The first command of each block that is marked as not run, so that none is left out by oversight.
+    static let notRun: [String: [String]] = [
+        "README": ["deploy/demo", "swift build"],
+        "GettingStarted": ["swift build"],
+        "Operating": ["subledger serve --roles", "subledger projector skip"],
+        "ConnectingTheAppStore": ["curl"],
+        "Security": ["subledger inspect"],
+        "Performance": [
+            "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",
+            ".build/release/LatencyBenchmark",
+        ],
+        "Contributing": [
+            "deploy/test", "SUBLEDGER_WRITE_COOKBOOK=1", "deploy/storm", "deploy/hostile", "deploy/fuzz",
+            "docc convert",
+        ],
+    ]
+
+    @Test("README has at most 150 lines")
+    func length() throws {
+        let lines = try DocumentationArticle("README").text.split(separator: "\n", omittingEmptySubsequences: false)
+
+        #expect(lines.count - 1 <= 150)
+    }
+
+    @Test("every link leads to a file of the repository, and to a heading if it names one")
+    func links() throws {
+        let articles = try DocumentationArticle.all()
+        let byFile = Dictionary(uniqueKeysWithValues: articles.map { ($0.file.standardizedFileURL.path, $0) })
+        #expect(articles.flatMap(\.links).count > 50)
+
+        for article in articles {
+            for link in article.links {
+                let parts = link.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+                let folder = article.file.deletingLastPathComponent()
+                let target =
+                    parts[0].isEmpty ? article.file : folder.appendingPathComponent(parts[0]).standardizedFileURL
+                #expect(FileManager.default.fileExists(atPath: target.path), "\(article.name): \(link)")
+                if parts.count == 2 {
+                    let anchors = byFile[target.standardizedFileURL.path]?.anchors ?? []
+                    #expect(anchors.contains(parts[1]), "\(article.name): \(link)")
+                }
+            }
+        }
+    }
+
+    @Test("every article is linked from README and from the landing page")
+    func reachable() throws {
+        let articles = try DocumentationArticle.all()
+        let readme = try DocumentationArticle("README")
+        let fromReadme = Set(readme.links.map { URL(fileURLWithPath: $0).lastPathComponent })
+        let fromLandingPage = Set(try DocumentationArticle("Subledger").links)
+
+        for article in articles where !["README", "Subledger"].contains(article.name) {
+            #expect(fromReadme.contains("\(article.name).md"), "\(article.name)")
+            #expect(fromLandingPage.contains("\(article.name).md"), "\(article.name)")
+        }
+    }
+
+    @Test("every file and every test suite that is named exists")
+    func files() throws {
+        let tests = try FileManager.default.subpathsOfDirectory(
+            atPath: DocumentationArticle.repository.appendingPathComponent("Tests").path)
+        let suites = Set(tests.map { URL(fileURLWithPath: $0).lastPathComponent })
+
+        for article in try DocumentationArticle.all() {
+            for path in article.files {
+                // Of a pattern, the folder; without the full stop of a sentence.
+                let folder = path.firstMatch(of: /^[^*]*\/(?=[^\/]*\*)/).map { String($0.output) }
+                let trimmed = folder ?? (path.hasSuffix(".") ? String(path.dropLast()) : path)
+                let file = DocumentationArticle.repository.appendingPathComponent(trimmed).path
+                #expect(FileManager.default.fileExists(atPath: file), "\(article.name): \(path)")
+            }
+            for suite in article.suites {
+                #expect(suites.contains("\(suite).swift"), "\(article.name): \(suite)")
+            }
+        }
+    }
+
+    @Test("every block of commands is run, or is marked with the reason why not and listed here")
+    func marked() throws {
+        for article in try DocumentationArticle.all() {
+            let blocks = article.blocks.filter(\.isCommands)
+            let listed = Self.notRun[article.name] ?? []
+            let skipped = blocks.filter { $0.notRunBecause != nil }
+            #expect(skipped.count == listed.count, "\(article.name)")
+            for (block, command) in zip(skipped, listed) {
+                let first = block.lines.first ?? ""
+                let text = first.hasPrefix("$ ") ? String(first.dropFirst(2)) : first
+                #expect(text.hasPrefix(command), "\(article.name): \(text)")
+            }
+            if blocks.count > skipped.count { #expect(Self.run.contains(article.name), "\(article.name)") }
+        }
+    }
+
+    @Test("every alert has its entry in the runbook")
+    func alerts() throws {
+        let rules = try String(
+            contentsOf: DocumentationArticle.repository.appendingPathComponent("deploy/alerts.yml"), encoding: .utf8)
+        let alerts = Set(rules.matches(of: /- alert: (\w+)/).map { String($0.output.1) })
+        let entries = try DocumentationArticle("Runbook").text.matches(of: /(?m)^### (\w+)$/)
+            .map { String($0.output.1) }
+
+        #expect(alerts.count > 15)
+        #expect(Set(entries) == alerts && entries.count == alerts.count)
+    }
+
+    private static let docc: String? = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
+        .map { folder in "\(folder)/docc" }.first { path in access(path, X_OK) == 0 }
+
+    @Test("docc converts the catalog without a warning", .enabled(if: docc != nil, "docc is not installed"))
+    func catalog() throws {
+        let folder = "/tmp/sl-docs-\(getpid())-docc"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: try #require(Self.docc))
+        process.arguments = [
+            "convert", "--warnings-as-errors", DocumentationArticle.catalog.path, "--output-path", folder,
+            "--fallback-display-name", "Subledger", "--fallback-bundle-identifier", "subledger",
+        ]
+        try process.run()
+        process.waitUntilExit()
+
+        #expect(process.terminationStatus == 0)
+    }
+
+    @Test("commands print what the article says", .timeLimit(.minutes(5)), arguments: run)
+    func commands(_ name: String) throws {
+        let steps = try DocumentationArticle(name).steps
+        #expect(!steps.isEmpty)
+        let shell = try DocumentationShell(article: name)
+
+        for step in steps {
+            let command = step.command.joined(separator: "\n")
+            let expected = Self.masked(step.output.joined(separator: "\n"))
+            // Projections follow the log: what only reads is asked again until then.
+            let deadline = ContinuousClock.now + (Self.onlyReads(command) ? .seconds(20) : .zero)
+            var result = try shell.run(command)
+            while Self.masked(result.output) != expected, deadline > .now {
+                result = try shell.run(command)
+            }
+            #expect(Self.masked(result.output) == expected, "\(command)")
+            #expect(result.status == "0", "\(command)")
+        }
+
+        try shell.end()
+    }
+
+    private static func onlyReads(_ command: String) -> Bool {
+        if command.hasPrefix("curl -s -H ") { return !command.contains(" -X ") }
+        return ["psql ", "subledger projector status", "subledger verify"].contains { command.hasPrefix($0) }
+    }
+
+    /// What differs from run to run, and the word in its place. Everything else must be printed as the article has it.
+    private static func masked(_ text: String) -> String {
+        var text = text
+        // Instants of the run itself: all others lie before July 2026, where the simulator's stories end.
+        text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/) { match in
+            match.output.0 > "2026-07" ? "<now>" : String(match.output.0)
+        }
+        text.replace(/slt_[0-9a-f]{12}_[0-9a-f]{64}/, with: "<token>")
+        text.replace(/\b[0-9a-f]{12}\b/, with: "<token id>")
+        text.replace(/schema version \d+/, with: "schema version <number>")
+        // Lines of progress, one every two seconds.
+        text.replace(/(?m)^posted \d+ of .*\n/, with: "")
+        return text.split(separator: "\n", omittingEmptySubsequences: false)
+            .map { $0.replacing(/\s+$/, with: "") }.joined(separator: "\n").trimmingCharacters(in: .newlines)
+    }
+}
