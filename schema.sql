@@ -7,7 +7,7 @@
 --
 --   schema_version, roles                                   what was installed             no
 --   stream, stream_head, event, event_conflict, jws_header  the log: append-only evidence  no
---   line_head                                               index of the log for repeats   from event
+--   subscription_head                                       what tells repeats from events no
 --   certificate_verdict, projector_skip                     answers and decisions          no
 --   checkpoint, subscription, transaction, access_period    projections of the log         `subledger rebuild`
 --   projector_stall                                         what the projector reports     no
@@ -193,36 +193,36 @@ comment on column subledger.event.revocation is
   'to be had); null for what is not signed';
 comment on column subledger.event.seal is 'See function seal; null for events that are older than seals';
 
--- A V1 body may come again as a new notification, see table line_head; all other keys are unique.
+-- A V1 body may come again as a new notification, see table subscription_head; all other keys are unique.
 create unique index event_dedupe_key_key on subledger.event (
   stream_id, dedupe_key, (case when source = 'apple-v1' then position else 0 end)
 );
 
 create index event_received_at_idx on subledger.event (stream_id, received_at);
 
-create table subledger.line_head (
-  stream_id   integer not null,
-  line_sha256 bytea   not null,
-  position    bigint  not null,
-  constraint line_head_pkey primary key (stream_id, line_sha256),
-  constraint line_head_line_sha256_check check (octet_length(line_sha256) = 8)
+create table subledger.subscription_head (
+  stream_id           integer not null,
+  subscription_sha256 bytea   not null,
+  position            bigint  not null,
+  constraint subscription_head_pkey primary key (stream_id, subscription_sha256),
+  constraint subscription_head_subscription_sha256_check check (octet_length(subscription_sha256) = 8)
 )
--- Rewritten when an event names the line again: room on the page keeps the new version out of the index.
+-- Updated when an event names the subscription again: room on the page keeps the new version out of the index.
 with (fillfactor = 80);
 
-comment on table subledger.line_head is
-  'The last event that names a line, for the lines that V1 notifications name. A V1 body with the bytes of a stored '
-  'one is a repeat only if no event about its lines was stored since; an append finds that here';
-comment on column subledger.line_head.line_sha256 is
-  'The first 8 bytes of the SHA-256 of original_transaction_id, which may be of any length';
-comment on column subledger.line_head.position is 'The last event that names the line';
+comment on table subledger.subscription_head is
+  'The last event that names a subscription, for the subscriptions that V1 notifications name. A V1 body with the bytes '
+  'of a stored one is a repeat only if no event about its subscriptions was stored since; the append looks that up here';
+comment on column subledger.subscription_head.subscription_sha256 is
+  'The first 8 bytes of the SHA-256 of original_transaction_id, whose length is not limited';
+comment on column subledger.subscription_head.position is 'The last event that names the subscription';
 
-create function subledger.line_sha256(original_transaction_id text) returns bytea
+create function subledger.subscription_sha256(original_transaction_id text) returns bytea
 language sql stable strict as $$
   select substr(sha256(convert_to(original_transaction_id, 'UTF8')), 1, 8)
 $$;
 
-comment on function subledger.line_sha256 is 'As column line_sha256 of line_head has it';
+comment on function subledger.subscription_sha256 is 'As column subscription_sha256 of subscription_head has it';
 
 create table subledger.event_conflict (
   stream_id   integer     not null,
@@ -370,8 +370,9 @@ alter table subledger.jws_header enable always trigger jws_header_append_only;
 grant select, insert on subledger.event to subledger_receiver;
 grant select, insert on subledger.event_conflict, subledger.certificate_verdict to subledger_receiver;
 grant select, insert on subledger.stream to subledger_receiver;
-grant select, insert, update on subledger.stream_head, subledger.line_head to subledger_receiver;
-grant select on subledger.event, subledger.stream, subledger.stream_head, subledger.line_head to subledger_projector;
+grant select, insert, update on subledger.stream_head, subledger.subscription_head to subledger_receiver;
+grant select on subledger.event, subledger.stream, subledger.stream_head, subledger.subscription_head
+  to subledger_projector;
 grant select, insert on subledger.jws_header to subledger_receiver;
 grant select on subledger.jws_header to subledger_projector;
 grant execute on function

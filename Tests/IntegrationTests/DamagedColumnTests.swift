@@ -89,7 +89,7 @@ struct DamagedColumnTests {
               when relation in ('event', 'event_conflict', 'projector_skip') then 'position::text'
               when relation in ('stream', 'stream_head') then 'stream_id::text'
               when relation = 'certificate_verdict' then 'encode(chain_id, ''hex'')'
-              when relation = 'line_head' then 'encode(line_sha256, ''hex'')'
+              when relation = 'subscription_head' then 'encode(subscription_sha256, ''hex'')'
               when relation = 'jws_header' then 'encode(digest, ''hex'')'
               when relation = 'subscription' then 'original_transaction_id'
               when relation in ('transaction', 'access_period') then 'transaction_id'
@@ -221,7 +221,7 @@ struct DamagedColumnTests {
     @Test(
         "of what stands beside the events in the log",
         arguments: [
-            "stream", "stream_head", "line_head", "event_conflict", "projector_skip", "certificate_verdict",
+            "stream", "stream_head", "subscription_head", "event_conflict", "projector_skip", "certificate_verdict",
             "jws_header",
         ])
     func besideEvents(relation: String) async throws {
@@ -231,7 +231,7 @@ struct DamagedColumnTests {
         for (column, (row, finding)) in findings.sorted(by: { $0.key < $1.key }) {
             #expect(finding != nil, "\(column)")
             // What is wrong with heads and headers shows in the events that need them.
-            let isKey = ["stream_id", "position", "chain_id", "body_sha256", "line_sha256"].contains(column)
+            let isKey = ["stream_id", "position", "chain_id", "body_sha256", "subscription_sha256"].contains(column)
             guard !isKey, relation != "stream_head", relation != "jws_header", let finding else { continue }
             #expect(finding.contains("\(relation) \(row): "), "\(column): \(finding)")
         }

@@ -72,8 +72,8 @@ struct SchemaTests {
         """
     }
 
-    private static func lineHead(_ line: String = "subledger.line_sha256('x')") -> String {
-        "insert into subledger.line_head (stream_id, line_sha256, position) values (1, \(line), 1)"
+    private static func subscriptionHead(_ digest: String = "subledger.subscription_sha256('x')") -> String {
+        "insert into subledger.subscription_head (stream_id, subscription_sha256, position) values (1, \(digest), 1)"
     }
 
     private static func period(
@@ -149,9 +149,12 @@ struct SchemaTests {
             statement: "\(event(source: "backend")); \(event(position: 2, source: "backend"))"),
         Broken(
             constraint: "event_fingerprint_check", sqlstate: "23514", statement: event(fingerprint: "'\\x00'")),
-        Broken(constraint: "line_head_pkey", sqlstate: "23505", statement: "\(lineHead()); \(lineHead())"),
         Broken(
-            constraint: "line_head_line_sha256_check", sqlstate: "23514", statement: lineHead("sha256('x')")),
+            constraint: "subscription_head_pkey", sqlstate: "23505",
+            statement: "\(subscriptionHead()); \(subscriptionHead())"),
+        Broken(
+            constraint: "subscription_head_subscription_sha256_check", sqlstate: "23514",
+            statement: subscriptionHead("sha256('x')")),
         Broken(constraint: "event_position_check", sqlstate: "23514", statement: event(position: 0)),
         Broken(constraint: "event_dedupe_key_check", sqlstate: "23514", statement: event(key: "'\\x00'")),
         Broken(constraint: "event_source_check", sqlstate: "23514", statement: event(source: "carrier-pigeon")),

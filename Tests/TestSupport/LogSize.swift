@@ -28,7 +28,7 @@ package struct LogSize: Sendable {
               select coalesce(pg_total_relation_size(nullif(reltoastrelid, 0)), 0) as bytes
             ) as toast
             where relnamespace = 'subledger'::regnamespace
-              and relname in ('event', 'event_conflict', 'jws_header', 'stream', 'stream_head', 'line_head')
+              and relname in ('event', 'event_conflict', 'jws_header', 'stream', 'stream_head', 'subscription_head')
             order by relname
             """)
     }

@@ -68,10 +68,10 @@ extension EventLogWriter {
                   or last.received_at >= input.same_since
                     and not exists (
                       select
-                      from subledger.line_head
-                      where line_head.stream_id = input.stream_id
-                        and line_head.line_sha256 = any (($20::bytea[])[input.first_line:input.last_line])
-                        and line_head.position > last.position
+                      from subledger.subscription_head
+                      where subscription_head.stream_id = input.stream_id
+                        and subscription_head.subscription_sha256 = any (($20::bytea[])[input.first_line:input.last_line])
+                        and subscription_head.position > last.position
                     )
               ) as known on true
               where input.claim = any (array(
@@ -105,25 +105,25 @@ extension EventLogWriter {
               from fresh
             ),
             noted as (
-              insert into subledger.line_head (stream_id, line_sha256, position)
-              select named.stream_id, named.line_sha256, named.position
+              insert into subledger.subscription_head (stream_id, subscription_sha256, position)
+              select named.stream_id, named.subscription_sha256, named.position
               from (
-                select fresh.stream_id, line.line_sha256, max(fresh.position) as position,
+                select fresh.stream_id, line.subscription_sha256, max(fresh.position) as position,
                   bool_or(fresh.run > 0) as is_of_v1
-                from unnest($20::bytea[], $21::bigint[]) as line (line_sha256, ordinal)
+                from unnest($20::bytea[], $21::bigint[]) as line (subscription_sha256, ordinal)
                 join fresh using (ordinal)
                 where 0 < any ($16::bigint[])
-                  or exists (select from subledger.line_head where stream_id = any ($1::integer[]))
-                group by fresh.stream_id, line.line_sha256
+                  or exists (select from subledger.subscription_head where stream_id = any ($1::integer[]))
+                group by fresh.stream_id, line.subscription_sha256
               ) as named
               where named.is_of_v1
                 or exists (
                   select
-                  from subledger.line_head
-                  where line_head.stream_id = named.stream_id
-                    and line_head.line_sha256 = named.line_sha256
+                  from subledger.subscription_head
+                  where subscription_head.stream_id = named.stream_id
+                    and subscription_head.subscription_sha256 = named.subscription_sha256
                 )
-              on conflict (stream_id, line_sha256) do update set position = excluded.position
+              on conflict (stream_id, subscription_sha256) do update set position = excluded.position
             ),
             conflicting as (
               insert into subledger.event_conflict (stream_id, position, body_sha256, received_at, body)

@@ -23,7 +23,7 @@ package struct EventLogWriter: Sendable {
         let bodyDigest: [UInt8]
         let facts: JSONB
         let defects: JSONB?
-        /// As column `line_sha256` of `line_head` has them, without repetition.
+        /// As column `subscription_sha256` of `subscription_head` has them, without repetition.
         let lines: [[UInt8]]
         let chain: SigningChain?
         package let receivedAt: Instant

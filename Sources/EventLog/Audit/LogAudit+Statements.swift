@@ -20,7 +20,7 @@ extension LogAudit {
               from subledger.stream_head
               union
               select stream_id
-              from subledger.line_head
+              from subledger.subscription_head
               union
               select stream_id
               from subledger.event
@@ -102,23 +102,23 @@ extension LogAudit {
         static let brokenLineHeads = Statement(
             "audit_broken_line_heads",
             """
-            select encode(line_head.line_sha256, 'hex')
-            from subledger.line_head
-            where line_head.stream_id = $1
+            select encode(subscription_head.subscription_sha256, 'hex')
+            from subledger.subscription_head
+            where subscription_head.stream_id = $1
               and not exists (
                 select
                 from subledger.event
-                where event.stream_id = line_head.stream_id
-                  and event.position = line_head.position
+                where event.stream_id = subscription_head.stream_id
+                  and event.position = subscription_head.position
                   and coalesce(
                     (
-                      select bool_or(subledger.line_sha256(id #>> '{}') = line_head.line_sha256)
+                      select bool_or(subledger.subscription_sha256(id #>> '{}') = subscription_head.subscription_sha256)
                       from jsonb_path_query(event.facts, '$.**.originalTransactionId') as id
                     ),
                     event.source = 'apple-v1'
                   )
               )
-            order by line_head.line_sha256
+            order by subscription_head.subscription_sha256
             limit 1
             """)
 

@@ -70,7 +70,8 @@ package struct LogAudit: Sendable {
         let lines = try await connection.query(
             Statements.brokenLineHeads, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)
         guard lines.count > 0 else { return nil }
-        return "line_head \(try lines[0].value(String.self, at: 0)): does not lead to an event about the line"
+        let digest = try lines[0].value(String.self, at: 0)
+        return "subscription_head \(digest): does not lead to an event about the subscription"
     }
 
     /// The first row beside a stream's events that is not what was sealed, or a body that is not the one whose digest was
