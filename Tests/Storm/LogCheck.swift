@@ -25,7 +25,10 @@ struct LogCheck {
             }
         }
         try await compareHeads(heads)
-        let repeated = Dictionary(grouping: stored, by: \.value).filter { $0.value.count > 1 }
+        // Whether version 1 may be stored again is checked where the log is folded in memory.
+        let repeated = Dictionary(grouping: stored, by: \.value).filter {
+            $0.value.count > 1 && content.signed.contains($0.key)
+        }
         for places in repeated.values { run.report.problem("the same body is stored at \(places.map(\.key))") }
         let conflicts = try await conflicts()
         for conflict in conflicts where !content.authentic.contains(conflict.digest) {
@@ -38,7 +41,7 @@ struct LogCheck {
 
     private func compare(_ content: SentLedger.Content, _ stored: [Place: Data], _ conflicts: Set<Conflict>) {
         var lost = 0
-        for (digest, acknowledgement) in content.acknowledged {
+        for (digest, acknowledgement) in content.acknowledged.flatMap({ digest, all in all.map { (digest, $0) } }) {
             let place = acknowledgement.place
             if acknowledgement.isConflict {
                 if conflicts.contains(Conflict(place: place, digest: digest)) { continue }

@@ -37,7 +37,7 @@ struct Place: Sendable, Hashable {
 
 /// The sender's record of what was sent and what was acknowledged with 200.
 final class SentLedger: Sendable {
-    struct Acknowledgement: Sendable {
+    struct Acknowledgement: Sendable, Hashable {
         let place: Place
         /// Stored as a conflict with an earlier event of the same `notificationUUID`.
         let isConflict: Bool
@@ -48,7 +48,10 @@ final class SentLedger: Sendable {
         var sent = 0
         /// The stored digests of authentic bodies.
         var authentic: Set<Data> = []
-        var acknowledged: [Data: Acknowledgement] = [:]
+        /// Those of signed bodies, each of which is one event however often it is sent.
+        var signed: Set<Data> = []
+        /// A repeat of version 1 is an event of its own where another event about its subscription stands in between.
+        var acknowledged: [Data: Set<Acknowledgement>] = [:]
         /// The number of answers by kind of body and status.
         var answers: [String: Int] = [:]
     }
@@ -67,6 +70,7 @@ final class SentLedger: Sendable {
         state.withLock { state in
             state.sent += 1
             state.authentic.insert(parcel.storedDigest)
+            if parcel.isSigned { state.signed.insert(parcel.storedDigest) }
         }
     }
 
@@ -85,11 +89,10 @@ final class SentLedger: Sendable {
         }
         let place = Place(environment: parcel.environment, position: position)
         let new = Acknowledgement(place: place, isConflict: answer.isConflict)
-        let old = state.withLock { state in
-            state.acknowledged.updateValue(new, forKey: parcel.storedDigest)
+        let all = state.withLock { state in
+            state.acknowledged[parcel.storedDigest, default: []].insert(new)
+            return state.acknowledged[parcel.storedDigest] ?? []
         }
-        if let old, old.place != place || old.isConflict != new.isConflict {
-            report.problem("a repeat was answered \(place), conflict \(new.isConflict), but earlier \(old)")
-        }
+        if parcel.isSigned, all.count > 1 { report.problem("a repeat of a signed body has another place: \(all)") }
     }
 }
