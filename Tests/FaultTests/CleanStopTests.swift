@@ -24,6 +24,13 @@ struct CleanStopTests {
         try await blocker.begin(deadline: .now + .seconds(20))
         try await blocker.script(
             "lock table subledger.event in share row exclusive mode", deadline: .now + .seconds(20))
+        let slow = try (0..<20).map { _ in try RawConnection(port: port) }
+        for connection in slow { connection.write(Self.head(5000) + "{\"notification_type\":") }
+        let headless = try RawConnection(port: port)
+        headless.write("POST /apple/notif")
+        let idle = try RawConnection(port: port)
+        // A connection of which nothing was read is closed without a word, and rightly so: it has no request.
+        _ = try await eventually("the server has read what was sent") { try Self.hasReadAll(port) ? true : nil }
         let whole = try RawConnection(port: port)
         let body = String(decoding: try V1Body(number: 1).bytes, as: UTF8.self)
         whole.write(Self.head(body.utf8.count) + body)
@@ -38,14 +45,7 @@ struct CleanStopTests {
                 """)
             return waiting.isEmpty ? nil : true
         }
-        let slow = try (0..<20).map { _ in try RawConnection(port: port) }
-        for connection in slow { connection.write(Self.head(5000) + "{\"notification_type\":") }
-        let headless = try RawConnection(port: port)
-        headless.write("POST /apple/notif")
-        let idle = try RawConnection(port: port)
-        // A connection of which nothing was read is closed without a word, and rightly so: it has no request.
-        _ = try await eventually("the server has read what was sent") { try Self.hasReadAll(port) ? true : nil }
-        #expect(try await HTTPClient(port: port).get("/health").status == 200)
+        #expect(try await HTTPClient(port: port).get("/health/live").status == 200)
 
         let start = ContinuousClock.now
         server.signal(SIGTERM)

@@ -122,6 +122,21 @@ struct ConnectionTests {
         }
     }
 
+    @Test("a connection that sends further requests before it has an answer is displaced like one that is idle")
+    func displacesPipelining() async throws {
+        try await Self.withListener(limit: 4) { port, gate in
+            let greedy = try (0..<4).map { _ in try RawConnection(port: port) }
+            for connection in greedy {
+                connection.write(String(repeating: "GET /wait HTTP/1.1\r\nHost: x\r\n\r\n", count: 3))
+            }
+            _ = try await eventually("their first requests wait") { await gate.waiting.count >= 3 ? true : nil }
+            let other = try RawConnection(port: port)
+
+            #expect(try await Self.answer(to: Self.get, other).hasPrefix("HTTP/1.1 200 "))
+            #expect(greedy.contains { $0.hasEnded })
+        }
+    }
+
     @Test("an address beyond its share displaces its own, and no other address's")
     func sharePerAddress() async throws {
         try await Self.withListener(limit: 100, perAddress: 2) { port, _ in

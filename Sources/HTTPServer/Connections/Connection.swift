@@ -30,8 +30,9 @@ final class Connection: Sendable {
         state = Atomic(NIODeadline.now().uptimeNanoseconds)
     }
 
-    /// Since when the peer has kept us waiting, for a request, the rest of one, or to read its answer; in nanoseconds of
-    /// ``NIODeadline``. Nil while the peer waits for us: such a connection is never closed for room.
+    /// Since when the peer has kept us waiting, for a request, the rest of one, or to read its answer, or has sent further
+    /// requests without waiting; in nanoseconds of ``NIODeadline``. Nil while the peer waits for one answer: such a
+    /// connection is never closed for room.
     var waitingSince: UInt64? {
         let since = state.load(ordering: .relaxed)
         return since == Self.isAnswering ? nil : since

@@ -38,6 +38,8 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private var isServerEnding = false
     /// Requests, the one that is being received included, whose answers are not written.
     private var unanswered = 0
+    /// When the peer last began to send requests ahead of the answers to earlier ones; nil while it does not.
+    private var pipeliningSince: NIODeadline?
     private var closesAfterAnswer = false
     /// The last answer is written, and the rest of the peer's bytes is read for a moment: closing a socket that has
     /// unread bytes may destroy the answer on its way.
@@ -87,7 +89,7 @@ extension ConnectionHandler {
             guard head.hasOneHost else {
                 // The framework answers what it cannot parse: 400, after the answers to earlier requests.
                 input = .ignored
-                context.fireErrorCaught(HTTPParserError.invalidHost)
+                context.fireErrorCaught(HTTPParserError.invalidHeaderToken)
                 return
             }
             begin(head)
@@ -107,6 +109,7 @@ extension ConnectionHandler {
         isReceiving = true
         hasBodyFailed = false
         unanswered += 1
+        if unanswered > 1, pipeliningSince == nil { pipeliningSince = since }
         expectsContinue = head.expectsContinue
         bodyDue = since + (isServerEnding ? Limits.bodyWaitAtEndMax : Limits.bodyWaitMax)
         if !head.staysOpen { input = .lastRequest }
@@ -191,6 +194,7 @@ extension ConnectionHandler {
 
     private func end(_ data: NIOAny, _ promise: EventLoopPromise<Void>?, _ context: ChannelHandlerContext) {
         unanswered = max(0, unanswered - 1)
+        if unanswered < 2 { pipeliningSince = nil }
         guard closesAfterAnswer else {
             since = .now()
             updatePlace()
@@ -231,6 +235,8 @@ extension ConnectionHandler {
     private func updatePlace() {
         if let unwritableSince {
             connection.peerKeepsUsWaiting(since: unwritableSince)
+        } else if let pipeliningSince {
+            connection.peerKeepsUsWaiting(since: pipeliningSince)
         } else if unanswered > (isReceiving ? 1 : 0), !isLingering {
             connection.peerWaitsForAnswer()
         } else {

@@ -6,9 +6,10 @@ import Synchronization
 /// The connections of a listener, bounded in total and for each peer address.
 ///
 /// When nearly all places are taken, or an address exceeds its share, each new connection displaces the one that has
-/// kept the server waiting longest: idle, or slow to send its request or to read its answer. A connection that has sent
-/// its whole request is never displaced, so a genuine sender needs only as long as its own bytes take. Connections
-/// beyond the total wait in the kernel's queue and take no memory of ours there.
+/// kept the server waiting longest: idle, slow to send its request or to read its answer, or sending more requests
+/// before it has the answer to the first. A connection that has sent one whole request and waits for its answer is never
+/// displaced, so a genuine sender needs only as long as its own bytes take. Connections beyond the total wait in the
+/// kernel's queue and take no memory of ours there.
 package final class ConnectionTable: Sendable {
     /// Why a connection was closed that had not asked for it. Values of a metric's label.
     enum CloseReason: String, CaseIterable {

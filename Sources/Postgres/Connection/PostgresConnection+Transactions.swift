@@ -37,12 +37,22 @@ extension PostgresConnection {
         return results
     }
 
-    /// Begins a transaction whose steps depend on each other's results.
+    /// Begins a transaction whose steps depend on each other's results, and runs the first ones in the same round trip.
     ///
+    /// - Returns: The rows of each step.
+    /// - Throws: The errors of ``query(_:_:deadline:)``.
     /// - Precondition: No transaction is open.
-    package func begin(deadline: ContinuousClock.Instant) throws(PostgresError) {
+    @discardableResult
+    package func begin(
+        with steps: [Step] = [], deadline: ContinuousClock.Instant
+    ) throws(PostgresError) -> [RowSet] {
         precondition(condition != .inTransaction, "a transaction is already open")
-        _ = try query(Statements.begin, deadline: deadline)
+        let batch = try perform(deadline: deadline) { session throws(PostgresError) in
+            try session.run([Step(Statements.begin)] + steps, deadline: deadline)
+        }
+        var results: [RowSet] = []
+        for outcome in batch.outcomes { results.append(try Self.rows(of: outcome)) }
+        return Array(results.dropFirst())
     }
 
     /// Commits the open transaction. Durable when this returns, on every synchronous replica too.

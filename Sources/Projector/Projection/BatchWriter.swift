@@ -125,14 +125,15 @@ struct BatchWriter: Sendable {
         do throws(PostgresError) {
             return try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
                 (connection) async throws(PostgresError) -> ProjectionOutcome<Value?> in
-                func query(_ statement: Statement, _ parameters: [Parameter]) async throws(PostgresError) -> RowSet {
-                    try await connection.query(statement, parameters, deadline: .now + Limits.statementWaitMax)
-                }
-                try await connection.begin(deadline: .now + Limits.statementWaitMax)
-                _ = try await query(ProjectionStatements.choose, [Parameter(tables.rawValue)])
-                let lead = try await query(ProjectionStatements.lead, [Parameter(streamId)])
-                // After the lock, in a statement of its own, so that it sees what the last leader has committed.
-                let rows = try await query(ProjectionStatements.checkpoint, [Parameter(streamId)])
+                // The checkpoint is read after the lock, in a statement of its own, so that it is what the last leader has
+                // committed.
+                let first = try await connection.begin(
+                    with: [
+                        Step(ProjectionStatements.choose, [Parameter(tables.rawValue)]),
+                        Step(ProjectionStatements.lead, [Parameter(streamId)]),
+                        Step(ProjectionStatements.checkpoint, [Parameter(streamId)]),
+                    ], deadline: .now + Limits.statementWaitMax)
+                let (lead, rows) = (first[1], first[2])
                 let found = try Self.checkpoint(rows)
                 guard lead.count == 1, expected == nil || found == expected else {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)
