@@ -211,8 +211,9 @@ create table subledger.subscription_head (
 with (fillfactor = 80);
 
 comment on table subledger.subscription_head is
-  'The last event that names a subscription, for the subscriptions that V1 notifications name. A V1 body with the bytes '
-  'of a stored one is a repeat only if no event about its subscriptions was stored since; the append looks that up here';
+  'The last event that names a subscription, for the subscriptions that V1 notifications name. A V1 body with the '
+  'bytes of a stored one is a repeat only if no event about its subscriptions was stored since; the append looks that '
+  'up here';
 comment on column subledger.subscription_head.subscription_sha256 is
   'The first 8 bytes of the SHA-256 of original_transaction_id, whose length is not limited';
 comment on column subledger.subscription_head.position is 'The last event that names the subscription';
@@ -265,8 +266,8 @@ create table subledger.jws_header (
 );
 
 comment on table subledger.jws_header is
-  'The first segments of the signed texts in a stream''s bodies, each once: Apple''s hold three certificates and hardly '
-  'ever change. Written in the transaction of the first event that needs them. Append-only';
+  'The first segments of the signed texts in a stream''s bodies, each once: Apple''s hold three certificates and '
+  'hardly ever change. Written in the transaction of the first event that needs them. Append-only';
 comment on column subledger.jws_header.digest is 'SHA-256 of the header';
 comment on column subledger.jws_header.header is 'As it arrived, in base64url';
 
@@ -331,10 +332,10 @@ comment on function subledger.event_body is
   'as {"signedPayload":"..."}';
 comment on function subledger.rebuilt_body is 'What a column body of that stream stands for';
 comment on function subledger.rebuilt_parts is
-  'A column body without its first byte is a sequence of parts: a kind, of kind 2 then a header''s digest (32 bytes), a '
-  'length (3 bytes, the highest first), as many bytes, of kind 2 then 64 more. Kind 0 stands for the bytes. Kinds 1 and 2 '
-  'hold parts again: 1 stands for their base64, 2 for a JWS with that header, them as its payload, and the 64 bytes as '
-  'its signature';
+  'A column body without its first byte is a sequence of parts: a kind, of kind 2 then a header''s digest (32 bytes), '
+  'a length (3 bytes, the highest first), as many bytes, of kind 2 then 64 more. Kind 0 stands for the bytes. Kinds 1 '
+  'and 2 hold parts again: 1 stands for their base64, 2 for a JWS with that header, them as its payload, and the 64 '
+  'bytes as its signature';
 
 revoke execute on function
   subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
@@ -421,9 +422,9 @@ grant select, insert on subledger.projector_skip to subledger_projector;
 grant select on subledger.projector_skip to subledger_reader, subledger_analyst;
 
 -- Seals ---------------------------------------------------------------------------------------------------------------
--- Most of what the log holds can be worked out from the bodies anew, which have digests. The rest is sealed when its row
--- is made, so that `subledger verify` sees if it is no longer what it was. Nothing here keeps a superuser from making
--- seals anew.
+-- Most of what the log holds can be worked out from the bodies anew, which have digests. The rest is sealed when its
+-- row is made, so that `subledger verify` sees if it is no longer what it was. Nothing here keeps a superuser from
+-- making seals anew.
 
 create function subledger.seal(sealed subledger.event) returns bytea
 language sql stable as $$
@@ -564,10 +565,11 @@ create table subledger.subscription (
 );
 
 comment on table subledger.subscription is
-  'One line per original_transaction_id, which survives renewals, cancelling and resubscribing. Whether it is active '
+  'One row per original_transaction_id, which survives renewals, cancelling and resubscribing. Whether it is active '
   'is a question to the clock: see view subscription_now';
 comment on column subledger.subscription.product_id is 'Product of the period that was bought last';
-comment on column subledger.subscription.auto_renew is 'Switch as last stated; null when never stated. Never decides access';
+comment on column subledger.subscription.auto_renew is
+  'Switch as last stated; null when never stated. Never decides access';
 comment on column subledger.subscription.auto_renew_product_id is 'Product of the next renewal, as last stated';
 comment on column subledger.subscription.in_billing_retry is 'Apple tries again after a failed renewal, as last stated';
 comment on column subledger.subscription.expiration_intent is
@@ -579,20 +581,21 @@ comment on column subledger.subscription.price_increase_status is
   '0 the customer was asked and has not answered, 1 agreed';
 comment on column subledger.subscription.access_ends_at is
   'End of the last access period, infinity for what is owned for ever; null when there is none';
-comment on column subledger.subscription.position is 'The last event that said something about the line';
+comment on column subledger.subscription.position is 'The last event that said something about the subscription';
 comment on column subledger.subscription.facts is
-  'Everything that was ever stated about the line, each with its time and the position of its evidence: what the '
-  'projector folds the next event into. JSON, kept byte for byte: cast it to jsonb to look into it';
+  'Everything that was ever stated about the subscription, each with its time and the position of its evidence: what '
+  'the projector folds the next event into. JSON, kept byte for byte: cast it to jsonb to look into it';
 
 comment on column subledger.subscription.last_transaction_id is
   'With last_cause the access period that is the last by its start, the paid before the grace; null when there is none '
   'but what is owned. Here and not in its row, so that a renewal touches no row but its own';
 comment on column subledger.subscription.last_product_id is 'Of that period';
 comment on column subledger.subscription.last_payer_state is 'Of that period';
-comment on column subledger.subscription.first_start is 'When the first period of the line began, not minding what is owned';
+comment on column subledger.subscription.first_start is
+  'When the first period of the subscription began, not minding what is owned';
 comment on column subledger.subscription.last_expiration_intent is
-  'Why access ended, if it has, as expiration_intent of access_period: the last that was said since that stretch of access '
-  'began; null where Apple said nothing since';
+  'Why access ended, if it has, as expiration_intent of access_period: the last that was said since that stretch of '
+  'access began; null where Apple said nothing since';
 
 create table subledger.transaction (
   stream_id                     integer not null,
@@ -679,7 +682,7 @@ create table subledger.access_period (
 );
 
 comment on table subledger.access_period is
-  'When a line gives access: starts_at included, ends_at excluded. Entitled at t means that some row holds t';
+  'When a subscription gives access: starts_at included, ends_at excluded. Entitled at t means that some row holds t';
 comment on column subledger.access_period.cause is
   'paid by a transaction, grace after a failed renewal, or owned for ever (ends_at is then infinity)';
 comment on column subledger.access_period.cut is
@@ -687,13 +690,13 @@ comment on column subledger.access_period.cut is
   'in grace)';
 comment on column subledger.access_period.position is 'The first event that stated it';
 comment on column subledger.access_period.payer_state is
-  'paying, trial (free), grace (access, and no payment), family (somebody else pays); null, like all behind it, for what '
-  'is owned for ever. It and those behind it are what analysts count by: kept here, so that figures over all periods read '
-  'each of them once, without its transaction and its neighbours';
+  'paying, trial (free), grace (access, and no payment), family (somebody else pays); null, like all behind it, for '
+  'what is owned for ever. It and those behind it are what analysts count by: kept here, so that figures over all '
+  'periods read each of them once, without its transaction and its neighbours';
 comment on column subledger.access_period.price is 'Of the transaction, in thousandths of the currency''s unit';
 comment on column subledger.access_period.price_period is
   'What the price is for, ISO 8601, where an offer was paid up front; null for the product''s own period';
-comment on column subledger.access_period.first_start is 'When the first period of the line began';
+comment on column subledger.access_period.first_start is 'When the first period of the subscription began';
 comment on column subledger.access_period.previous_end is
   'The latest end of the periods before it, by start, the paid before the grace; null for the first';
 comment on column subledger.access_period.previous_cut is 'Why the one before it ended early';
@@ -705,11 +708,12 @@ comment on column subledger.access_period.counted_until is
 comment on column subledger.access_period.churned_at is
   'When access ended, if the next period began later; null for the last, see subscription.last_transaction_id';
 comment on column subledger.access_period.first_month is
-  'The first monthly anniversary of first_start that lies where it counts, 0 being first_start itself; null when none does';
+  'The first monthly anniversary of first_start that lies where it counts, 0 being first_start itself; null when none '
+  'does';
 comment on column subledger.access_period.last_month is 'The last one';
 comment on column subledger.access_period.expiration_intent is
-  'Why access ended at churned_at, as expiration_intent of subscription has it: the last that was said in that stretch of '
-  'access and the gap behind it; null where Apple did not say so before access began again';
+  'Why access ended at churned_at, as expiration_intent of subscription has it: the last that was said in that stretch '
+  'of access and the gap behind it; null where Apple did not say so before access began again';
 
 create view subledger.subscription_now as
 select
@@ -732,7 +736,7 @@ select
 from subledger.subscription
 join subledger.stream using (stream_id);
 
-comment on view subledger.subscription_now is 'Every line with whether it gives access at this moment';
+comment on view subledger.subscription_now is 'Every subscription with whether it gives access at this moment';
 
 grant select on subledger.checkpoint, subledger.projector_stall, subledger.subscription, subledger.transaction,
   subledger.access_period, subledger.subscription_now to subledger_reader;
@@ -777,7 +781,7 @@ create table subledger.product (
 
 comment on table subledger.product is
   'What the owner says of products beyond what Apple says, for all environments of an app. Members of subledger_owner '
-  'and subledger_products may change it by SQL; the projector folds the lines of the app anew by itself';
+  'and subledger_products may change it by SQL; the projector folds the subscriptions of the app anew by itself';
 comment on column subledger.product.app is 'Bundle id';
 comment on column subledger.product.kind is
   'auto-renewable, non-renewing, consumable or non-consumable; null to go by what the transactions say';
@@ -845,11 +849,11 @@ create table subledger.customer_edge (
 );
 
 comment on table subledger.customer_edge is
-  'What ties a line to others of its customer, by Apple''s word: an account token of its own (not one of a family''s '
-  'buyer), an appTransactionId, another line that came in one notification with it';
+  'What ties a subscription to others of its customer, by Apple''s word: an account token of its own (not one of a '
+  'family''s buyer), an appTransactionId, another subscription that came in one notification with it';
 comment on column subledger.customer_edge.kind is
-  'account: an appAccountToken, in lower case; app_transaction: an appTransactionId; subscription: the smallest line '
-  'of the notification';
+  'account: an appAccountToken, in lower case; app_transaction: an appTransactionId; subscription: the smallest '
+  'subscription of the notification';
 comment on column subledger.customer_edge.position is 'The first event that stated it';
 
 create table subledger.customer_link (
@@ -869,7 +873,8 @@ comment on table subledger.customer_link is
   'statements stay, as what was believed then';
 comment on column subledger.customer_link.customer is 'The backend''s own id of the customer';
 comment on column subledger.customer_link.position is 'The event that stated it';
-comment on column subledger.customer_link.kind is 'As in customer_edge, with original_transaction_ids of any line';
+comment on column subledger.customer_link.kind is
+  'As in customer_edge, with original_transaction_ids of any subscription';
 comment on column subledger.customer_link.replaced_position is
   'The statement that took the place of this one; null while it holds';
 
@@ -931,16 +936,16 @@ language sql stable as $$
             order by access_period.starts_at, access_period.ends_at
             rows between unbounded preceding and 1 preceding
           ) as covered_until
-        from subledger.customer_identity as line
+        from subledger.customer_identity as subscription
         join subledger.access_period
-          on access_period.stream_id = line.stream_id
-          and access_period.original_transaction_id = line.id
+          on access_period.stream_id = subscription.stream_id
+          and access_period.original_transaction_id = subscription.id
         left join subledger.product_entitlement
           on product_entitlement.app = customer_entitlement.app
           and product_entitlement.product_id = access_period.product_id
-        where line.stream_id = customer_entitlement.stream_id
-          and line.customer_id = customer_entitlement.customer_id
-          and line.kind = 'subscription'
+        where subscription.stream_id = customer_entitlement.stream_id
+          and subscription.customer_id = customer_entitlement.customer_id
+          and subscription.kind = 'subscription'
           and access_period.product_id is not null
       ) as period
     ) as numbered
@@ -952,7 +957,8 @@ $$;
 
 comment on function subledger.customer_entitlement is
   'What a customer is or was entitled to by an instant: of each entitlement the last unbroken run of access that began '
-  'by then, over all lines; what overlaps or touches is one run. It is in force while until lies behind the instant';
+  'by then, over all subscriptions; what overlaps or touches is one run. It is in force while until lies behind the '
+  'instant';
 
 create function subledger.entitlement_at(instant timestamptz)
 returns table (
@@ -991,7 +997,8 @@ comment on column subledger.entitlement.environment is 'production, sandbox, xco
 comment on column subledger.entitlement.customer is 'An id that the customer is known by';
 comment on column subledger.entitlement.known_as is 'Which kind of id it is, see customer_identity.kind';
 comment on column subledger.entitlement.customer_id is
-  'The same for all ids of a customer, so count distinct ones of these; it may change when customers turn out to be one';
+  'The same for all ids of a customer, so count distinct ones of these; it may change when customers turn out to be '
+  'one';
 comment on column subledger.entitlement.entitlement is
   'As products are mapped; the product''s own id where nothing is mapped';
 comment on column subledger.entitlement.active is 'until is in the future';
@@ -1051,21 +1058,22 @@ create table subledger.change (
 );
 
 comment on table subledger.change is
-  'Differences in what a line gives or is about to do, in the order in which they were told. After a transaction that '
-  'adds some, channel subledger_change is notified with the stream_id if that is possible: readers poll as well';
+  'Differences in what a subscription gives or is about to do, in the order in which they were told. After a '
+  'transaction that adds some, channel subledger_change is notified with the stream_id if that is possible: readers '
+  'poll as well';
 comment on column subledger.change.number is
   'Counts from 1 without a gap, in commit order: whoever has read up to a number has missed nothing before it';
 comment on column subledger.change.told_at is 'By the projector''s clock';
 comment on column subledger.change.kind is
   'opened, extended, shortened, closed, product_changed: what may be used; renewal_switched, next_product: what is '
-  'intended; customer_changed: the line has another customer, or its customer another id of a backend';
+  'intended; customer_changed: the subscription has another customer, or its customer another id of a backend';
 comment on column subledger.change.at is
   'Since when it is so: the beginning or end of a period if the clock did it, else told_at';
 comment on column subledger.change.cause is
   'event: see position; clock: a period began or ended; products: they were configured otherwise; '
   'rebuild: the log was folded anew and came out otherwise';
 comment on column subledger.change.position is
-  'The event that stated the access, if it was folded just then; else the last one about the line that was';
+  'The event that stated the access, if it was folded just then; else the last one about the subscription that was';
 comment on column subledger.change.product_id is 'What there is access to; for closed, what there was access to';
 comment on column subledger.change.until is
   'End of the unbroken access, infinity for what is owned for ever; null where there is none';
@@ -1091,7 +1099,8 @@ grant select on subledger.change_head, subledger.change, subledger.change_feed t
 
 -- Tokens ------------------------------------------------------------------------------------------------------------
 -- Backends show a token with each request to the private listener. Of all streams, so no key of a stream begins it.
--- Whoever owns the schema makes and revokes tokens; the server reads them in a role of its own, which reads nothing else.
+-- Whoever owns the schema makes and revokes tokens; the server reads them in a role of its own, which reads nothing
+-- else.
 
 do $$
 begin
@@ -1446,8 +1455,8 @@ where (starts_at < ends_at) is distinct from false;
 
 comment on view analyst.periods is
   'When a subscription gave access, each instant once: where periods overlap, the one that began first counts, and '
-  'grace gives way to what is paid. Refunded periods are gone, periods that an upgrade replaced end where it began. What '
-  'is owned for ever is no subscription, and not among them';
+  'grace gives way to what is paid. Refunded periods are gone, periods that an upgrade replaced end where it began. '
+  'What is owned for ever is no subscription, and not among them';
 comment on column analyst.periods.app is 'Bundle id';
 comment on column analyst.periods.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.periods.stream_id is 'App and environment in one number';
@@ -1555,8 +1564,8 @@ group by filled.stream_id, filled.product_id, filled.day, stream.app, stream.env
 window running as (partition by filled.stream_id, filled.product_id order by filled.day);
 
 comment on view analyst.active_subscribers is
-  'Subscriptions with access at 00:00 UTC of each day up to today, by product; what the last day of a month ended with is '
-  'the number of the day behind it. No row means none. From active_subscribers_detail';
+  'Subscriptions with access at 00:00 UTC of each day up to today, by product; what the last day of a month ended with '
+  'is the number of the day behind it. No row means none. From active_subscribers_detail';
 comment on column analyst.active_subscribers.day is 'Counted at its 00:00 UTC';
 comment on column analyst.active_subscribers.app is 'Bundle id';
 comment on column analyst.active_subscribers.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -1594,8 +1603,8 @@ with movement as (
   from analyst.ordered_periods
   where churned_at <= now()
   union all
-  -- The last period of a subscription, which only the subscription knows, so that it is not touched by the next one. The
-  -- stream is joined in each part: of a join behind them the planner expects a few rows.
+  -- The last period of a subscription, which only the subscription knows, so that it is not touched by the next one.
+  -- The stream is joined in each part: of a join behind them the planner expects a few rows.
   select
     stream.app, stream.environment, subscription.stream_id, subscription.last_product_id, 'churn',
     subscription.access_ends_at, subscription.first_start, subscription.last_payer_state, subscription.last_expiration_intent,
@@ -1639,8 +1648,8 @@ comment on column analyst.movements_detail.at is 'When the period began, or at c
 comment on column analyst.movements_detail.cohort is 'First day of the month in which the subscription started';
 comment on column analyst.movements_detail.payer_state is 'Of that period: paying, trial or grace';
 comment on column analyst.movements_detail.expiration_intent is
-  'Why it ended, where Apple said so: 1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 not '
-  'for sale, 5 other. Null if Apple did not, as for most refunds, or only after it had begun again';
+  'Why it ended, where Apple said so: 1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 '
+  'not for sale, 5 other. Null if Apple did not, as for most refunds, or only after it had begun again';
 comment on column analyst.movements_detail.original_transaction_id is 'The subscription';
 comment on column analyst.movements_detail.transaction_id is 'The purchase of that period';
 comment on column analyst.movements_detail.positions is
@@ -1982,8 +1991,8 @@ join held using (app, environment, cohort)
 group by cohort.cohort, cohort.app, cohort.environment, since.months_since, cohort.subscriptions;
 
 comment on view analyst.retention is
-  'How many subscriptions of each month''s starts had access so many months after their own start, up to today: of a log '
-  'that nothing is added to, it says that all have left. From retention_detail';
+  'How many subscriptions of each month''s starts had access so many months after their own start, up to today: of a '
+  'log that nothing is added to, it says that all have left. From retention_detail';
 comment on column analyst.retention.cohort is 'First day of the month in which they started, UTC';
 comment on column analyst.retention.app is 'Bundle id';
 comment on column analyst.retention.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -2067,9 +2076,10 @@ with failure as (
     failed.product_id,
     failed.due_at
   from subledger.event
-  -- A V1 body shows all lines of an account: the one that failed is tried again, and so may others that failed before.
+  -- A V1 body shows all subscriptions of an account: the one that failed is tried again, and so may others that failed
+  -- before.
   cross join lateral (
-    select renewal ->> 'originalTransactionId' as line
+    select renewal ->> 'originalTransactionId' as subscription
     from jsonb_array_elements(event.facts -> 'renewals') as renewal
     where (renewal -> 'isInBillingRetryPeriod')::boolean
     union
@@ -2086,7 +2096,7 @@ with failure as (
       (transaction ->> 'expiresDate')::timestamptz as due_at
     from jsonb_array_elements(event.facts -> 'transactions') as transaction
     where transaction ->> 'expiresDate' is not null
-      and transaction ->> 'originalTransactionId' = failing.line
+      and transaction ->> 'originalTransactionId' = failing.subscription
     order by transaction ->> 'expiresDate' desc
     limit 1
   ) as failed
@@ -2157,8 +2167,8 @@ comment on column analyst.billing_retries_detail.due_at is 'When that period end
 comment on column analyst.billing_retries_detail.grace_ends_at is
   'End of the grace that was granted; null when none was';
 comment on column analyst.billing_retries_detail.recovered_at is
-  'When the next charged period began; null when none did. One that was charged within grace begins where the failed one '
-  'ended, so the days until the money came are in analyst.events';
+  'When the next charged period began; null when none did. One that was charged within grace begins where the failed '
+  'one ended, so the days until the money came are in analyst.events';
 comment on column analyst.billing_retries_detail.outcome is
   'recovered_in_grace (no gap), recovered_later, retried (Apple still tries), or lost';
 comment on column analyst.billing_retries_detail.positions is

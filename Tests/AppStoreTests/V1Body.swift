@@ -67,7 +67,7 @@ indirect enum JSON: Sendable, ExpressibleByStringLiteral, ExpressibleByIntegerLi
 
 let testBundle = "com.example.magazine"
 let testSecret = "0123456789abcdef0123456789abcdef"
-let testLine = "1000000000000001"
+let testSubscription = "1000000000000001"
 let monthly = "com.example.magazine.monthly"
 let premium = "com.example.magazine.premium"
 
@@ -86,11 +86,11 @@ func gmt(_ text: String) -> JSON {
 
 /// An element of `unified_receipt.latest_receipt_info`, iOS 7 style.
 func newRow(
-    _ id: String, _ start: String, _ end: String, product: String = monthly, line: String = testLine
+    _ id: String, _ start: String, _ end: String, product: String = monthly, subscription: String = testSubscription
 ) -> JSON {
     [
         "quantity": "1", "product_id": .text(product), "transaction_id": .text(id),
-        "original_transaction_id": .text(line),
+        "original_transaction_id": .text(subscription),
         "purchase_date": gmt(start), "purchase_date_ms": milliseconds(start),
         "purchase_date_pst": "unread America/Los_Angeles",
         "original_purchase_date": gmt(start), "original_purchase_date_ms": milliseconds(start),
@@ -104,9 +104,9 @@ func newRow(
 
 /// `latest_receipt_info` of a body before March 2021, iOS 6 style.
 func oldRow(
-    _ id: String, _ start: String, _ end: String, product: String = monthly, line: String = testLine
+    _ id: String, _ start: String, _ end: String, product: String = monthly, subscription: String = testSubscription
 ) -> JSON {
-    newRow(id, start, end, product: product, line: line)
+    newRow(id, start, end, product: product, subscription: subscription)
         .with(["bid": .text(testBundle), "bvrs": "1", "expires_date": milliseconds(end)])
         .with(["expires_date_formatted": gmt(end), "expires_date_formatted_pst": "unread America/Los_Angeles"])
         .without("expires_date_ms", "expires_date_pst")
@@ -120,9 +120,10 @@ func cancelled(_ row: JSON, _ date: String, reason: String = "0") -> JSON {
 }
 
 /// An element of `unified_receipt.pending_renewal_info`.
-func pending(autoRenew: String = "1", next: String = monthly, line: String = testLine) -> JSON {
+func pending(autoRenew: String = "1", next: String = monthly, subscription: String = testSubscription) -> JSON {
     [
-        "auto_renew_product_id": .text(next), "original_transaction_id": .text(line), "product_id": .text(monthly),
+        "auto_renew_product_id": .text(next), "original_transaction_id": .text(subscription),
+        "product_id": .text(monthly),
         "auto_renew_status": .text(autoRenew),
     ]
 }
@@ -196,9 +197,9 @@ func event(fixture name: String, receivedAt: Instant = day("2026-01-01")) throws
     try AppleNotification(decoding: fixture(name)).event(receivedAt: receivedAt)
 }
 
-/// Folds events in the order of their arrival into one line.
-func fold(_ events: [Event], line: String = testLine) -> Subscription {
-    var facts = SubscriptionFacts(originalTransactionId: line)
+/// Folds events in the order of their arrival into one subscription.
+func fold(_ events: [Event], subscription: String = testSubscription) -> Subscription {
+    var facts = SubscriptionFacts(originalTransactionId: subscription)
     for (index, event) in events.enumerated() {
         facts.fold(
             Facts(transactions: event.transactions, renewals: event.renewals), occurredAt: event.occurredAt,

@@ -12,7 +12,7 @@ struct V1BodyQuirkTests {
 
     @Test("the order of rows and of renewals changes nothing (quirk 16)")
     func rowOrder() throws {
-        let infos = [pending(), pending(autoRenew: "0", line: "3000000000000001")]
+        let infos = [pending(), pending(autoRenew: "0", subscription: "3000000000000001")]
         let first = try newBody("DID_RENEW", rows: rows, pending: infos).event()
 
         for order in permutations(rows) {
@@ -26,13 +26,13 @@ struct V1BodyQuirkTests {
         }
     }
 
-    @Test("rows and renewals of several lines stay with their lines (quirk 17)")
-    func severalLines() throws {
-        let event = try event(fixture: "v1-did-renew-two-lines")
+    @Test("rows and renewals of several subscriptions stay with their subscriptions (quirk 17)")
+    func severalSubscriptions() throws {
+        let event = try event(fixture: "v1-did-renew-two-subscriptions")
 
-        let lines = Dictionary(grouping: event.transactions, by: \.originalTransactionId)
+        let subscriptions = Dictionary(grouping: event.transactions, by: \.originalTransactionId)
         #expect(
-            lines.mapValues { Set($0.map(\.transactionId)) } == [
+            subscriptions.mapValues { Set($0.map(\.transactionId)) } == [
                 "1000000000000001": ["1000000000000001", "1000000000000002"], "3000000000000001": ["3000000000000002"],
                 "4000000000000001": ["4000000000000001"],
             ])
@@ -43,10 +43,12 @@ struct V1BodyQuirkTests {
         #expect(event.defects == [])
     }
 
-    @Test("fields beside a receipt of several lines are not put on a line that says otherwise (quirk 17)")
-    func topLevelFieldsOfAnotherLine() throws {
-        let other = newRow("3000000000000001", "2022-01-15", "2022-02-15", product: premium, line: "3000000000000001")
-        let infos = [pending(autoRenew: "0"), pending(autoRenew: "1", next: premium, line: "3000000000000001")]
+    @Test(
+        "fields beside a receipt of several subscriptions are not put on a subscription that says otherwise (quirk 17)")
+    func topLevelFieldsOfAnotherSubscription() throws {
+        let other = newRow(
+            "3000000000000001", "2022-01-15", "2022-02-15", product: premium, subscription: "3000000000000001")
+        let infos = [pending(autoRenew: "0"), pending(autoRenew: "1", next: premium, subscription: "3000000000000001")]
         let body = newBody("DID_CHANGE_RENEWAL_STATUS", rows: [rows[2], other], pending: infos)
             .with(["auto_renew_status": "false", "auto_renew_status_change_date_ms": milliseconds("2022-01-20")])
 
@@ -134,13 +136,13 @@ struct V1BodyQuirkTests {
         #expect(!fold([event]).isActive(at: day("2022-02-01")))
     }
 
-    @Test("a split history is two lines with what each receipt states (quirk 25)")
+    @Test("a split history is two subscriptions with what each receipt states (quirk 25)")
     func splitHistory() throws {
-        let restored = newRow("2000000000000001", "2022-02-01", "2022-03-01", line: "2000000000000001")
+        let restored = newRow("2000000000000001", "2022-02-01", "2022-03-01", subscription: "2000000000000001")
         let event = try newBody("DID_RENEW", rows: [restored, rows[2]]).event()
 
         let first = fold([event])
-        let second = fold([event], line: "2000000000000001")
+        let second = fold([event], subscription: "2000000000000001")
 
         #expect(first.transactions.map(\.transaction.transactionId) == ["1000000000000001"])
         #expect(second.transactions.map(\.transaction.transactionId) == ["2000000000000001"])

@@ -20,7 +20,7 @@ private func switchedOn(_ date: String) throws -> (Event, Instant) {
 }
 
 private func fold(_ events: [(Event, Instant)]) -> Subscription {
-    var facts = SubscriptionFacts(originalTransactionId: testLine)
+    var facts = SubscriptionFacts(originalTransactionId: testSubscription)
     for (index, (event, receivedAt)) in events.enumerated() {
         facts.fold(event.facts, occurredAt: event.occurredAt, receivedAt: receivedAt, position: Int64(index + 1))
     }

@@ -30,7 +30,7 @@ struct V1QuirkTests {
         #expect(event.environment == .unknown)
     }
 
-    @Test("the receipt of an expired line is read from its other name (quirk 3)")
+    @Test("the receipt of an expired subscription is read from its other name (quirk 3)")
     func expiredKeys() throws {
         let row = oldRow("1000000000000001", "2019-01-01", "2019-02-01")
 
@@ -170,7 +170,7 @@ struct V1QuirkTests {
         #expect(number.defects == [])
     }
 
-    @Test("the line at the top level is a number, a string, or empty and then absent (quirk 10)")
+    @Test("the subscription at the top level is a number, a string, or empty and then absent (quirk 10)")
     func originalTransactionId() throws {
         let bare = oldBody("DID_CHANGE_RENEWAL_PREF", row: nil)
 

@@ -11,8 +11,8 @@ struct V1RefundTests {
     /// A receipt of the same account that holds the purchase.
     private var bought: JSON { newBody("DID_RENEW", rows: [rowA, atlas]) }
 
-    private static func oneTime(_ id: String, _ date: String, line: String? = nil) -> JSON {
-        newRow(id, date, date, product: "com.example.magazine.atlas", line: line ?? id).without(
+    private static func oneTime(_ id: String, _ date: String, subscription: String? = nil) -> JSON {
+        newRow(id, date, date, product: "com.example.magazine.atlas", subscription: subscription ?? id).without(
             "expires_date", "expires_date_ms", "expires_date_pst", "web_order_line_item_id",
             "subscription_group_identifier")
     }
@@ -25,10 +25,11 @@ struct V1RefundTests {
         return rows == nil ? body.without("unified_receipt") : body
     }
 
-    private func inEveryOrder(_ bodies: [JSON], line: String = lifetime, _ check: (Subscription) -> Void) throws {
+    private func inEveryOrder(_ bodies: [JSON], subscription: String = lifetime, _ check: (Subscription) -> Void) throws
+    {
         for order in permutations(try bodies.map { try $0.event() }) {
-            check(fold(order, line: line))
-            check(fold(order + order.reversed(), line: line))
+            check(fold(order, subscription: subscription))
+            check(fold(order + order.reversed(), subscription: subscription))
         }
     }
 
@@ -37,10 +38,10 @@ struct V1RefundTests {
         for rows in [nil, [], [rowA]] as [[JSON]?] {
             let refund = refund(rows)
 
-            try inEveryOrder([bought, refund]) { line in
-                #expect(line.access == [])
-                #expect(line.status(at: day("2022-03-01")) == .refunded)
-                #expect(line.transactions.count == 1)
+            try inEveryOrder([bought, refund]) { subscription in
+                #expect(subscription.access == [])
+                #expect(subscription.status(at: day("2022-03-01")) == .refunded)
+                #expect(subscription.transactions.count == 1)
             }
             #expect(try !refund.event().defects.contains(.cancellationWithoutPurchase))
         }
@@ -48,13 +49,13 @@ struct V1RefundTests {
 
     @Test("a refund of a purchase of which nothing else is known opens no access")
     func unknownPurchase() throws {
-        let line = fold([try refund(nil).event()], line: Self.lifetime)
+        let subscription = fold([try refund(nil).event()], subscription: Self.lifetime)
 
-        #expect(line.access == [])
-        #expect(line.transactions.map(\.transaction.revocationDate) == [day("2022-03-01")])
-        #expect(line.transactions.map(\.transaction.productId) == ["com.example.magazine.atlas"])
-        #expect(line.status(at: day("2022-02-28")) == .never)
-        #expect(line.status(at: day("2022-03-01")) == .refunded)
+        #expect(subscription.access == [])
+        #expect(subscription.transactions.map(\.transaction.revocationDate) == [day("2022-03-01")])
+        #expect(subscription.transactions.map(\.transaction.productId) == ["com.example.magazine.atlas"])
+        #expect(subscription.status(at: day("2022-02-28")) == .never)
+        #expect(subscription.status(at: day("2022-03-01")) == .refunded)
     }
 
     @Test("a later receipt that holds the refunded row completes what is known of it")
@@ -65,10 +66,10 @@ struct V1RefundTests {
                 newRow("1000000000000002", "2022-04-01", "2022-05-01"), rowA, cancelled(atlas, "2022-03-01"),
             ])
 
-        try inEveryOrder([refund(nil), later]) { line in
-            #expect(line.access == [])
-            #expect(line.transactions.map(\.transaction.purchaseDate) == [day("2022-01-05")])
-            #expect(line.status(at: day("2022-05-01")) == .refunded)
+        try inEveryOrder([refund(nil), later]) { subscription in
+            #expect(subscription.access == [])
+            #expect(subscription.transactions.map(\.transaction.purchaseDate) == [day("2022-01-05")])
+            #expect(subscription.status(at: day("2022-05-01")) == .refunded)
         }
     }
 
@@ -76,28 +77,28 @@ struct V1RefundTests {
     func reversed() throws {
         let later = newBody("DID_RENEW", rows: [newRow("1000000000000002", "2022-04-01", "2022-05-01"), atlas])
 
-        try inEveryOrder([bought, refund([rowA]), later]) { line in
-            #expect(line.status(at: day("2022-05-01")) == .owned)
+        try inEveryOrder([bought, refund([rowA]), later]) { subscription in
+            #expect(subscription.status(at: day("2022-05-01")) == .owned)
         }
     }
 
     @Test("a refund takes back restored copies of the purchase, too")
     func restoredCopy() throws {
-        let copy = Self.oneTime("1000000000000900", "2022-02-10", line: Self.lifetime)
+        let copy = Self.oneTime("1000000000000900", "2022-02-10", subscription: Self.lifetime)
         let bodies = [newBody("DID_RENEW", rows: [rowA, copy]), refund([rowA])]
 
-        try inEveryOrder(bodies) { line in
-            #expect(line.access == [])
-            #expect(line.status(at: day("2022-03-01")) == .refunded)
+        try inEveryOrder(bodies) { subscription in
+            #expect(subscription.access == [])
+            #expect(subscription.status(at: day("2022-03-01")) == .refunded)
         }
     }
 
     @Test("a refund leaves a subscription alone, also if its row is the only one in the receipt")
-    func otherLine() throws {
+    func otherSubscription() throws {
         for body in [refund([rowA]), refund([rowA]).without("original_transaction_id")] {
-            let line = fold([try body.event()])
+            let subscription = fold([try body.event()])
 
-            #expect(line.access.map(\.end) == [day("2022-02-01")])
+            #expect(subscription.access.map(\.end) == [day("2022-02-01")])
         }
     }
 

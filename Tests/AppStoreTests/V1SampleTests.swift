@@ -67,7 +67,7 @@ struct V1SampleTests {
     @Test("the sample's period is open until its expiry, though renewal is off")
     func access() throws {
         let subscription = fold(
-            [try event(fixture: "seed000-did-change-renewal-status")], line: "1000000588791509")
+            [try event(fixture: "seed000-did-change-renewal-status")], subscription: "1000000588791509")
 
         #expect(subscription.isActive(at: day("2019-11-08T08:11:46Z")))
         #expect(subscription.status(at: day("2019-11-08T08:14:45.999Z")) == .activeWillEnd)

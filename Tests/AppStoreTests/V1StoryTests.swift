@@ -3,7 +3,7 @@ import Subscriptions
 import Testing
 
 /// What one customer does arrives as several notifications, in any order, partly twice: the facts decide.
-@Suite("V1 notifications folded into a line")
+@Suite("V1 notifications folded into a subscription")
 struct V1StoryTests {
     private let rowA = newRow("1000000000000001", "2022-01-01", "2022-02-01")
     private let bought = newBody("INITIAL_BUY", rows: [newRow("1000000000000001", "2022-01-01", "2022-02-01")])
@@ -59,7 +59,7 @@ struct V1StoryTests {
         #expect(!subscription.isActive(at: day("2022-02-01")))
     }
 
-    @Test("a purchase hidden in a status change opens a new run of the same line (quirks 24, 32)")
+    @Test("a purchase hidden in a status change opens a new run of the same subscription (quirks 24, 32)")
     func hiddenResubscription() throws {
         let rowB = newRow("1000000000000002", "2022-04-10", "2022-05-10")
         let bodies = [
@@ -75,7 +75,7 @@ struct V1StoryTests {
         }
     }
 
-    @Test("a line first heard of in a status change gives the access of its row (quirk 32)")
+    @Test("a subscription first heard of in a status change gives the access of its row (quirk 32)")
     func firstHeardInStatusChange() throws {
         let event = try switched(true, "2022-01-01", rows: [rowA], pending()).event()
 
@@ -197,19 +197,19 @@ struct V1StoryTests {
         #expect(!subscription.isActive(at: day("2022-02-01")))
     }
 
-    @Test("a family member loses access from the revocation on, and the purchaser's line keeps it")
+    @Test("a family member loses access from the revocation on, and the purchaser's subscription keeps it")
     func revoke() throws {
         let member = cancelled(
-            newRow("5000000000000001", "2022-01-01", "2022-02-01", line: "5000000000000001"), "2022-01-10"
+            newRow("5000000000000001", "2022-01-01", "2022-02-01", subscription: "5000000000000001"), "2022-01-10"
         )
         .with(["in_app_ownership_type": "FAMILY_SHARED"])
         let revoked = try newBody("REVOKE", rows: [member], pending: []).event()
 
-        let memberLine = fold([revoked], line: "5000000000000001")
+        let memberSubscription = fold([revoked], subscription: "5000000000000001")
         let purchaser = fold([try bought.event(), revoked])
 
-        #expect(memberLine.isActive(at: day("2022-01-09T23:59:59Z")))
-        #expect(memberLine.status(at: day("2022-01-10")) == .revoked)
+        #expect(memberSubscription.isActive(at: day("2022-01-09T23:59:59Z")))
+        #expect(memberSubscription.status(at: day("2022-01-10")) == .revoked)
         #expect(purchaser.status(at: day("2022-01-10")) == .active)
     }
 

@@ -124,17 +124,17 @@ func ms(_ text: String) -> JSON {
 /// The payload of `signedTransactionInfo`: a period of a subscription.
 ///
 /// - Parameter reason: `PURCHASE` for what the customer did, an upgrade or a new subscription among them; `RENEWAL` for
-///   what the App Store did by itself. When nil, it follows from the id whether this is the first of its line.
+///   what the App Store did by itself. When nil, it follows from the id whether this is the first of its subscription.
 func v2Row(
-    _ id: String, _ start: String, _ end: String, product: String = monthly, line: String = testLine,
+    _ id: String, _ start: String, _ end: String, product: String = monthly, subscription: String = testSubscription,
     reason: String? = nil
 ) -> JSON {
     [
-        "transactionId": .text(id), "originalTransactionId": .text(line), "webOrderLineItemId": .text("9\(id)"),
+        "transactionId": .text(id), "originalTransactionId": .text(subscription), "webOrderLineItemId": .text("9\(id)"),
         "bundleId": .text(testBundle), "productId": .text(product), "subscriptionGroupIdentifier": "20000001",
         "purchaseDate": ms(start), "originalPurchaseDate": ms("2018-02-20"), "expiresDate": ms(end), "quantity": 1,
         "type": "Auto-Renewable Subscription", "inAppOwnershipType": "PURCHASED", "storefront": "JPN",
-        "storefrontId": "143462", "transactionReason": .text(reason ?? (id == line ? "PURCHASE" : "RENEWAL")),
+        "storefrontId": "143462", "transactionReason": .text(reason ?? (id == subscription ? "PURCHASE" : "RENEWAL")),
         "price": 480_000,
         "currency": "JPY", "appTransactionId": "704000000000000001",
     ]
@@ -153,10 +153,10 @@ func v2Purchase(_ id: String, _ start: String, type: String, quantity: Int = 1) 
 
 /// The payload of `signedRenewalInfo`.
 func v2Renewal(
-    autoRenew: Bool = true, next: String = monthly, current: String = monthly, line: String = testLine
+    autoRenew: Bool = true, next: String = monthly, current: String = monthly, subscription: String = testSubscription
 ) -> JSON {
     [
-        "originalTransactionId": .text(line), "productId": .text(current), "autoRenewProductId": .text(next),
+        "originalTransactionId": .text(subscription), "productId": .text(current), "autoRenewProductId": .text(next),
         "autoRenewStatus": autoRenew ? 1 : 0, "recentSubscriptionStartDate": ms("2018-02-20"),
     ]
 }

@@ -8,7 +8,7 @@ struct V2FieldTests {
     private static let date = "2024-06-01"
 
     static let transaction: JSON = [
-        "transactionId": "2000000000000002", "originalTransactionId": .text(testLine),
+        "transactionId": "2000000000000002", "originalTransactionId": .text(testSubscription),
         "webOrderLineItemId": "92000000000000002", "bundleId": .text(testBundle), "productId": .text(monthly),
         "subscriptionGroupIdentifier": "20000001", "purchaseDate": ms("2024-05-01"),
         "originalPurchaseDate": ms("2018-02-20"), "expiresDate": ms("2024-06-01"), "quantity": 3,
@@ -43,7 +43,8 @@ struct V2FieldTests {
     ]
 
     static let renewal: JSON = [
-        "originalTransactionId": .text(testLine), "productId": .text(monthly), "autoRenewProductId": .text(premium),
+        "originalTransactionId": .text(testSubscription), "productId": .text(monthly),
+        "autoRenewProductId": .text(premium),
         "autoRenewStatus": 1, "expirationIntent": 2, "isInBillingRetryPeriod": true,
         "gracePeriodExpiresDate": ms("2024-06-17"), "priceIncreaseStatus": 0, "offerType": 2,
         "offerIdentifier": "next.offer", "offerDiscountType": "FREE_TRIAL", "offerPeriod": "P7D",
@@ -78,7 +79,7 @@ struct V2FieldTests {
         let read = try #require(try Self.body.event().transactions.first)
 
         #expect(read.transactionId == "2000000000000002")
-        #expect(read.originalTransactionId == testLine)
+        #expect(read.originalTransactionId == testSubscription)
         #expect(read.webOrderLineItemId == "92000000000000002")
         #expect(read.productId == monthly)
         #expect(read.subscriptionGroupIdentifier == "20000001")
@@ -113,7 +114,7 @@ struct V2FieldTests {
     func renewalProperties() throws {
         let read = try #require(try Self.body.event().renewals.first)
 
-        #expect(read.originalTransactionId == testLine)
+        #expect(read.originalTransactionId == testSubscription)
         #expect(read.productId == monthly)
         #expect(read.autoRenewProductId == premium)
         #expect(read.autoRenewStatus == true)

@@ -39,7 +39,7 @@ struct V2HostileTests {
         for key in V2OddBodyTests.renewalFields + ["commitmentInfo", "advancedCommerceInfo"] {
             let event = try V2FieldTests.body.changing { $0.renewal?[key] = .raw(value) }.event()
 
-            #expect(event.renewals.map(\.originalTransactionId) == [testLine], "\(key)")
+            #expect(event.renewals.map(\.originalTransactionId) == [testSubscription], "\(key)")
             #expect(try reread(event.facts) == event.facts, "\(key)")
         }
     }

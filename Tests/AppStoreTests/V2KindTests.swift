@@ -138,7 +138,7 @@ struct V2KindTests {
         let event = try row.body.event()
 
         #expect(event.transactions.map(\.transactionId) == [try #require(row.body.transaction?["transactionId"]).plain])
-        #expect(event.renewals.map(\.originalTransactionId) == (row.body.renewal == nil ? [] : [testLine]))
+        #expect(event.renewals.map(\.originalTransactionId) == (row.body.renewal == nil ? [] : [testSubscription]))
         #expect(event.transactions.allSatisfy { $0.signedDate == day("2024-06-01") && $0.statesRevocation })
     }
 

@@ -185,7 +185,7 @@ struct V2OddBodyTests {
     @Test("a repeated member counts as its last entry, or is a defect")
     func repeated() throws {
         let row = JSON.object([
-            ("transactionId", "2"), ("originalTransactionId", .text(testLine)), ("price", 1), ("price", 2),
+            ("transactionId", "2"), ("originalTransactionId", .text(testSubscription)), ("price", 1), ("price", 2),
         ])
         let event = try V2Body("DID_RENEW", at: "2024-06-01").changing { $0.transaction = row }.event()
 

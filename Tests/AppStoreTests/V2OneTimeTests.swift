@@ -13,7 +13,7 @@ struct V2OneTimeTests {
 
     @Test("a non-consumable is owned from its purchase on", arguments: Arrival.allCases)
     func owned(arrival: Arrival) throws {
-        let subscription = try folded([charge(nonConsumable)], arrival, line: id)
+        let subscription = try folded([charge(nonConsumable)], arrival, subscription: id)
 
         #expect(subscription.spans == [Span(day("2024-03-01"), .latest)])
         #expect(subscription.access.map(\.cause) == [.owned])
@@ -29,8 +29,8 @@ struct V2OneTimeTests {
         let refund = V2Body("REFUND", at: "2024-04-01", nonConsumable.refunded("2024-04-01", type: "REFUND_FULL"))
         let reversal = V2Body("REFUND_REVERSED", at: "2024-05-01", nonConsumable)
 
-        let gone = try folded([charge(nonConsumable), refund], arrival, line: id)
-        let back = try folded([charge(nonConsumable), refund, reversal], arrival, line: id)
+        let gone = try folded([charge(nonConsumable), refund], arrival, subscription: id)
+        let back = try folded([charge(nonConsumable), refund, reversal], arrival, subscription: id)
 
         #expect(gone.access == [])
         #expect(gone.status(at: day("2024-04-01")) == .refunded)
@@ -43,7 +43,7 @@ struct V2OneTimeTests {
         let shared = nonConsumable.with(["inAppOwnershipType": "FAMILY_SHARED"])
         let revoked = V2Body("REVOKE", at: "2024-04-01", shared.refunded("2024-04-01"))
 
-        let subscription = try folded([charge(shared), revoked], arrival, line: id)
+        let subscription = try folded([charge(shared), revoked], arrival, subscription: id)
 
         #expect(subscription.spans == [Span("2024-03-01", "2024-04-01")])
         #expect(subscription.status(at: day("2024-04-01")) == .revoked)
@@ -53,7 +53,7 @@ struct V2OneTimeTests {
     func consumables(arrival: Arrival) throws {
         let row = v2Purchase(id, "2024-03-01", type: "Consumable", quantity: 3)
 
-        let subscription = try folded([charge(row)], arrival, line: id)
+        let subscription = try folded([charge(row)], arrival, subscription: id)
 
         #expect(subscription.consumables(at: day("2024-03-01")) == 3)
         #expect(subscription.consumables(at: day("2030-01-01")) == 3)
@@ -67,8 +67,8 @@ struct V2OneTimeTests {
         let refund = V2Body("REFUND", at: "2024-04-01", row.refunded("2024-04-01"))
         let reversal = V2Body("REFUND_REVERSED", at: "2024-05-01", row)
 
-        let gone = try folded([charge(row), refund], arrival, line: id)
-        let back = try folded([charge(row), refund, reversal], arrival, line: id)
+        let gone = try folded([charge(row), refund], arrival, subscription: id)
+        let back = try folded([charge(row), refund, reversal], arrival, subscription: id)
 
         #expect((gone.consumables(at: day("2024-06-01")) ?? 0) == 0)
         #expect(back.consumables(at: day("2024-06-01")) == 2)
@@ -86,12 +86,13 @@ struct V2OneTimeTests {
         part["revocationPercentage"] = percentage.map { .raw(String($0)) }
 
         for arrival in Arrival.allCases {
-            let line = try folded([charge(row), V2Body("REFUND", at: "2024-04-01", part)], arrival, line: id)
+            let subscription = try folded(
+                [charge(row), V2Body("REFUND", at: "2024-04-01", part)], arrival, subscription: id)
 
-            #expect(line.consumables(at: day("2024-03-31")) == quantity)
-            #expect(line.consumables(at: day("2024-04-01")) == left)
-            #expect(line.status(at: day("2024-04-01")) == (left > 0 ? .owned : .refunded))
-            #expect(line.transactions.first?.transaction.revocationPercentage == percentage)
+            #expect(subscription.consumables(at: day("2024-03-31")) == quantity)
+            #expect(subscription.consumables(at: day("2024-04-01")) == left)
+            #expect(subscription.status(at: day("2024-04-01")) == (left > 0 ? .owned : .refunded))
+            #expect(subscription.transactions.first?.transaction.revocationPercentage == percentage)
         }
     }
 
@@ -101,8 +102,8 @@ struct V2OneTimeTests {
         let products = [testBundle: ProductCatalog(["com.example.magazine.extra": .nonConsumable])]
 
         let event = try lease.event()
-        let unknown = try MemoryLedger(arriving: [event]).subscription(line: id)
-        let configured = try MemoryLedger(arriving: [event]).subscription(line: id, products: products)
+        let unknown = try MemoryLedger(arriving: [event]).subscription(id)
+        let configured = try MemoryLedger(arriving: [event]).subscription(id, products: products)
 
         #expect(unknown.access == [])
         #expect(unknown.status(at: day("2090-01-01")) == .expired)
@@ -114,9 +115,9 @@ struct V2OneTimeTests {
     func unknownTypeWithExpiry() throws {
         let row = v2Row("1000000000000001", "2024-03-01", "2024-04-01").with(["type": "Timed Lease"])
 
-        let line = try folded([V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2024-03-01", row)])
+        let subscription = try folded([V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2024-03-01", row)])
 
-        #expect(line.spans == [Span("2024-03-01", "2024-04-01")])
+        #expect(subscription.spans == [Span("2024-03-01", "2024-04-01")])
     }
 
     @Test("a subscription has no consumables")
@@ -133,14 +134,14 @@ struct V2OneTimeTests {
         let ledger = MemoryLedger(arriving: arrival.arrange([try charge(row, at: "2024-01-31").event()]))
 
         #expect(
-            try ledger.subscription(line: id, products: products).spans == [Span("2024-01-31", "2024-02-29")])
+            try ledger.subscription(id, products: products).spans == [Span("2024-01-31", "2024-02-29")])
     }
 
     @Test("a non-renewing subscription that is not configured is not owned for ever")
     func nonRenewingNotConfigured() throws {
         let row = v2Purchase(id, "2024-01-31", type: "Non-Renewing Subscription")
 
-        let subscription = try folded([charge(row, at: "2024-01-31")], line: id)
+        let subscription = try folded([charge(row, at: "2024-01-31")], subscription: id)
 
         #expect(!subscription.isActive(at: day("2090-01-01")))
         #expect(subscription.status(at: day("2090-01-01")) != .owned)

@@ -64,20 +64,23 @@ extension MemoryLedger {
     }
 
     func subscription(
-        line: String = testLine, environment: Environment = .production, products: [String: ProductCatalog] = [:]
+        _ id: String = testSubscription, environment: Environment = .production,
+        products: [String: ProductCatalog] = [:]
     ) throws -> Subscription {
         try #require(
             subscriptions(products: products).first {
-                $0.stream.environment == environment && $0.subscription.originalTransactionId == line
+                $0.stream.environment == environment && $0.subscription.originalTransactionId == id
             }?.subscription)
     }
 }
 
-/// Folds bodies of one line, with and without leaving out what is sent again, which must not differ.
-func folded(_ bodies: [V2Body], _ arrival: Arrival = .inOrder, line: String = testLine) throws -> Subscription {
+/// Folds bodies of one subscription, with and without leaving out what is sent again, which must not differ.
+func folded(_ bodies: [V2Body], _ arrival: Arrival = .inOrder, subscription: String = testSubscription) throws
+    -> Subscription
+{
     let events = arrival.arrange(try bodies.map { try $0.event() })
-    let once = try MemoryLedger(arriving: events).subscription(line: line)
-    #expect(fold(events, line: line).spans == once.spans, "what is sent again must not count again")
+    let once = try MemoryLedger(arriving: events).subscription(subscription)
+    #expect(fold(events, subscription: subscription).spans == once.spans, "what is sent again must not count again")
     return once
 }
 

@@ -1,7 +1,8 @@
 import Subscriptions
 import TestSupport
 
-/// A made-up life of one line: what the App Store would send, one transaction each time, and who is entitled when.
+/// A made-up life of one subscription: what the App Store would send, one transaction each time, and who is entitled
+/// when.
 struct V2Story {
     /// What is true of a transaction at the end of the story.
     struct Row {
@@ -171,7 +172,7 @@ struct V2Story {
             row: last.payload)
     }
 
-    /// A switch-off inside grace cuts it there, also when the line has recovered meanwhile.
+    /// A switch-off inside grace cuts it there, also when the subscription has recovered meanwhile.
     private mutating func cutGrace(at instant: Instant) {
         for index in graces.indices where graces[index].start <= instant && instant < graces[index].end {
             graces[index].end = instant

@@ -14,19 +14,19 @@ struct ChangeFeedTests {
         var cursor: String?
         /// Numbers of the changes that it was told of, one list for each of its lives.
         var lives: [[Int]] = [[]]
-        /// Kinds of the changes of each line, repeats left out.
+        /// Kinds of the changes of each subscription, repeats left out.
         var kinds: [String: [String]] = [:]
         private var known = 0
 
         mutating func take(_ event: EventStream.Event) {
             let change = event.json
-            guard let number = change["number"] as? Int, let line = change["originalTransactionId"] as? String,
+            guard let number = change["number"] as? Int, let subscription = change["originalTransactionId"] as? String,
                 let kind = change["kind"] as? String
             else { return }
             lives[lives.count - 1].append(number)
             guard number > known else { return }
             known = number
-            kinds[line, default: []].append(kind)
+            kinds[subscription, default: []].append(kind)
         }
     }
 
@@ -46,9 +46,10 @@ struct ChangeFeedTests {
                         for number in stride(from: sender, to: Self.notifications, by: 8) {
                             // All end while the test runs, and none before it is folded.
                             let now = Int64(Date().timeIntervalSince1970 * 1000)
-                            let line = String(2_000_000_000_000_000 + number)
+                            let subscription = String(2_000_000_000_000_000 + number)
                             let body = V1Body(
-                                type: "INITIAL_BUY", subscription: line, transaction: line, purchase: now - 60_000,
+                                type: "INITIAL_BUY", subscription: subscription, transaction: subscription,
+                                purchase: now - 60_000,
                                 expires: now + 12_000 + Int64(number % 7) * 500)
                             let answer = try await apple.post(try body.bytes)
                             #expect(answer.status == 200)

@@ -73,8 +73,8 @@ struct KillTests {
         #expect(stored.count == Set(stored).count, "a notification is stored twice")
         let last = try #require(stored.last)
         _ = try await eventually("the last event is folded") {
-            let line = 2_000_000_000_000_000 + last
-            return try await backend.get("/subscriptions/\(line)").status == 200 ? true : nil
+            let subscription = 2_000_000_000_000_000 + last
+            return try await backend.get("/subscriptions/\(subscription)").status == 200 ? true : nil
         }
         server.signal(SIGTERM)
         try await server.hasEnded()

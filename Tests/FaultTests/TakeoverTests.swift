@@ -69,8 +69,8 @@ struct TakeoverTests {
 
         func isFolded(_ number: Int) async throws {
             _ = try await eventually("notification \(number) is folded") {
-                let line = 2_000_000_000_000_000 + number
-                return try await backend.get("/subscriptions/\(line)").status == 200 ? true : nil
+                let subscription = 2_000_000_000_000_000 + number
+                return try await backend.get("/subscriptions/\(subscription)").status == 200 ? true : nil
             }
         }
 

@@ -15,8 +15,8 @@ func checkEvent(_ event: Event) {
     promise(
         jsonObject(facts.writeMembers) == jsonObject(event.facts.writeMembers),
         "the facts that are read are those that were written, to the byte")
-    // A body of a thousand lines would take a second for nothing new.
-    for line in facts.byLine.keys.sorted().prefix(8) { checkLine(line, of: event) }
+    // A body of a thousand subscriptions would take a second for nothing new.
+    for id in facts.bySubscription.keys.sorted().prefix(8) { checkSubscription(id, of: event) }
 }
 
 /// PostgreSQL takes no NUL, in no text.
@@ -45,28 +45,28 @@ private func checkTexts(_ event: Event) {
 
 // MARK: - Folding
 
-private func checkLine(_ line: String, of event: Event) {
+private func checkSubscription(_ id: String, of event: Event) {
     let facts = event.facts
     let reversed = Facts(transactions: facts.transactions.reversed(), renewals: facts.renewals.reversed())
-    let once = fold([facts], line, event)
-    promise(fold([facts, facts], line, event) == once, "folding twice equals folding once")
+    let once = fold([facts], id, event)
+    promise(fold([facts, facts], id, event) == once, "folding twice equals folding once")
 
     let stored = canonicalText(once)
-    promise(canonicalText(fold([reversed], line, event)) == stored, "the order of the facts does not matter")
+    promise(canonicalText(fold([reversed], id, event)) == stored, "the order of the facts does not matter")
     guard let document = try? JSONDocument(stored),
-        let read = try? SubscriptionFacts(originalTransactionId: line, json: document.root)
+        let read = try? SubscriptionFacts(originalTransactionId: id, json: document.root)
     else { return promise(false, "stored facts can be read") }
     promise(read == once && canonicalText(read) == stored, "stored facts come back as they were")
 
     let subscription = Subscription(once)
     for instant in [Instant.earliest, receivedAt, .latest] {
         let answer = jsonObject { subscription.writeMembers(at: instant, to: &$0) }
-        promise((try? JSONDocument(answer)) != nil, "an answer about a line is JSON")
+        promise((try? JSONDocument(answer)) != nil, "an answer about a subscription is JSON")
     }
 }
 
-private func fold(_ deliveries: [Facts], _ line: String, _ event: Event) -> SubscriptionFacts {
-    var result = SubscriptionFacts(originalTransactionId: line)
+private func fold(_ deliveries: [Facts], _ id: String, _ event: Event) -> SubscriptionFacts {
+    var result = SubscriptionFacts(originalTransactionId: id)
     for facts in deliveries { result.fold(facts, occurredAt: event.occurredAt, receivedAt: receivedAt, position: 1) }
     return result
 }

@@ -15,11 +15,12 @@ struct ChangeRoutesTests {
     private static let hour: Int64 = 3_600_000
 
     private static func body(
-        _ type: String = "INITIAL_BUY", line: String = "10", expires: Int64 = now + hour, autoRenew: Bool = true
+        _ type: String = "INITIAL_BUY", subscription: String = "10", expires: Int64 = now + hour, autoRenew: Bool = true
     ) throws -> [UInt8] {
         try V1Body(
-            type: type, rows: [V1Body.Row(line, subscription: line, purchase: now - hour, expires: expires)],
-            subscription: line,
+            type: type,
+            rows: [V1Body.Row(subscription, subscription: subscription, purchase: now - hour, expires: expires)],
+            subscription: subscription,
             autoRenew: autoRenew, changed: autoRenew ? nil : now - 1000
         ).bytes
     }
@@ -83,7 +84,7 @@ struct ChangeRoutesTests {
             #expect(ContinuousClock.now - start >= .seconds(1))
 
             async let waiting = Self.page(server, "after=\(cursor)&wait=60")
-            _ = try await server.apple.post(try Self.body(line: "20"))
+            _ = try await server.apple.post(try Self.body(subscription: "20"))
             let told = try await waiting
             #expect(told.changes.map { $0["originalTransactionId"] as? String } == ["20"])
         }
@@ -96,11 +97,13 @@ struct ChangeRoutesTests {
         }
         try await TestBundle.withServer(now: wallClock) { server in
             let expiry = wallClock().milliseconds + 2500
-            for (line, end) in [("10", expiry), ("20", expiry + 400)] {
+            for (subscription, end) in [("10", expiry), ("20", expiry + 400)] {
                 let body = V1Body(
                     type: "INITIAL_BUY",
-                    rows: [V1Body.Row(line, subscription: line, purchase: expiry - Self.hour, expires: end)],
-                    subscription: line,
+                    rows: [
+                        V1Body.Row(subscription, subscription: subscription, purchase: expiry - Self.hour, expires: end)
+                    ],
+                    subscription: subscription,
                     autoRenew: true)
                 _ = try await server.apple.post(try body.bytes)
             }
@@ -109,12 +112,12 @@ struct ChangeRoutesTests {
             #expect(opened.changes.map { $0["kind"] as? String } == ["opened", "opened"])
 
             var cursor = opened.cursor
-            for (line, end) in [("10", expiry), ("20", expiry + 400)] {
+            for (subscription, end) in [("10", expiry), ("20", expiry + 400)] {
                 let told = try await Self.page(server, "after=\(cursor)&wait=30&limit=1")
                 let closed = try #require(told.changes.first)
                 #expect(closed["kind"] as? String == "closed")
                 #expect(closed["cause"] as? String == "clock")
-                #expect(closed["originalTransactionId"] as? String == line)
+                #expect(closed["originalTransactionId"] as? String == subscription)
                 let at = try #require((closed["at"] as? String).flatMap { Instant(iso8601: $0) })
                 let toldAt = try #require((closed["toldAt"] as? String).flatMap { Instant(iso8601: $0) })
                 #expect(at.milliseconds == end)
@@ -162,10 +165,12 @@ struct ChangeRoutesTests {
         }
     }
 
-    @Test("what a backend states of its customers is told of the lines that it is about")
+    @Test("what a backend states of its customers is told of the subscriptions that it is about")
     func links() async throws {
         try await TestBundle.withServer { server in
-            for line in ["10", "20", "30"] { _ = try await server.apple.post(try Self.body(line: line)) }
+            for subscription in ["10", "20", "30"] {
+                _ = try await server.apple.post(try Self.body(subscription: subscription))
+            }
             try await server.isFolded()
             let before = try await Self.page(server, Self.here).cursor
 
@@ -211,7 +216,7 @@ struct ChangeRoutesTests {
         await pool.close()
         try await TestBundle.withServer(database: database) { server in
             #expect(try await Self.page(server, "after=\(cursor)").changes.isEmpty)
-            _ = try await server.apple.post(try Self.body(line: "20"))
+            _ = try await server.apple.post(try Self.body(subscription: "20"))
             try await server.isFolded()
             let told = try await Self.page(server, "after=\(cursor)")
             #expect(told.changes.map { $0["number"] as? Int } == [2])
@@ -222,7 +227,7 @@ struct ChangeRoutesTests {
     func causes() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try Self.body())
-            _ = try await server.apple.post(try Self.body(line: "20"))
+            _ = try await server.apple.post(try Self.body(subscription: "20"))
             try await server.isFolded()
             var cursor = try await Self.page(server, Self.here).cursor
 
@@ -301,7 +306,7 @@ struct ChangeRoutesTests {
             let first = try EventStream(port: server.backend.port, token: token, path: path)
             let opened = try await eventually("an event arrives") { first.next() }
             #expect(opened.data.hasPrefix(#"{"number":1,"kind":"opened""#))
-            _ = try await server.apple.post(try Self.body(line: "20"))
+            _ = try await server.apple.post(try Self.body(subscription: "20"))
             let more = try await eventually("another arrives") { first.next() }
             #expect(more.data.hasPrefix(#"{"number":2,"kind":"opened""#))
 

@@ -7,7 +7,7 @@ import Testing
 @Suite("What a period keeps for analysts")
 struct CountedPeriodTests {
     @Test(
-        "is what windows over its line and a look at its transaction say, of every story, shuffled and partly twice",
+        "is what windows over its subscription and a look at its transaction say, of every story, shuffled and partly twice",
         .timeLimit(.minutes(5)), arguments: [Simulation.Format.v2, .both])
     func windows(_ format: Simulation.Format) async throws {
         let simulation = try #require(AnalystLog.simulation(seed: TestSeed.value, subscriptions: 84, format: format))
@@ -81,11 +81,11 @@ struct CountedPeriodTests {
         with gap as (
           select
             *,
-            lead(starts_at) over line as next,
-            max(ends_at) over (line rows unbounded preceding) as before
+            lead(starts_at) over subscription as next,
+            max(ends_at) over (subscription rows unbounded preceding) as before
           from subledger.access_period
           where cause in ('paid', 'grace')
-          window line as (
+          window subscription as (
             partition by stream_id, original_transaction_id order by starts_at, cause desc, transaction_id
           )
         ), reason as (
@@ -123,15 +123,15 @@ struct CountedPeriodTests {
         ), ordered as (
           select
             *,
-            min(starts_at) over line as first,
-            max(ends_at) over line as before,
-            max(case when cause = 'paid' then ends_at end) over line as paid_before,
-            lag(cut) over line as cut_before,
-            lag(product_id) over line as product_before,
-            lead(starts_at) over line as next
+            min(starts_at) over subscription as first,
+            max(ends_at) over subscription as before,
+            max(case when cause = 'paid' then ends_at end) over subscription as paid_before,
+            lag(cut) over subscription as cut_before,
+            lag(product_id) over subscription as product_before,
+            lead(starts_at) over subscription as next
           from subledger.access_period
           where cause in ('paid', 'grace')
-          window line as (
+          window subscription as (
             partition by stream_id, original_transaction_id
             order by starts_at, cause desc, transaction_id
             rows between unbounded preceding and 1 preceding

@@ -22,7 +22,7 @@ struct CustomerEntitlementViewTests {
             """)
     }
 
-    @Test("the run that holds is joined over all lines; what overlaps or touches is one, a gap ends it")
+    @Test("the run that holds is joined over all subscriptions; what overlaps or touches is one, a gap ends it")
     func runs() async throws {
         try await CustomerLog.with { log in
             try await log.tell([
@@ -88,7 +88,7 @@ struct CustomerEntitlementViewTests {
         }
     }
 
-    @Test("a lookup among 50,000 lines uses indexes alone and touches few pages")
+    @Test("a lookup among 50,000 subscriptions uses indexes alone and touches few pages")
     func plan() async throws {
         try await CustomerLog.with { log in
             try await log.script(

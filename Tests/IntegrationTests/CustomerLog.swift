@@ -9,7 +9,7 @@ import TestSupport
 struct CustomerLog {
     /// A transaction as some notification states it.
     struct Row: Sendable {
-        var line: String
+        var subscription: String
         var transaction: String?
         var product = "monthly"
         var account: String?
@@ -18,14 +18,14 @@ struct CustomerLog {
         /// Days of January 2024.
         var days = 1..<32
         var revokedOn: Int?
-        var previousLine: String?
+        var previousSubscription: String?
 
         init(
-            _ line: String, _ days: Range<Int> = 1..<32, product: String = "monthly", account: String? = nil,
+            _ subscription: String, _ days: Range<Int> = 1..<32, product: String = "monthly", account: String? = nil,
             appTransaction: String? = nil, ownership: String? = nil, transaction: String? = nil, revokedOn: Int? = nil,
-            previousLine: String? = nil
+            previousSubscription: String? = nil
         ) {
-            self.line = line
+            self.subscription = subscription
             self.days = days
             self.product = product
             self.account = account
@@ -33,18 +33,18 @@ struct CustomerLog {
             self.ownership = ownership
             self.transaction = transaction
             self.revokedOn = revokedOn
-            self.previousLine = previousLine
+            self.previousSubscription = previousSubscription
         }
 
         var stated: Transaction {
-            var stated = Transaction(transactionId: transaction ?? line, originalTransactionId: line)
+            var stated = Transaction(transactionId: transaction ?? subscription, originalTransactionId: subscription)
             stated.productId = product
             stated.purchaseDate = day(days.lowerBound)
             stated.expiresDate = day(days.upperBound)
             stated.appAccountToken = account
             stated.appTransactionId = appTransaction
             stated.inAppOwnershipType = ownership
-            stated.previousOriginalTransactionId = previousLine
+            stated.previousOriginalTransactionId = previousSubscription
             stated.revocationDate = revokedOn.map { day($0) }
             return stated
         }

@@ -2,7 +2,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("A customer is the lines that belong together, of one app in one environment")
+@Suite("A customer is the subscriptions that belong together, of one app in one environment")
 struct CustomerProjectionTests {
     typealias Row = CustomerLog.Row
 
@@ -15,7 +15,7 @@ struct CustomerProjectionTests {
         return result
     }
 
-    @Test("one account token, whatever its case, makes two lines one customer")
+    @Test("one account token, whatever its case, makes two subscriptions one customer")
     func account() async throws {
         let found = try await Self.identities([
             .rows([Row("20", account: "7E3FB20B-4CDB-47CC-936D-99D65F608138")]),
@@ -38,7 +38,9 @@ struct CustomerProjectionTests {
         #expect(found == ["app_transaction 70 → 10", "subscription 10 → 10", "subscription 20 → 10"])
     }
 
-    @Test("customers that become one by a new line are told of, the new line by itself; so is a new account")
+    @Test(
+        "customers that become one by a new subscription are told of, the new subscription by itself; so is a new account"
+    )
     func told() async throws {
         try await CustomerLog.with { log in
             try await log.tell([
@@ -67,7 +69,7 @@ struct CustomerProjectionTests {
         #expect(found == ["subscription 1000 → 1000", "subscription 2000 → 1000", "subscription 3000 → 1000"])
     }
 
-    @Test("links tie what nothing else does, lines and tokens that are not known yet among them")
+    @Test("links tie what nothing else does, subscriptions and tokens that are not known yet among them")
     func links() async throws {
         let found = try await Self.identities(
             [.links("u-1", [CustomerKey(.subscription, "20"), CustomerKey(.account, "aa")])],
@@ -106,7 +108,7 @@ struct CustomerProjectionTests {
             ])
     }
 
-    @Test("a link that names nothing known is a customer by itself, named by no line")
+    @Test("a link that names nothing known is a customer by itself, named by no subscription")
     func linkAlone() async throws {
         let found = try await Self.identities([.links("u-1", [CustomerKey(.account, "AA")])])
 
@@ -211,22 +213,22 @@ struct CustomerProjectionTests {
         var told: [CustomerLog.Told] = []
         var ties: [String: Set<Set<String>>] = [:]
         for index in 0..<60 {
-            let line = "\(Int.random(in: 10..<30, using: &random))"
+            let subscription = "\(Int.random(in: 10..<30, using: &random))"
             switch Int.random(in: 0..<4, using: &random) {
             case 0:
                 let account = "a\(Int.random(in: 0..<12, using: &random))"
-                told.append(.rows([Row(line, account: account, transaction: "t\(index)")]))
-                ties["\(index)"] = [["subscription \(line)", "account \(account)"]]
+                told.append(.rows([Row(subscription, account: account, transaction: "t\(index)")]))
+                ties["\(index)"] = [["subscription \(subscription)", "account \(account)"]]
             case 1:
-                told.append(.rows([Row(line, transaction: "t\(index)")]))
-                ties["\(index)"] = [["subscription \(line)"]]
+                told.append(.rows([Row(subscription, transaction: "t\(index)")]))
+                ties["\(index)"] = [["subscription \(subscription)"]]
             default:
                 let customer = "u\(Int.random(in: 0..<5, using: &random))"
                 let account = "a\(Int.random(in: 0..<12, using: &random))"
-                let links = Bool.random(using: &random) ? [CustomerKey(.subscription, line)] : []
+                let links = Bool.random(using: &random) ? [CustomerKey(.subscription, subscription)] : []
                 told.append(.links(customer, links + [CustomerKey(.account, account)]))
                 ties[customer] = Set(
-                    (links.isEmpty ? [] : [["link \(customer)", "subscription \(line)"]])
+                    (links.isEmpty ? [] : [["link \(customer)", "subscription \(subscription)"]])
                         + [["link \(customer)", "account \(account)"]])
             }
         }
@@ -242,8 +244,8 @@ struct CustomerProjectionTests {
                 groups.append(touching.reduce(tie) { $0.union($1) })
             }
             let expected = groups.flatMap { group in
-                let lines = group.filter { $0.hasPrefix("subscription ") }.map { String($0.dropFirst(13)) }
-                let name = lines.min() ?? group.map { ":" + $0.replacing(" ", with: ":") }.min() ?? ""
+                let subscriptions = group.filter { $0.hasPrefix("subscription ") }.map { String($0.dropFirst(13)) }
+                let name = subscriptions.min() ?? group.map { ":" + $0.replacing(" ", with: ":") }.min() ?? ""
                 return group.map { "\($0) → \(name)" }
             }
             let found = try await log.identities()

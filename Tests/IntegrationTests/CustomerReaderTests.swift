@@ -51,11 +51,11 @@ struct CustomerReaderTests {
         }
     }
 
-    @Test("asked by the line before a migration, the customer has what was migrated", arguments: [true, false])
-    func migration(oldLineIsKnown: Bool) async throws {
+    @Test("asked by the subscription before a migration, the customer has what was migrated", arguments: [true, false])
+    func migration(oldSubscriptionIsKnown: Bool) async throws {
         try await CustomerLog.with { log in
-            if oldLineIsKnown { try await log.tell([.rows([Row("10", 1..<2)])], on: 1) }
-            try await log.tell([.rows([Row("20", 3..<20, previousLine: "10")])], on: 2)
+            if oldSubscriptionIsKnown { try await log.tell([.rows([Row("10", 1..<2)])], on: 1) }
+            try await log.tell([.rows([Row("20", 3..<20, previousSubscription: "10")])], on: 2)
             let reader = CustomerReader(pool: log.reader)
 
             let migrated = "subscription: monthly \(day(20)) [\"20\"]"
@@ -65,7 +65,7 @@ struct CustomerReaderTests {
         }
     }
 
-    @Test("an id is the backend's own first, then a token, an appTransactionId, a line")
+    @Test("an id is the backend's own first, then a token, an appTransactionId, a subscription")
     func precedence() async throws {
         try await CustomerLog.with { log in
             try await log.tell([
@@ -90,18 +90,19 @@ struct CustomerReaderTests {
         var random = SeededGenerator(seed: TestSeed.value)
         var told: [CustomerLog.Told] = []
         for index in 0..<80 {
-            let line = "\(Int.random(in: 10..<24, using: &random))"
+            let subscription = "\(Int.random(in: 10..<24, using: &random))"
             let start = Int.random(in: 1..<20, using: &random)
             let end = start + Int.random(in: 1..<9, using: &random)
             if Int.random(in: 0..<4, using: &random) == 0 {
                 let customer = "u\(Int.random(in: 0..<4, using: &random))"
-                told.append(.links(customer, [CustomerKey(.subscription, line)]))
+                told.append(.links(customer, [CustomerKey(.subscription, subscription)]))
             } else {
                 told.append(
                     .rows([
                         Row(
-                            line, start..<end, product: "p\(Int.random(in: 0..<3, using: &random))",
-                            account: Bool.random(using: &random) ? "a\(line.suffix(1))" : nil, transaction: "t\(index)")
+                            subscription, start..<end, product: "p\(Int.random(in: 0..<3, using: &random))",
+                            account: Bool.random(using: &random) ? "a\(subscription.suffix(1))" : nil,
+                            transaction: "t\(index)")
                     ]))
             }
         }

@@ -15,7 +15,7 @@ struct CustomerRoutesTests {
     private static let october: Int64 = 1_570_000_000_000
     private static let december: Int64 = 1_576_000_000_000
 
-    /// Two lines of one account, one alone.
+    /// Two subscriptions of one account, one alone.
     private static var bodies: [V1Body] {
         [
             V1Body(
@@ -44,7 +44,7 @@ struct CustomerRoutesTests {
         try await server.owner.put(links, to: "/customers/\(customer)/links?\(here)")
     }
 
-    @Test("what the customer is entitled to, over all lines; what is over is listed with its end")
+    @Test("what the customer is entitled to, over all subscriptions; what is over is listed with its end")
     func entitlements() async throws {
         try await Self.withCustomers { server in
             let answer = try await server.backend.get("/customers/10/entitlements?\(Self.here)")
@@ -126,7 +126,7 @@ struct CustomerRoutesTests {
         }
     }
 
-    @Test("issues of a magazine are readable by what any line reaches")
+    @Test("issues of a magazine are readable by what any subscription reaches")
     func content() async throws {
         try await Self.withCustomers { server in
             let body = """
@@ -138,7 +138,8 @@ struct CustomerRoutesTests {
 
             let issues = try #require(answer.json["issues"] as? [[String: Any]])
             let readable = issues.filter { $0["readable"] as? Bool == true }.compactMap { $0["id"] as? String }
-            // May's was the newest when line 10 began, June's came in its period, November's in that of line 20.
+            // May's was the newest when subscription 10 began, June's came in its period, November's in that of
+            // subscription 20.
             #expect(readable == ["june", "may", "november"])
         }
     }
@@ -240,7 +241,7 @@ struct CustomerRoutesTests {
     private static let damages = [
         (
             "update subledger.customer_edge set position = 2", "update subledger.customer_edge set position = 1",
-            "customer_edge subscription 10 of line 20: differs from a fresh fold"
+            "customer_edge subscription 10 of subscription 20: differs from a fresh fold"
         ),
         (
             "update subledger.customer_link set id = '31' where position = 4",

@@ -113,8 +113,8 @@ struct DamagedColumnTests {
         $$
         """
 
-    /// What the stories leave out: other bytes under a known id, an answer about certificates, and an operator's decision
-    /// about a position that is yet to come.
+    /// What the stories leave out: other bytes under a known id, an answer about certificates, and an operator's
+    /// decision about a position that is yet to come.
     private static let besides = """
         insert into subledger.event_conflict (stream_id, position, body_sha256, received_at, body)
         values (1, 3, sha256('{}'), now(), '{}');
@@ -158,9 +158,9 @@ struct DamagedColumnTests {
                 log.database.with(role: "subledger_receiver"), limit: 1, logger: LogRecorder().logger)
             let appender = Appender(pool: pool, logger: LogRecorder().logger)
             let running = Task { await appender.run() }
-            for (second, line) in [(1, "1"), (2, "2")] {
+            for (second, subscription) in [(1, "1"), (2, "2")] {
                 let time = Instant.earliest.advanced(byMilliseconds: Int64(1_700_000_000_000 + second * 1000))
-                let statement = LinkStatement(customerId: "customer", links: [CustomerKey(.subscription, line)])
+                let statement = LinkStatement(customerId: "customer", links: [CustomerKey(.subscription, subscription)])
                 _ = try await appender.append(Stated(statement, at: time), receivedAt: time)
             }
             await appender.stop()

@@ -9,28 +9,30 @@ import Testing
 
 @Suite("SQL, HTTP and the bare fold give one answer")
 struct DifferentialTests {
-    /// Bodies of random lines: renewals, gaps, refunds, grace, switches; each a snapshot of its line.
+    /// Bodies of random subscriptions: renewals, gaps, refunds, grace, switches; each a snapshot of its subscription.
     private static func stories(_ count: Int, _ random: inout SeededGenerator) -> [V1Body] {
         let day: Int64 = 86_400_000
         return (0..<count).flatMap { number -> [V1Body] in
-            let line = String(3_000_000_000_000_000 + number * 100)
+            let subscription = String(3_000_000_000_000_000 + number * 100)
             var rows: [V1Body.Row] = []
             var bodies: [V1Body] = []
             var clock = 1_519_084_800_000 + Int64(random.next() % 300) * day
             for period in 0..<Int.random(in: 1...5, using: &random) {
                 rows.append(
                     V1Body.Row(
-                        String(3_000_000_000_000_000 + number * 100 + period), subscription: line, purchase: clock,
+                        String(3_000_000_000_000_000 + number * 100 + period), subscription: subscription,
+                        purchase: clock,
                         expires: clock + 30 * day))
                 bodies.append(
                     V1Body(
-                        type: period == 0 ? "INITIAL_BUY" : "DID_RENEW", rows: rows, subscription: line, autoRenew: true
+                        type: period == 0 ? "INITIAL_BUY" : "DID_RENEW", rows: rows, subscription: subscription,
+                        autoRenew: true
                     ))
                 clock += 30 * day
                 if random.chance(25) {
                     bodies.append(
                         V1Body(
-                            type: "DID_FAIL_TO_RENEW", rows: rows, subscription: line, autoRenew: true,
+                            type: "DID_FAIL_TO_RENEW", rows: rows, subscription: subscription, autoRenew: true,
                             graceUntil: clock + 6 * day))
                     clock += Int64(random.next() % 12) * day
                 }
@@ -38,7 +40,9 @@ struct DifferentialTests {
                     let refunded = Int.random(in: 0...period, using: &random)
                     rows[refunded].cancelled = clock + 1000
                     bodies.append(
-                        V1Body(type: "CANCEL", rows: rows, subscription: line, autoRenew: false, changed: clock + 1000))
+                        V1Body(
+                            type: "CANCEL", rows: rows, subscription: subscription, autoRenew: false,
+                            changed: clock + 1000))
                     clock += day
                 }
                 if random.chance(20) { clock += Int64(random.next() % 40) * day }
@@ -102,7 +106,7 @@ struct DifferentialTests {
         try await TestBundle.withServer { server in
             for sent in ExampleBodies.magazine { _ = try await server.apple.post(try sent.body.bytes) }
             try await server.isFolded()
-            let path = "/subscriptions/\(ExampleBodies.line)/content?at=2018-12-31&published="
+            let path = "/subscriptions/\(ExampleBodies.subscription)/content?at=2018-12-31&published="
 
             let answer = try await server.subscription(path + "2018-02-01,2018-05-01&published=2018-06-01")
             let malformed = try await server.backend.get(path + "May")

@@ -4,7 +4,7 @@ import TestSupport
 
 /// The two worked examples of the lifecycle rules, told by V1 bodies: what Apple sent, and when it came.
 enum ExampleBodies {
-    static let line = "1000000000000001"
+    static let subscription = "1000000000000001"
 
     struct Sent {
         let receivedAt: String
@@ -17,7 +17,7 @@ enum ExampleBodies {
 
     private static func row(_ id: Int, _ start: String, _ end: String, cancelled: String? = nil) -> V1Body.Row {
         V1Body.Row(
-            "100000000000000\(id)", subscription: line, purchase: ms(start), expires: ms(end),
+            "100000000000000\(id)", subscription: subscription, purchase: ms(start), expires: ms(end),
             cancelled: cancelled.map(ms))
     }
 
@@ -28,7 +28,8 @@ enum ExampleBodies {
         Sent(
             receivedAt: date + "T00:00:00Z",
             body: V1Body(
-                type: type, rows: rows, subscription: line, autoRenew: autoRenew, changed: changed ? ms(date) : nil,
+                type: type, rows: rows, subscription: subscription, autoRenew: autoRenew,
+                changed: changed ? ms(date) : nil,
                 graceUntil: grace.map(ms)))
     }
 

@@ -13,7 +13,7 @@ struct FastClockTests {
         Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest
     }
 
-    /// A line that began an hour ago and ends in half an hour, and one that begins then.
+    /// A subscription that began an hour ago and ends in half an hour, and one that begins then.
     private static func purchases(_ now: Instant) -> String {
         func transaction(_ id: Int, _ from: Int64, _ until: Int64) -> String {
             """

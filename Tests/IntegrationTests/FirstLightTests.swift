@@ -6,7 +6,7 @@ import Testing
 
 @Suite("One notification's whole way")
 struct FirstLightTests {
-    private static let line = "/subscriptions/1000000588791509?environment=sandbox"
+    private static let subscription = "/subscriptions/1000000588791509?environment=sandbox"
 
     @Test("the sample notification becomes event 1 and a readable subscription")
     func wholeWay() async throws {
@@ -15,7 +15,7 @@ struct FirstLightTests {
 
             #expect(answer.status == 200)
             #expect(answer.body == "{\"position\":1,\"duplicate\":false}\n")
-            let subscription = try await server.subscription(Self.line).json
+            let subscription = try await server.subscription(Self.subscription).json
             #expect(subscription["app"] as? String == "com.example.magazine")
             #expect(subscription["autoRenew"] as? String == "off")
             #expect(subscription["status"] as? String == "active-will-end")
@@ -35,10 +35,10 @@ struct FirstLightTests {
     func halfOpen() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try TestBundle.sample(""))
-            _ = try await server.subscription(Self.line)
+            _ = try await server.subscription(Self.subscription)
 
-            let before = try await server.backend.get(Self.line + "&at=2019-11-08T08:14:45.999Z").json
-            let at = try await server.backend.get(Self.line + "&at=2019-11-08T08:14:46Z").json
+            let before = try await server.backend.get(Self.subscription + "&at=2019-11-08T08:14:45.999Z").json
+            let at = try await server.backend.get(Self.subscription + "&at=2019-11-08T08:14:46Z").json
 
             #expect(before["active"] as? Bool == true)
             #expect(at["active"] as? Bool == false)

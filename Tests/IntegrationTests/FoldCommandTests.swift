@@ -66,9 +66,10 @@ struct FoldCommandTests {
                 type: "CANCEL",
                 rows: [
                     V1Body.Row(
-                        "1000000000000002", subscription: ExampleBodies.line, purchase: ExampleBodies.ms("2018-03-20"),
+                        "1000000000000002", subscription: ExampleBodies.subscription,
+                        purchase: ExampleBodies.ms("2018-03-20"),
                         expires: ExampleBodies.ms("2018-04-20"), cancelled: ExampleBodies.ms("2018-05-10"))
-                ], subscription: ExampleBodies.line, autoRenew: false))
+                ], subscription: ExampleBodies.subscription, autoRenew: false))
         let sent = ExampleBodies.magazine + [refund]
 
         let before = try Self.fold(sent, ["--at", "2018-04-10", "--known-at", "2018-04-15"])

@@ -8,21 +8,21 @@ import TestSupport
 /// An event out of so few that most of a course are repeats of some kind.
 struct GeneratedEvent {
     let source: Source
-    let lines: Set<String>
+    let subscriptions: Set<String>
     let body: [UInt8]
     let key: [UInt8]
 
     init(using random: inout SeededGenerator) {
         let source: Source = random.chance(60) ? .appleV1 : random.chance(60) ? .appleV2 : .backend
         let content = Int.random(in: 0..<5, using: &random)
-        // The lines follow from the content, as in a body.
+        // The subscriptions follow from the content, as in a body.
         let pool = [["1"], ["2"], ["1", "2"], ["2", "3"], []]
-        let lines = Set(pool[content])
+        let subscriptions = Set(pool[content])
         let variant = random.chance(80) ? 0 : 1
         let body = Array("\(source.rawValue) \(content) \(variant)".utf8)
         let digest = Array(SHA256.hash(data: body))
         self.source = source
-        self.lines = lines
+        self.subscriptions = subscriptions
         self.body = body
         key =
             switch source {
@@ -48,13 +48,15 @@ struct GeneratedEvent {
             let key = DedupeKey(bytes: generated.key)
             if generated.source == .backend {
                 event = LinkStatement(
-                    customerId: "customer", links: generated.lines.map { CustomerKey(.subscription, $0) }
+                    customerId: "customer", links: generated.subscriptions.map { CustomerKey(.subscription, $0) }
                 ).event(environment: .production, app: V1Body.app, receivedAt: receivedAt, dedupeKey: key)
             } else {
                 event = Event(
                     source: generated.source, environment: .production, app: V1Body.app, type: nil, subtype: nil,
                     kind: .other, dedupeKey: key, occurredAt: nil,
-                    transactions: generated.lines.map { Transaction(transactionId: $0, originalTransactionId: $0) },
+                    transactions: generated.subscriptions.map {
+                        Transaction(transactionId: $0, originalTransactionId: $0)
+                    },
                     renewals: [], defects: [])
             }
         }

@@ -23,8 +23,8 @@ struct KeptEvidenceTests {
         SHA256.hash(data: Array(body)).map { String(format: "%02x", $0) }.joined()
     }
 
-    /// A body out of few: repeats, bodies that say the same with another receipt, bodies that name no line, and other
-    /// bytes under one notificationUUID.
+    /// A body out of few: repeats, bodies that say the same with another receipt, bodies that name no subscription, and
+    /// other bytes under one notificationUUID.
     private static func body(using random: inout SeededGenerator) -> (sent: [UInt8], kept: String) {
         if random.chance(30) {
             let body = SignedBody.make(signedAt: 1_757_000_000_000 + Int64.random(in: 0...2, using: &random))

@@ -13,16 +13,19 @@ struct ProductTests {
     private static let purchase = ExampleBodies.ms("2019-10-01")
 
     /// Something without an expiry that V1 says no more of.
-    private static func bought(_ product: String, line: String = "77", quantity: Int = 1, cancelled: Int64? = nil)
+    private static func bought(
+        _ product: String, subscription: String = "77", quantity: Int = 1, cancelled: Int64? = nil
+    )
         -> V1Body
     {
         var body = V1Body(
             type: cancelled == nil ? "INITIAL_BUY" : "REFUND",
             rows: [
                 V1Body.Row(
-                    line, subscription: line, product: product, purchase: purchase, expires: nil, cancelled: cancelled)
+                    subscription, subscription: subscription, product: product, purchase: purchase, expires: nil,
+                    cancelled: cancelled)
             ],
-            subscription: line, autoRenew: true)
+            subscription: subscription, autoRenew: true)
         var receipt = body["unified_receipt"] as? [String: Any] ?? [:]
         var rows = receipt["latest_receipt_info"] as? [[String: String]] ?? []
         rows[0]["quantity"] = String(quantity)
@@ -45,8 +48,8 @@ struct ProductTests {
         }
     }
 
-    private static func json(_ server: TestBundle, _ line: String = "77") async throws -> [String: Any] {
-        try await server.subscription("/subscriptions/\(line)").json
+    private static func json(_ server: TestBundle, _ subscription: String = "77") async throws -> [String: Any] {
+        try await server.subscription("/subscriptions/\(subscription)").json
     }
 
     private static let ends: StaticString = """
@@ -160,7 +163,7 @@ struct ProductTests {
 
             #expect(answer.json["entitlements"] as? [String] == ["archive", "plus"])
             // The projector has looked when it has folded what came behind the change.
-            _ = try await server.apple.post(try Self.bought("com.example.other", line: "78").bytes)
+            _ = try await server.apple.post(try Self.bought("com.example.other", subscription: "78").bytes)
             try await server.isFolded()
             #expect(before.count == 1)
             #expect(try await server.sql(version) == before)
@@ -203,7 +206,7 @@ struct ProductTests {
         let second = try await rebuild.run { _ in }
 
         await pool.close()
-        // The period, and the line with the end of its access: each taken away and put in its place.
+        // The period, and the subscription with the end of its access: each taken away and put in its place.
         #expect(first.rowsReplaced == 4)
         #expect(second.rowsReplaced == 0)
         #expect(before == nil && after == nil)

@@ -8,7 +8,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("A V1 body is a repeat if its bytes are, within 4 days, with nothing about its lines in between")
+@Suite("A V1 body is a repeat if its bytes are, within 4 days, with nothing about its subscriptions in between")
 struct RepeatTests {
     private static let apps = Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])])
     private static let day: Int64 = 24 * 3600 * 1000
@@ -41,11 +41,11 @@ struct RepeatTests {
     }
 
     /// A choice of the product of the next renewal.
-    private static func preference(_ product: String, line: String = "1000000000000001") -> V1Body {
-        var body = V1Body(type: "DID_CHANGE_RENEWAL_PREF", subscription: line)
+    private static func preference(_ product: String, subscription: String = "1000000000000001") -> V1Body {
+        var body = V1Body(type: "DID_CHANGE_RENEWAL_PREF", subscription: subscription)
         body["auto_renew_product_id"] = product
         body["unified_receipt"] = nil
-        body["original_transaction_id"] = line
+        body["original_transaction_id"] = subscription
         return body
     }
 
@@ -146,7 +146,9 @@ struct RepeatTests {
         }
     }
 
-    @Test("an event about another line does not end the repeats, one that names the line among others does")
+    @Test(
+        "an event about another subscription does not end the repeats, one that names the subscription among others does"
+    )
     func inBetween() async throws {
         try await Self.withLog { log in
             let body = Self.preference("silver")
@@ -232,7 +234,7 @@ struct RepeatTests {
             if event.source == .appleV1 {
                 let same = events.lastIndex { $0.event.source == .appleV1 && $0.event.body == event.body }
                 if let same, events[same].receivedAt.duration(to: receivedAt) <= .seconds(4 * 24 * 3600),
-                    events[(same + 1)...].allSatisfy({ $0.event.lines.isDisjoint(with: event.lines) })
+                    events[(same + 1)...].allSatisfy({ $0.event.subscriptions.isDisjoint(with: event.subscriptions) })
                 {
                     return (Int64(same + 1), false, false)
                 }

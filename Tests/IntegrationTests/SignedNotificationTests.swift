@@ -55,8 +55,8 @@ struct SignedNotificationTests {
                 from subledger.event
                 """)
             #expect(row == ["apple-v2 purchase 002e14d551f54503b5a8c3a1af68eb20 32 off t 2.0"])
-            let line = try await server.subscription("/subscriptions/2000000000000001?environment=sandbox")
-            #expect(line.json["status"] as? String == "active")
+            let subscription = try await server.subscription("/subscriptions/2000000000000001?environment=sandbox")
+            #expect(subscription.json["status"] as? String == "active")
             #expect(
                 try await server.sql("select concat_ws(' ', price, currency, type) from subledger.transaction")
                     == ["480000 JPY Auto-Renewable Subscription"])

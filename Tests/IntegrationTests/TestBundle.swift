@@ -121,7 +121,7 @@ struct TestBundle {
             try Data(contentsOf: folder.appendingPathComponent("seed000-did-change-renewal-status\(name).json")))
     }
 
-    /// The line of the sample bodies, once it is folded.
+    /// The subscription of the sample bodies, once it is folded.
     func subscription(_ path: String) async throws -> HTTPAnswer {
         try await eventually("GET \(path) answers 200") {
             let answer = try await backend.get(path)

@@ -28,7 +28,7 @@ struct VerifyTests {
             Damage(change, "update subledger.event set \(change) where position = 17", "position 17: \(finding)")
         }
 
-        /// Changes the first row of some table that has the line of the first row of all.
+        /// Changes the first row of some table that has the subscription of the first row of all.
         static func row(_ relation: String, _ change: String, _ finding: String) -> Damage {
             let key = relation == "subscription" ? "original_transaction_id" : "transaction_id"
             return Damage(
@@ -83,12 +83,13 @@ struct VerifyTests {
         .row("subscription", "facts = facts || '{\"renewals\":[]}'", "subscription LINE: differs"),
         .row("subscription", "position = position + 1", "subscription LINE: differs"),
         .row("subscription", "original_transaction_id = '0'", "access_period"),
-        .row("transaction", "price = coalesce(price, 0) + 1", "transaction ROW of line LINE: differs"),
-        .row("transaction", "positions = positions || 1::bigint", "transaction ROW of line LINE: differs"),
+        .row("transaction", "price = coalesce(price, 0) + 1", "transaction ROW of subscription LINE: differs"),
+        .row("transaction", "positions = positions || 1::bigint", "transaction ROW of subscription LINE: differs"),
         .row(
-            "access_period", "ends_at = ends_at + interval '1 microsecond'", "access_period ROW of line LINE: differs"),
+            "access_period", "ends_at = ends_at + interval '1 microsecond'",
+            "access_period ROW of subscription LINE: differs"),
         Damage(
-            "remove a line with all its rows",
+            "remove a subscription with all its rows",
             """
             create temporary table first as
             select original_transaction_id from subledger.subscription order by 1 limit 1;
@@ -99,21 +100,21 @@ struct VerifyTests {
             """, "subscription LINE: is missing"),
         Damage(
             "remove transactions", "delete from subledger.transaction",
-            "transaction ROW of line LINE: is missing"),
+            "transaction ROW of subscription LINE: is missing"),
         Damage(
-            "a line that nobody spoke of",
+            "a subscription that nobody spoke of",
             """
             insert into subledger.subscription (stream_id, original_transaction_id, position, facts)
             values (1, '0', 1, '{"transactions":[],"renewals":[]}')
             """, "subscription 0: differs"),
         Damage(
-            "a period without a line",
+            "a period without a subscription",
             """
             insert into subledger.access_period (
               stream_id, original_transaction_id, starts_at, ends_at, cause, transaction_id, position
             )
             values (1, '0', '2020-01-01', '2021-01-01', 'paid', '00', 1)
-            """, "access_period 00 of line 0: has no line"),
+            """, "access_period 00 of subscription 0: has no subscription"),
         Damage(
             "checkpoint", "update subledger.checkpoint set position = 100000", "checkpoint: position 100000 is beyond"),
     ]
@@ -121,11 +122,11 @@ struct VerifyTests {
     /// A log and its projections, damaged as the superuser can, and what verify says of it.
     private static func verify(
         _ damage: String = "select", roots: RootCertificates = SimulatedLog.roots,
-        extent: ProjectionAudit.Extent = .all, linesAtOnceMax: Int = ProjectionAudit.linesAtOnceMax
-    ) async throws -> (outcome: Verification.Outcome, firstLine: String, firstTransaction: String) {
+        extent: ProjectionAudit.Extent = .all, subscriptionsAtOnceMax: Int = ProjectionAudit.subscriptionsAtOnceMax
+    ) async throws -> (outcome: Verification.Outcome, firstSubscription: String, firstTransaction: String) {
         var result: (Verification.Outcome, String, String)?
         try await SimulatedLog.withEveryStory { log in
-            let line = try await log.lines("select min(original_transaction_id) from subledger.subscription")[0]
+            let subscription = try await log.lines("select min(original_transaction_id) from subledger.subscription")[0]
             let transaction = try await log.lines(
                 """
                 select transaction_id
@@ -140,7 +141,8 @@ struct VerifyTests {
                 alter table subledger.event enable always trigger event_append_only
                 """)
             result = (
-                try await run(log, roots: roots, extent: extent, linesAtOnceMax: linesAtOnceMax), line, transaction
+                try await run(log, roots: roots, extent: extent, subscriptionsAtOnceMax: subscriptionsAtOnceMax),
+                subscription, transaction
             )
         }
         return try #require(result)
@@ -148,7 +150,7 @@ struct VerifyTests {
 
     private static func run(
         _ log: SimulatedLog, roots: RootCertificates = SimulatedLog.roots, extent: ProjectionAudit.Extent = .all,
-        linesAtOnceMax: Int = ProjectionAudit.linesAtOnceMax
+        subscriptionsAtOnceMax: Int = ProjectionAudit.subscriptionsAtOnceMax
     ) async throws -> Verification.Outcome {
         let role = log.database.with(role: "subledger_projector")
         let events = try await TestCluster.connect(role)
@@ -156,7 +158,7 @@ struct VerifyTests {
         let verification = Verification(
             log: LogAudit(connection: events),
             projections: try await ProjectionAudit(
-                connection: rows, seed: TestSeed.value, linesAtOnceMax: linesAtOnceMax),
+                connection: rows, seed: TestSeed.value, subscriptionsAtOnceMax: subscriptionsAtOnceMax),
             signatures: SignatureVerifier(roots: roots), extent: extent)
         let outcome = try await verification.run()
         await events.close()
@@ -164,18 +166,18 @@ struct VerifyTests {
         return outcome
     }
 
-    @Test("nothing, where all is well: every event, every line, in one go or in several")
+    @Test("nothing, where all is well: every event, every subscription, in one go or in several")
     func clean() async throws {
         let whole = try await Self.verify()
-        let inParts = try await Self.verify(linesAtOnceMax: 3)
+        let inParts = try await Self.verify(subscriptionsAtOnceMax: 3)
 
         for (outcome, _, _) in [whole, inParts] {
             #expect(outcome.finding == nil)
             #expect(outcome.streams == 1)
             #expect(outcome.events > 100)
-            #expect(outcome.lines >= 28)
+            #expect(outcome.subscriptions >= 28)
         }
-        #expect(whole.outcome.lines == inParts.outcome.lines)
+        #expect(whole.outcome.subscriptions == inParts.outcome.subscriptions)
     }
 
     @Test("an event", arguments: events)
@@ -188,34 +190,34 @@ struct VerifyTests {
 
     @Test("a row of the projections", arguments: projections)
     func projection(_ damage: Damage) async throws {
-        let (outcome, line, transaction) = try await Self.verify(damage.sql)
+        let (outcome, subscription, transaction) = try await Self.verify(damage.sql)
 
-        let expected = damage.finding.replacing("LINE", with: line).replacing("ROW", with: transaction)
+        let expected = damage.finding.replacing("LINE", with: subscription).replacing("ROW", with: transaction)
         let finding = try #require(outcome.finding?.description)
         #expect(finding.hasPrefix(damage.stream + expected), "\(finding)")
     }
 
-    @Test("a damaged line among many is found, in whatever part it is")
+    @Test("a damaged subscription among many is found, in whatever part it is")
     func parts() async throws {
         let damage = """
             update subledger.subscription
             set auto_renew = not coalesce(auto_renew, false)
             where original_transaction_id = (select max(original_transaction_id) from subledger.subscription)
             """
-        let (outcome, _, _) = try await Self.verify(damage, linesAtOnceMax: 3)
+        let (outcome, _, _) = try await Self.verify(damage, subscriptionsAtOnceMax: 3)
 
         #expect(outcome.finding?.description.contains(" subscription ") == true)
         #expect(outcome.finding?.description.hasSuffix(": differs from a fresh fold") == true)
     }
 
-    @Test("a sample is a part of the lines, and finds what is wrong with all")
+    @Test("a sample is a part of the subscriptions, and finds what is wrong with all")
     func sample() async throws {
         let (clean, _, _) = try await Self.verify(extent: .sample(8))
         let (damaged, _, _) = try await Self.verify(
             "update subledger.subscription set position = position + 1", extent: .sample(8))
 
         #expect(clean.finding == nil)
-        #expect((1...20).contains(clean.lines), "\(clean.lines)")
+        #expect((1...20).contains(clean.subscriptions), "\(clean.subscriptions)")
         #expect(damaged.finding?.description.hasSuffix("differs from a fresh fold") == true)
     }
 
@@ -328,7 +330,7 @@ struct VerifyTests {
             await log.projector.foldAllStreams()
             outcomes.append(try await Self.run(log))
             #expect(outcomes.allSatisfy { $0.finding == nil }, "\(outcomes.compactMap(\.finding))")
-            #expect(outcomes.last.map { $0.lines >= 40 } == true)
+            #expect(outcomes.last.map { $0.subscriptions >= 40 } == true)
         }
     }
 }

@@ -32,8 +32,8 @@ struct ProjectionCheck {
         return try rows[0].value(at: 0)
     }
 
-    /// Rebuilds the projections from the log, in PostgreSQL and in memory, and compares them by subscription. The servers
-    /// must have disconnected, because the database is cloned.
+    /// Rebuilds the projections from the log, in PostgreSQL and in memory, and compares them by subscription. The
+    /// servers must have disconnected, because the database is cloned.
     func rebuild() async throws {
         let copy = "storm_rebuilt"
         try await run.database.server.createDatabase(copy, template: StormDatabase.name)
@@ -85,7 +85,7 @@ struct ProjectionCheck {
             if position != stored.place.position {
                 run.report.problem("\(stored.place) repeats the event at \(position)")
             }
-            for id in event.facts.byLine.keys { last["\(event.environment.rawValue) \(id)"] = position }
+            for id in event.facts.bySubscription.keys { last["\(event.environment.rawValue) \(id)"] = position }
         }
         var expected = Set(last.map { ProjectedRow(subscription: $0.key, content: "last \($0.value)") })
         for (stream, subscription) in ledger.subscriptions(products: [:]) {

@@ -8,7 +8,7 @@ struct ChangeTests {
     private let on = intention(autoRenew: true)
     private let off = intention(autoRenew: false)
 
-    /// How the line differs by what was told last, seen at an instant.
+    /// How the subscription differs by what was told last, seen at an instant.
     private func changes(at instant: String, _ told: [Told]) -> [Change] {
         let (old, new) = (Subscription(arriving: told.dropLast()), Subscription(arriving: told))
         return SubscriptionSnapshot(new).changes(
@@ -18,7 +18,7 @@ struct ChangeTests {
 
     private func clock(_ told: [Told], after start: String, through end: String) -> [Change] {
         SubscriptionSnapshot.clockChanges(
-            of: testLine, Subscription(arriving: told).access, after: day(start), through: day(end))
+            of: testSubscription, Subscription(arriving: told).access, after: day(start), through: day(end))
     }
 
     private func change(
@@ -26,7 +26,7 @@ struct ChangeTests {
         until: String? = nil, autoRenew: Bool? = nil, next: String? = nil
     ) -> Change {
         Change(
-            kind, of: testLine, at: day(instant), because: cause, productId: product, until: until.map(day),
+            kind, of: testSubscription, at: day(instant), because: cause, productId: product, until: until.map(day),
             autoRenewStatus: autoRenew, nextProductId: next)
     }
 

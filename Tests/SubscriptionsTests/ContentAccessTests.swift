@@ -65,9 +65,9 @@ struct ContentAccessTests {
 @Suite("Purchases without an expiry")
 struct OneTimePurchaseTests {
     private static func purchase(
-        _ id: String, _ date: String, product: String, quantity: Int? = 1, line: String = "1000000000000001"
+        _ id: String, _ date: String, product: String, quantity: Int? = 1, subscription: String = "1000000000000001"
     ) -> Transaction {
-        var transaction = Transaction(transactionId: id, originalTransactionId: line)
+        var transaction = Transaction(transactionId: id, originalTransactionId: subscription)
         transaction.productId = product
         transaction.quantity = quantity
         transaction.purchaseDate = day(date)
@@ -113,15 +113,15 @@ struct OneTimePurchaseTests {
         let first = Self.purchase("1", "2018-01-01", product: "coins", quantity: 3)
         let second = Self.purchase("2", "2018-02-01", product: "coins", quantity: 2)
         let third = Self.purchase("3", "2018-03-01", product: "coins", quantity: nil)
-        let line = Self.subscription([
+        let subscription = Self.subscription([
             Told("2018-03-01", [first, second, third]), Told("2018-03-05", [second.refunded("2018-03-05")]),
         ])
 
-        #expect(line.consumables(at: day("2017-12-31")) == 0)
-        #expect(line.consumables(at: day("2018-01-01")) == 3)
-        #expect(line.consumables(at: day("2018-04-01")) == 4)
-        #expect(line.access.isEmpty)
-        #expect(line.status(at: day("2018-04-01")) == .owned)
+        #expect(subscription.consumables(at: day("2017-12-31")) == 0)
+        #expect(subscription.consumables(at: day("2018-01-01")) == 3)
+        #expect(subscription.consumables(at: day("2018-04-01")) == 4)
+        #expect(subscription.access.isEmpty)
+        #expect(subscription.status(at: day("2018-04-01")) == .owned)
     }
 
     @Test("quantities beyond all measure do not overflow")
@@ -168,9 +168,9 @@ struct OneTimePurchaseTests {
         var lost = Self.purchase("1", "2018-02-20", product: monthly)
         lost.webOrderLineItemId = "9"
 
-        let line = Self.subscription([Told("2018-02-20", [lost])])
+        let subscription = Self.subscription([Told("2018-02-20", [lost])])
 
-        #expect(line.access.isEmpty)
+        #expect(subscription.access.isEmpty)
     }
 
     @Test(

@@ -52,7 +52,7 @@ struct InvariantTests {
                     told: delivery.told, receivedAt: delivery.receivedAt.advanced(byMilliseconds: 5),
                     position: delivery.position + 1)
             }
-            var inOrder = SubscriptionFacts(originalTransactionId: testLine)
+            var inOrder = SubscriptionFacts(originalTransactionId: testSubscription)
             var shuffled = inOrder
             (deliveries + again).forEach { inOrder.add($0) }
             (deliveries + deliveries + again).shuffled(using: &generator).forEach { shuffled.add($0) }
@@ -73,7 +73,7 @@ struct InvariantTests {
                     told: told, receivedAt: SubscriptionFacts.arrival(generator.chance(50) ? 0 : index),
                     position: Int64(index + 1))
             }
-            var inOrder = SubscriptionFacts(originalTransactionId: testLine)
+            var inOrder = SubscriptionFacts(originalTransactionId: testSubscription)
             var shuffled = inOrder
             deliveries.forEach { inOrder.add($0) }
             deliveries.shuffled(using: &generator).forEach { shuffled.add($0) }
@@ -101,7 +101,7 @@ struct InvariantTests {
     @Test("renewals never remove access, refunds never add it, the switch alone changes none (4, 5, 7)")
     func steps() {
         stories(2000, from: 40_000) { story, _ in
-            var facts = SubscriptionFacts(originalTransactionId: testLine)
+            var facts = SubscriptionFacts(originalTransactionId: testSubscription)
             var before: [Span] = []
             for (index, step) in story.steps.enumerated() {
                 facts.add(
@@ -152,7 +152,7 @@ struct InvariantTests {
     func knownIsBelieved() {
         stories(1000, from: 60_000, allowing: [.restore, .upgrade]) { story, _ in
             let known = Subscription(arriving: story.told)
-            var facts = SubscriptionFacts(originalTransactionId: testLine)
+            var facts = SubscriptionFacts(originalTransactionId: testSubscription)
             for (index, step) in story.steps.enumerated() {
                 facts.add(
                     Delivery(
@@ -172,7 +172,7 @@ struct InvariantTests {
         try stories(500, from: 70_000) { story, _ in
             let facts = SubscriptionFacts(arriving: story.told)
             let bytes = facts.canonicalBytes
-            let read = try SubscriptionFacts(originalTransactionId: testLine, json: JSONDocument(bytes).root)
+            let read = try SubscriptionFacts(originalTransactionId: testSubscription, json: JSONDocument(bytes).root)
 
             return read == facts && read.canonicalBytes == bytes ? nil : "differs"
         }

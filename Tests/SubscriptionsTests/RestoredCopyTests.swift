@@ -19,11 +19,11 @@ struct RestoredCopyTests {
                 Told("2018-01-12", [reversed]),
             ]
 
-            let line = Subscription(arriving: arrival.arrange(told))
+            let subscription = Subscription(arriving: arrival.arrange(told))
 
-            #expect(line.spans == [Span("2018-01-01", "2018-02-01")])
-            #expect(line.access.count == 2)
-            #expect(line.status(at: day("2018-01-15")) == .active)
+            #expect(subscription.spans == [Span("2018-01-01", "2018-02-01")])
+            #expect(subscription.access.count == 2)
+            #expect(subscription.status(at: day("2018-01-15")) == .active)
         }
     }
 
@@ -34,10 +34,10 @@ struct RestoredCopyTests {
                 Told("2018-01-05", [bought, restored]), Told("2018-01-10", [refunded.refunded("2018-01-10")]),
             ]
 
-            let line = Subscription(arriving: arrival.arrange(told))
+            let subscription = Subscription(arriving: arrival.arrange(told))
 
-            #expect(line.access == [])
-            #expect(line.status(at: day("2018-01-15")) == .refunded)
+            #expect(subscription.access == [])
+            #expect(subscription.status(at: day("2018-01-15")) == .refunded)
         }
     }
 
@@ -75,11 +75,11 @@ struct RestoredCopyTests {
 
     @Test("what is stated of each transaction stays as it was stated")
     func statements() {
-        let line = Subscription(arriving: [
+        let subscription = Subscription(arriving: [
             Told("2018-01-05", [bought, restored]), Told("2018-01-10", [bought.refunded("2018-01-10")]),
         ])
 
-        #expect(line.transactions.map(\.transaction.revocationDate) == [day("2018-01-10"), nil])
-        #expect(line.transactions.map(\.settled.revocationDate) == [day("2018-01-10"), day("2018-01-10")])
+        #expect(subscription.transactions.map(\.transaction.revocationDate) == [day("2018-01-10"), nil])
+        #expect(subscription.transactions.map(\.settled.revocationDate) == [day("2018-01-10"), day("2018-01-10")])
     }
 }

@@ -1,7 +1,7 @@
 import Subscriptions
 import TestSupport
 
-/// A made-up life of one subscription line: what the App Store would tell, and who is entitled when by the rules.
+/// A made-up life of one subscription: what the App Store would tell, and who is entitled when by the rules.
 struct Story {
     enum StepKind: Hashable {
         case purchase, renewal, recovery, failure, autoRenew, switchOffInGrace, plan, upgrade, restore
@@ -48,7 +48,7 @@ struct Story {
 
     // MARK: The rules of access, told anew
 
-    /// Whether the line gives access by what is known at the end of the story.
+    /// Whether the subscription gives access by what is known at the end of the story.
     func isEntitled(at instant: Instant) -> Bool {
         rows.contains { covers($0, instant) } || graces.contains { $0.start <= instant && instant < $0.end }
     }
@@ -171,7 +171,7 @@ struct Story {
         tell(.autoRenew, at: instant)
     }
 
-    /// A switch-off with a time inside grace cuts the grace there, also when the line has recovered meanwhile.
+    /// A switch-off with a time inside grace cuts the grace there, also when the subscription has recovered meanwhile.
     private mutating func cutGrace(at instant: Instant) {
         for index in graces.indices where graces[index].start <= instant && instant < graces[index].end {
             graces[index].end = instant

@@ -34,14 +34,16 @@ struct SubscriptionFactsTests {
     func everyField() throws {
         let facts = SubscriptionFacts(arriving: [Told("2018-03-01", [full()], [fullRenewal()])])
 
-        let read = try SubscriptionFacts(originalTransactionId: testLine, json: JSONDocument(facts.canonicalBytes).root)
+        let read = try SubscriptionFacts(
+            originalTransactionId: testSubscription, json: JSONDocument(facts.canonicalBytes).root)
 
         #expect(read == facts)
         #expect(Subscription(read).transactions.map(\.transaction) == [full()])
         #expect(Subscription(read).renewals.map(\.renewal) == [fullRenewal()])
     }
 
-    @Test("a migrated line is tied to the line that it was migrated from, and no line to itself")
+    @Test(
+        "a migrated subscription is tied to the subscription that it was migrated from, and no subscription to itself")
     func migrated() {
         let told = Told(
             "2018-03-01",
@@ -49,18 +51,21 @@ struct SubscriptionFactsTests {
                 row("1000000000000002", "2018-03-20", "2018-04-20") {
                     $0.previousOriginalTransactionId = "900000000000001"
                 },
-                row("1000000000000001", "2018-02-20", "2018-03-20") { $0.previousOriginalTransactionId = testLine },
+                row("1000000000000001", "2018-02-20", "2018-03-20") {
+                    $0.previousOriginalTransactionId = testSubscription
+                },
             ])
 
         #expect(
             SubscriptionFacts(arriving: [told]).customerKeys() == [CustomerKey(.subscription, "900000000000001"): 1])
     }
 
-    @Test("a line without facts comes back from its stored text")
+    @Test("a subscription without facts comes back from its stored text")
     func empty() throws {
-        let facts = SubscriptionFacts(originalTransactionId: testLine)
+        let facts = SubscriptionFacts(originalTransactionId: testSubscription)
 
-        let read = try SubscriptionFacts(originalTransactionId: testLine, json: JSONDocument(facts.canonicalBytes).root)
+        let read = try SubscriptionFacts(
+            originalTransactionId: testSubscription, json: JSONDocument(facts.canonicalBytes).root)
 
         #expect(read == facts)
         #expect(Subscription(read).access == [])
@@ -71,11 +76,11 @@ struct SubscriptionFactsTests {
     func unreadable() throws {
         let root = try JSONDocument(Array(#"{"transactions": [1], "renewals": []}"#.utf8)).root
 
-        #expect(throws: FactsError.self) { try SubscriptionFacts(originalTransactionId: testLine, json: root) }
+        #expect(throws: FactsError.self) { try SubscriptionFacts(originalTransactionId: testSubscription, json: root) }
     }
 
-    @Test("facts of other lines are passed over")
-    func otherLines() {
+    @Test("facts of other subscriptions are passed over")
+    func otherSubscriptions() {
         var facts = SubscriptionFacts(originalTransactionId: "3000000000000001")
         let empty = facts
 
@@ -117,7 +122,7 @@ struct SubscriptionFactsTests {
     @Test("an event without a time of its own is ordered by its receipt")
     func noTime() {
         let rowA = row("1000000000000001", "2018-02-20", "2018-03-20")
-        var facts = SubscriptionFacts(originalTransactionId: testLine)
+        var facts = SubscriptionFacts(originalTransactionId: testSubscription)
 
         facts.fold(
             Facts(transactions: [rowA.refunded("2018-03-01")], renewals: []), occurredAt: nil,

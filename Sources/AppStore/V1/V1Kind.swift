@@ -27,7 +27,8 @@ enum V1Kind {
             .max { ($0.revocationDate ?? .earliest) < ($1.revocationDate ?? .earliest) }
     }
 
-    /// The newest row began while another of its line still ran: an upgrade or a crossgrade, not a resubscription.
+    /// The newest row began while another of its subscription still ran: an upgrade or a crossgrade, not a
+    /// resubscription.
     private static func replacesRunningPeriod(_ transactions: [Transaction]) -> Bool {
         guard
             let newest = transactions.max(by: { ($0.purchaseDate ?? .earliest) < ($1.purchaseDate ?? .earliest) }),

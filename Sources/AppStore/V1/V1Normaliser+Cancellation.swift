@@ -7,10 +7,10 @@ extension V1Normaliser {
     ///
     /// A notification about a cancellation that states no cancelled purchase is a defect.
     mutating func applyCancellation(
-        at date: Instant?, type: String?, line: String?, to transactions: inout [Transaction]
+        at date: Instant?, type: String?, subscription: String?, to transactions: inout [Transaction]
     ) {
-        if type == "REFUND", let line {
-            applyRefund(of: line, at: date, to: &transactions)
+        if type == "REFUND", let subscription {
+            applyRefund(of: subscription, at: date, to: &transactions)
         } else {
             applyTopCancellation(date, to: &transactions) { type != "REFUND" || !$0.isOfSubscription }
         }
@@ -19,9 +19,10 @@ extension V1Normaliser {
         }
     }
 
-    /// REFUND names a purchase of any kind but an auto-renewable one, whose refund is CANCEL. Such a purchase has its own
-    /// id as `original_transaction_id`; other rows of that id are restored copies. The receipt may lack it: it leaves out
-    /// finished consumables, and holds the 100 newest rows. The refund is then stated by a transaction of its own.
+    /// REFUND names a purchase of any kind but an auto-renewable one, whose refund is CANCEL. Such a purchase has its
+    /// own id as `original_transaction_id`; other rows of that id are restored copies. The receipt may lack it: it
+    /// leaves out finished consumables, and holds the 100 newest rows. The refund is then stated by a transaction of
+    /// its own.
     private mutating func applyRefund(of purchase: String, at date: Instant?, to transactions: inout [Transaction]) {
         let rows = transactions.indices.filter {
             transactions[$0].originalTransactionId == purchase || transactions[$0].transactionId == purchase

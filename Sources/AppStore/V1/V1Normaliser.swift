@@ -64,7 +64,7 @@ struct V1Normaliser {
         }
     }
 
-    /// Objects under the two names of the old receipt info; expired lines use the second.
+    /// Objects under the two names of the old receipt info; expired subscriptions use the second.
     private mutating func oldRows() -> [RowObject] {
         objects(body.object["latest_receipt_info"], base: "latest_receipt_info")
             + objects(body.object["latest_expired_receipt_info"], base: "latest_expired_receipt_info")
@@ -88,19 +88,20 @@ struct V1Normaliser {
         let environment = environment()
         let type = body.text("notification_type")
         if type == nil { body.note("notification_type", "is missing or blank") }
-        let namedLine = body.identifier("original_transaction_id")
-        let old = rows(oldRows(), line: namedLine, isUnified: false)
+        let namedSubscription = body.identifier("original_transaction_id")
+        let old = rows(oldRows(), subscription: namedSubscription, isUnified: false)
         let new = rows(
-            objects(unified?["latest_receipt_info"], base: "unified_receipt.latest_receipt_info"), line: namedLine,
+            objects(unified?["latest_receipt_info"], base: "unified_receipt.latest_receipt_info"),
+            subscription: namedSubscription,
             isUnified: true)
         let topCancellation = body.instant("cancellation_date_ms", "cancellation_date")
         var transactions = Self.union(new, old)
-        applyCancellation(at: topCancellation, type: type, line: namedLine, to: &transactions)
+        applyCancellation(at: topCancellation, type: type, subscription: namedSubscription, to: &transactions)
         let changeDate = body.instant("auto_renew_status_change_date_ms", "auto_renew_status_change_date")
-        let line = old.first?.originalTransactionId ?? namedLine
-        var renewals = renewals(line: line, transactions: transactions, changeDate: changeDate)
+        let subscription = old.first?.originalTransactionId ?? namedSubscription
+        var renewals = renewals(subscription: subscription, transactions: transactions, changeDate: changeDate)
         if type == "DID_CHANGE_RENEWAL_PREF" {
-            datePreference(receivedAt, line: line, transactions: transactions, in: &renewals)
+            datePreference(receivedAt, subscription: subscription, transactions: transactions, in: &renewals)
         }
 
         let occurredAt = Self.occurredAt(
@@ -109,12 +110,13 @@ struct V1Normaliser {
         let fingerprint = V1Fingerprint(
             environment: environment, app: app, type: type, autoRenewStatus: body.flag("auto_renew_status"),
             autoRenewProductId: body.text("auto_renew_product_id"), autoRenewStatusChangeDate: changeDate,
-            expirationIntent: body.integer("expiration_intent"), originalTransactionId: namedLine,
+            expirationIntent: body.integer("expiration_intent"), originalTransactionId: namedSubscription,
             cancellationDate: topCancellation, transactions: transactions, renewals: renewals)
         return Event(
             source: .appleV1, environment: environment, app: app, type: type, subtype: nil,
             kind: V1Kind.kind(of: type, transactions), dedupeKey: key, fingerprint: fingerprint.digest,
-            namedLine: namedLine, occurredAt: occurredAt, transactions: transactions, renewals: renewals,
+            namedSubscription: namedSubscription, occurredAt: occurredAt, transactions: transactions,
+            renewals: renewals,
             defects: Self.distinct(defects + body.defects))
     }
 
@@ -152,13 +154,15 @@ struct V1Normaliser {
 
     // MARK: Transactions
 
-    private mutating func rows(_ objects: [RowObject], line: String?, isUnified: Bool) -> [Transaction] {
+    private mutating func rows(_ objects: [RowObject], subscription: String?, isUnified: Bool) -> [Transaction] {
         var result: [Transaction] = []
         result.reserveCapacity(min(objects.count, 100))
         for row in objects {
             var fields = Fields(row.value, base: row.base, index: row.index)
             if row.value.isObject {
-                if let transaction = fields.transaction(of: line, isUnified: isUnified) { result.append(transaction) }
+                if let transaction = fields.transaction(of: subscription, isUnified: isUnified) {
+                    result.append(transaction)
+                }
                 defects += fields.defects
             } else if defects.count < Self.defectsMax {
                 let place = row.base.description + (row.index.map { "[\($0)]" } ?? "")
@@ -194,7 +198,9 @@ struct V1Normaliser {
 
     // MARK: Renewals
 
-    private mutating func renewals(line: String?, transactions: [Transaction], changeDate: Instant?) -> [RenewalInfo] {
+    private mutating func renewals(subscription: String?, transactions: [Transaction], changeDate: Instant?)
+        -> [RenewalInfo]
+    {
         var result: [RenewalInfo] = []
         for element in objects(unified?["pending_renewal_info"], base: "unified_receipt.pending_renewal_info") {
             var fields = Fields(element.value, base: element.base, index: element.index)
@@ -205,13 +211,14 @@ struct V1Normaliser {
         let autoRenewStatus = body.flag("auto_renew_status")
         let expirationIntent = body.integer("expiration_intent")
         guard autoRenewStatus != nil || autoRenewProductId != nil || changeDate != nil || expirationIntent != nil,
-            let line = line ?? Self.onlyLine(result, transactions, renewingTo: autoRenewProductId),
-            !Self.isOneTimePurchase(line, transactions)
+            let subscription = subscription
+                ?? Self.onlySubscription(result, transactions, renewingTo: autoRenewProductId),
+            !Self.isOneTimePurchase(subscription, transactions)
         else { return result }
 
-        let index = result.firstIndex { $0.originalTransactionId == line } ?? result.count
-        if index == result.count { result.append(RenewalInfo(originalTransactionId: line)) }
-        let newest = transactions.indices.filter { transactions[$0].originalTransactionId == line }
+        let index = result.firstIndex { $0.originalTransactionId == subscription } ?? result.count
+        if index == result.count { result.append(RenewalInfo(originalTransactionId: subscription)) }
+        let newest = transactions.indices.filter { transactions[$0].originalTransactionId == subscription }
             .max { (transactions[$0].purchaseDate ?? .earliest) < (transactions[$1].purchaseDate ?? .earliest) }
         result[index].productId = result[index].productId ?? newest.flatMap { transactions[$0].productId }
         result[index].autoRenewProductId = result[index].autoRenewProductId ?? autoRenewProductId
@@ -221,37 +228,39 @@ struct V1Normaliser {
         return result
     }
 
-    /// A chosen product has no date in V1. Its time of receipt is the only bound, so of two choices the later one counts.
+    /// A chosen product has no date in V1. Its time of receipt is the only bound, so of two choices the later one
+    /// counts.
     private mutating func datePreference(
-        _ receivedAt: Instant, line: String?, transactions: [Transaction], in renewals: inout [RenewalInfo]
+        _ receivedAt: Instant, subscription: String?, transactions: [Transaction], in renewals: inout [RenewalInfo]
     ) {
-        let line =
-            line ?? Self.onlyLine(renewals, transactions, renewingTo: body.text("auto_renew_product_id"))
-        for index in renewals.indices where line.map({ $0 == renewals[index].originalTransactionId }) ?? true {
+        let subscription =
+            subscription
+            ?? Self.onlySubscription(renewals, transactions, renewingTo: body.text("auto_renew_product_id"))
+        for index in renewals.indices where subscription.map({ $0 == renewals[index].originalTransactionId }) ?? true {
             guard renewals[index].autoRenewProductId != nil else { continue }
             renewals[index].autoRenewProductChangeDate = receivedAt
         }
     }
 
-    /// Refunds of one-time purchases may come with the auto-renew fields of some other line.
-    private static func isOneTimePurchase(_ line: String, _ transactions: [Transaction]) -> Bool {
+    /// Refunds of one-time purchases may come with the auto-renew fields of some other subscription.
+    private static func isOneTimePurchase(_ subscription: String, _ transactions: [Transaction]) -> Bool {
         var hasRows = false
-        for row in transactions.indices where transactions[row].originalTransactionId == line {
+        for row in transactions.indices where transactions[row].originalTransactionId == subscription {
             guard !transactions[row].isOfSubscription else { return false }
             hasRows = true
         }
         return hasRows
     }
 
-    /// Newer bodies do not say which line their top-level fields are about; only what is beyond doubt is used.
-    private static func onlyLine(
+    /// Newer bodies do not say which subscription their top-level fields are about; only what is beyond doubt is used.
+    private static func onlySubscription(
         _ renewals: [RenewalInfo], _ transactions: [Transaction], renewingTo product: String?
     ) -> String? {
         if renewals.count == 1 { return renewals[0].originalTransactionId }
         let matching = renewals.filter { product != nil && $0.autoRenewProductId == product }
         if matching.count == 1 { return matching[0].originalTransactionId }
-        let lines = Set(transactions.filter { $0.expiresDate != nil }.map(\.originalTransactionId))
-        return renewals.isEmpty && lines.count == 1 ? lines.first : nil
+        let subscriptions = Set(transactions.filter { $0.expiresDate != nil }.map(\.originalTransactionId))
+        return renewals.isEmpty && subscriptions.count == 1 ? subscriptions.first : nil
     }
 
     // MARK: Time

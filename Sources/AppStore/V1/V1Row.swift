@@ -4,15 +4,15 @@ extension Fields {
     /// One transaction of receipt info, iOS 6 or iOS 7 style: their keys do not contradict each other.
     ///
     /// - Parameters:
-    ///   - line: The line that the notification names, for rows that leave theirs out.
+    ///   - subscription: The subscription that the notification names, for rows that leave theirs out.
     ///   - isUnified: Of the unified receipt, whose rows carry their cancellation for ever.
     /// - Returns: Nil, with a defect, when the row cannot be identified.
-    mutating func transaction(of line: String?, isUnified: Bool) -> Transaction? {
+    mutating func transaction(of subscription: String?, isUnified: Bool) -> Transaction? {
         guard let transactionId = identifier("transaction_id") else {
             note("transaction_id", "is missing, the row is passed over")
             return nil
         }
-        guard let originalTransactionId = identifier("original_transaction_id") ?? line else {
+        guard let originalTransactionId = identifier("original_transaction_id") ?? subscription else {
             note("original_transaction_id", "is missing, the row is passed over")
             return nil
         }
@@ -40,11 +40,11 @@ extension Fields {
 
     /// One element of `pending_renewal_info`.
     mutating func renewal() -> RenewalInfo? {
-        guard let line = identifier("original_transaction_id") else {
+        guard let subscription = identifier("original_transaction_id") else {
             note("original_transaction_id", "is missing, the element is passed over")
             return nil
         }
-        var renewal = RenewalInfo(originalTransactionId: line)
+        var renewal = RenewalInfo(originalTransactionId: subscription)
         renewal.productId = text("product_id")
         renewal.autoRenewProductId = text("auto_renew_product_id")
         renewal.autoRenewStatus = flag("auto_renew_status")

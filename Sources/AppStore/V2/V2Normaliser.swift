@@ -80,7 +80,7 @@ private struct V2Normaliser {
         }
         details += keep(body.rest, base: "")
         let renewal = renewal()
-        let transaction = transaction(line: renewal?.originalTransactionId)
+        let transaction = transaction(subscription: renewal?.originalTransactionId)
         if uuid == nil { body.note("notificationUUID", "is missing or blank") }
         return Event(
             source: .appleV2, environment: claim.environment ?? .unknown, app: claim.bundleId, type: type,
@@ -117,10 +117,10 @@ private struct V2Normaliser {
         }
     }
 
-    private mutating func transaction(line: String?) -> Transaction? {
+    private mutating func transaction(subscription: String?) -> Transaction? {
         guard let jws = notification.transaction else { return nil }
         var fields = Fields(jws.payload.root, base: "data.signedTransactionInfo")
-        var transaction = fields.signedTransaction(of: line)
+        var transaction = fields.signedTransaction(of: subscription)
         if let type = transaction?.type, Transaction.ProductType(rawValue: type) == nil {
             fields.note("type", "is of no kind of product that this version knows")
         }

@@ -3,14 +3,15 @@ import Subscriptions
 extension Fields {
     /// A signed transaction (`JWSTransactionDecodedPayload`).
     ///
-    /// - Parameter line: The line that the renewal info beside it names, for a transaction that leaves its own out.
+    /// - Parameter subscription: The subscription that the renewal info beside it names, for a transaction that leaves
+    ///   its own out.
     /// - Returns: Nil, with a defect, when it cannot be identified.
-    mutating func signedTransaction(of line: String?) -> Transaction? {
+    mutating func signedTransaction(of subscription: String?) -> Transaction? {
         guard let transactionId = identifier("transactionId") else {
             note("transactionId", "is missing, the transaction is passed over")
             return nil
         }
-        guard let originalTransactionId = identifier("originalTransactionId") ?? line else {
+        guard let originalTransactionId = identifier("originalTransactionId") ?? subscription else {
             note("originalTransactionId", "is missing, the transaction is passed over")
             return nil
         }
@@ -50,11 +51,11 @@ extension Fields {
 
     /// Signed renewal info (`JWSRenewalInfoDecodedPayload`).
     mutating func signedRenewal() -> RenewalInfo? {
-        guard let line = identifier("originalTransactionId") else {
+        guard let subscription = identifier("originalTransactionId") else {
             note("originalTransactionId", "is missing, the renewal info is passed over")
             return nil
         }
-        var renewal = RenewalInfo(originalTransactionId: line)
+        var renewal = RenewalInfo(originalTransactionId: subscription)
         renewal.productId = text("productId")
         renewal.autoRenewProductId = text("autoRenewProductId")
         renewal.autoRenewStatus = flag("autoRenewStatus")

@@ -12,11 +12,11 @@ struct AppendBatch {
     private var runs: [Int64] = []
     /// For each entry: nil where its key is unique; else since when a stored event with the key is the same.
     private var sameSince: [Instant?] = []
-    /// The lines of all entries, entry by entry, and for each entry the places of its first and last, from 1.
-    private var lines: [[UInt8]] = []
-    private var lineOrdinals: [Int64] = []
-    private var firstLines: [Int32] = []
-    private var lastLines: [Int32] = []
+    /// The subscriptions of all entries, entry by entry, and for each entry the places of its first and last, from 1.
+    private var subscriptions: [[UInt8]] = []
+    private var subscriptionOrdinals: [Int64] = []
+    private var firstSubscriptions: [Int32] = []
+    private var lastSubscriptions: [Int32] = []
 
     /// That a stream has an id.
     private struct Claim: Hashable {
@@ -35,33 +35,34 @@ struct AppendBatch {
                 numbers[claim] = Int64(claims.count)
             }
             claimNumbers.append(numbers[claim] ?? 0)
-            firstLines.append(Int32(lines.count + 1))
-            lines += entry.lines
-            lastLines.append(Int32(lines.count))
-            lineOrdinals += Array(repeating: Int64(claimNumbers.count), count: entry.lines.count)
+            firstSubscriptions.append(Int32(subscriptions.count + 1))
+            subscriptions += entry.subscriptions
+            lastSubscriptions.append(Int32(subscriptions.count))
+            subscriptionOrdinals += Array(repeating: Int64(claimNumbers.count), count: entry.subscriptions.count)
         }
         findRepeats()
     }
 
-    /// A V1 body is the one before it in the batch again if it has its key, came soon enough after it, and no other event
-    /// about its lines stands between them. A V1 body that stands there may turn out to be a repeat itself. Then the
-    /// event that it repeats is about the line too, and later than any that these two could repeat.
+    /// A V1 body is the one before it in the batch again if it has its key, came soon enough after it, and no other
+    /// event about its subscriptions stands between them. A V1 body that stands there may turn out to be a repeat
+    /// itself. Then the event that it repeats is about the subscription too, and later than any that these two could
+    /// repeat.
     private mutating func findRepeats() {
         struct Key: Hashable {
             let stream: StreamKey
             let bytes: [UInt8]
         }
         var lastOfKey: [Key: Int] = [:]
-        var lastOfLine: [Key: Int] = [:]
+        var lastOfSubscription: [Key: Int] = [:]
         for (index, entry) in entries.enumerated() {
-            let lines = entry.lines.map { Key(stream: entry.stream, bytes: $0) }
+            let subscriptions = entry.subscriptions.map { Key(stream: entry.stream, bytes: $0) }
             if entry.event.hasUniqueKey {
                 runs.append(0)
                 sameSince.append(nil)
             } else {
                 let key = Key(stream: entry.stream, bytes: entry.event.dedupeKey.bytes)
                 let known = lastOfKey[key]
-                let other = lines.compactMap { lastOfLine[$0] }.max()
+                let other = subscriptions.compactMap { lastOfSubscription[$0] }.max()
                 if let known, (other ?? known) <= known, entry.isSoon(after: entries[Int(runs[known]) - 1]) {
                     runs.append(runs[known])
                     sameSince.append(sameSince[known])
@@ -73,24 +74,26 @@ struct AppendBatch {
                 }
                 lastOfKey[key] = index
             }
-            for line in lines { lastOfLine[line] = index }
+            for subscription in subscriptions { lastOfSubscription[subscription] = index }
         }
     }
 
-    /// The lines in a batch of the entries with unique keys. Whether such an entry is new shows only when it is appended,
-    /// so a V1 body about one of its lines waits for the next batch.
-    struct LinesOfUniqueKeys {
-        private struct Line: Hashable {
+    /// The subscriptions in a batch of the entries with unique keys. Whether such an entry is new shows only when it is
+    /// appended, so a V1 body about one of its subscriptions waits for the next batch.
+    struct SubscriptionsOfUniqueKeys {
+        private struct Subscription: Hashable {
             let stream: StreamKey
             let digest: [UInt8]
         }
-        private var lines: Set<Line> = []
+        private var subscriptions: Set<Subscription> = []
 
         /// Whether the entry may be in the batch.
         mutating func admit(_ entry: EventLogWriter.Entry) -> Bool {
-            let named = entry.lines.lazy.map { Line(stream: entry.stream, digest: $0) }
-            guard entry.event.hasUniqueKey else { return lines.isEmpty || lines.isDisjoint(with: named) }
-            lines.formUnion(named)
+            let named = entry.subscriptions.lazy.map { Subscription(stream: entry.stream, digest: $0) }
+            guard entry.event.hasUniqueKey else {
+                return subscriptions.isEmpty || subscriptions.isDisjoint(with: named)
+            }
+            subscriptions.formUnion(named)
             return true
         }
     }
@@ -122,8 +125,9 @@ struct AppendBatch {
             .array(entries.map { $0.chain?.id }),
             .array(entries.map { $0.chain?.revocation.rawValue }),
             .array(entries.map(\.event.fingerprint)),
-            .array(runs), .array(sameSince), .array(firstLines), .array(lastLines), .array(lines),
-            .array(lineOrdinals), .array(claimNumbers),
+            .array(runs), .array(sameSince), .array(firstSubscriptions), .array(lastSubscriptions),
+            .array(subscriptions),
+            .array(subscriptionOrdinals), .array(claimNumbers),
         ] + claimParameters
     }
 

@@ -89,8 +89,8 @@ package actor Appender {
 
     /// The id of a stream, made if there is none yet.
     ///
-    /// Outside of the writer's turn, so that batches of other streams go on meanwhile; and one at a time, so that look-ups
-    /// never take all connections.
+    /// Outside of the writer's turn, so that batches of other streams go on meanwhile; and one at a time, so that
+    /// look-ups never take all connections.
     private func streamId(of stream: StreamKey) async throws(AppendError) -> Int32 {
         if let known = streamIds[stream] { return known }
         let start = ContinuousClock.now
@@ -156,10 +156,10 @@ package actor Appender {
     private func takeBatch() -> [Waiting] {
         var count = 0
         var bytes = 0
-        var lines = AppendBatch.LinesOfUniqueKeys()
+        var subscriptions = AppendBatch.SubscriptionsOfUniqueKeys()
         for waiting in queue {
             guard count < Limits.batchEventsMax, count == 0 || bytes + waiting.entry.bodyBytes <= Limits.batchBytesMax,
-                lines.admit(waiting.entry)
+                subscriptions.admit(waiting.entry)
             else { break }
             count += 1
             bytes += waiting.entry.bodyBytes

@@ -36,9 +36,10 @@ extension EventLogWriter {
         /// Bodies are taken out of their array by ordinal, so that they are not copied through the intermediate
         /// steps. A second copy inside one batch gets the place of the first; run keeps copies of V1 bodies apart that
         /// are events of their own. Known events are looked up one by one: the limit keeps that from becoming a join
-        /// over the whole log, and the order is that of the key's index, so that no other index will do. A V1 body is known if its last event with the key is recent enough and no later event
-        /// is about one of its lines. Entries whose stream has another id than they claim are left out.
-        /// Streams without V1 have no line heads, and pay nothing for them.
+        /// over the whole log, and the order is that of the key's index, so that no other index will do. A V1 body is
+        /// known if its last event with the key is recent enough and no later event is about one of its subscriptions.
+        /// Entries whose stream has another id than they claim are left out. Streams without V1 have no subscription
+        /// heads, and pay nothing for them.
         static let append = Statement(
             "log_append",
             """
@@ -52,7 +53,7 @@ extension EventLogWriter {
                 $1::integer[], $2::bytea[], $12::bytea[], $5::text[], $16::bigint[], $17::timestamptz[], $18::integer[],
                 $19::integer[], $22::bigint[]
               ) with ordinality as input (
-                stream_id, dedupe_key, body_sha256, source, run, same_since, first_line, last_line, claim, ordinal
+                stream_id, dedupe_key, body_sha256, source, run, same_since, first_subscription, last_subscription, claim, ordinal
               )
               left join lateral (
                 select last.position, last.body_sha256
@@ -70,7 +71,7 @@ extension EventLogWriter {
                       select
                       from subledger.subscription_head
                       where subscription_head.stream_id = input.stream_id
-                        and subscription_head.subscription_sha256 = any (($20::bytea[])[input.first_line:input.last_line])
+                        and subscription_head.subscription_sha256 = any (($20::bytea[])[input.first_subscription:input.last_subscription])
                         and subscription_head.position > last.position
                     )
               ) as known on true
@@ -108,13 +109,13 @@ extension EventLogWriter {
               insert into subledger.subscription_head (stream_id, subscription_sha256, position)
               select named.stream_id, named.subscription_sha256, named.position
               from (
-                select fresh.stream_id, line.subscription_sha256, max(fresh.position) as position,
+                select fresh.stream_id, subscription.subscription_sha256, max(fresh.position) as position,
                   bool_or(fresh.run > 0) as is_of_v1
-                from unnest($20::bytea[], $21::bigint[]) as line (subscription_sha256, ordinal)
+                from unnest($20::bytea[], $21::bigint[]) as subscription (subscription_sha256, ordinal)
                 join fresh using (ordinal)
                 where 0 < any ($16::bigint[])
                   or exists (select from subledger.subscription_head where stream_id = any ($1::integer[]))
-                group by fresh.stream_id, line.subscription_sha256
+                group by fresh.stream_id, subscription.subscription_sha256
               ) as named
               where named.is_of_v1
                 or exists (

@@ -24,7 +24,7 @@ package struct EventLogWriter: Sendable {
         let facts: JSONB
         let defects: JSONB?
         /// As column `subscription_sha256` of `subscription_head` has them, without repetition.
-        let lines: [[UInt8]]
+        let subscriptions: [[UInt8]]
         let chain: SigningChain?
         package let receivedAt: Instant
 
@@ -44,8 +44,8 @@ package struct EventLogWriter: Sendable {
                 writer.array(proven.event.defects) { $1.write(to: &$0) }
                 defects = JSONB(utf8: writer.bytes)
             }
-            let digests = proven.event.lines.map { Array(SHA256.hash(data: Array($0.text.utf8)).prefix(8)) }
-            lines = Array(Set(digests))
+            let digests = proven.event.subscriptions.map { Array(SHA256.hash(data: Array($0.text.utf8)).prefix(8)) }
+            subscriptions = Array(Set(digests))
             chain = proven.chain
             self.receivedAt = receivedAt
         }

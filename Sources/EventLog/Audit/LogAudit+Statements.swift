@@ -98,9 +98,9 @@ extension LogAudit {
             )
             """)
 
-        /// A line that does not lead to an event about it. A V1 body may name its line in no fact.
-        static let brokenLineHeads = Statement(
-            "audit_broken_line_heads",
+        /// A subscription that does not lead to an event about it. A V1 body may name its subscription in no fact.
+        static let brokenSubscriptionHeads = Statement(
+            "audit_broken_subscription_heads",
             """
             select encode(subscription_head.subscription_sha256, 'hex')
             from subledger.subscription_head

@@ -64,18 +64,18 @@ package struct LogAudit: Sendable {
         return events
     }
 
-    /// The first line of a stream that does not lead to an event about it; nil if all do. Lines lead to the last events,
-    /// so look for missing events first.
-    package func firstDamagedLine(of stream: AuditedStream) async throws(PostgresError) -> String? {
-        let lines = try await connection.query(
-            Statements.brokenLineHeads, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)
-        guard lines.count > 0 else { return nil }
-        let digest = try lines[0].value(String.self, at: 0)
+    /// The first subscription of a stream that does not lead to an event about it; nil if all do. Subscriptions lead to
+    /// the last events, so look for missing events first.
+    package func firstDamagedSubscription(of stream: AuditedStream) async throws(PostgresError) -> String? {
+        let subscriptions = try await connection.query(
+            Statements.brokenSubscriptionHeads, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)
+        guard subscriptions.count > 0 else { return nil }
+        let digest = try subscriptions[0].value(String.self, at: 0)
         return "subscription_head \(digest): does not lead to an event about the subscription"
     }
 
-    /// The first row beside a stream's events that is not what was sealed, or a body that is not the one whose digest was
-    /// noted; nil if all are.
+    /// The first row beside a stream's events that is not what was sealed, or a body that is not the one whose digest
+    /// was noted; nil if all are.
     package func firstDamage(beside stream: AuditedStream) async throws(PostgresError) -> String? {
         let broken = try await connection.query(
             Statements.brokenSeals, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)

@@ -2,25 +2,25 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// Folds lines anew into a session's own tables, and compares them with the live ones.
+/// Folds subscriptions anew into a session's own tables, and compares them with the live ones.
 struct AuditLane: Sendable {
     let connection: PostgresConnection
 
-    /// Compares some lines in one moment of the database.
+    /// Compares some subscriptions in one moment of the database.
     ///
     /// - Returns: False if the projector is further than the index.
-    func compare(_ lines: [String], _ stream: Int32, _ index: LineIndex) async -> Result<Bool, any Error> {
+    func compare(_ ids: [String], _ stream: Int32, _ index: MentionIndex) async -> Result<Bool, any Error> {
         do {
-            return .success(try await outcome(lines, stream, index))
+            return .success(try await outcome(ids, stream, index))
         } catch {
             return .failure(error)
         }
     }
 
-    private func outcome(_ lines: [String], _ stream: Int32, _ index: LineIndex) async throws -> Bool {
+    private func outcome(_ ids: [String], _ stream: Int32, _ index: MentionIndex) async throws -> Bool {
         try await connection.begin(deadline: .now + Limits.statementWaitMax)
         do {
-            let isDone = try await compareInTransaction(lines, stream, index)
+            let isDone = try await compareInTransaction(ids, stream, index)
             // Empties the tables, which undoing does not: it leaves the rows where they are, for nobody to see.
             try await connection.commit(deadline: .now + Limits.statementWaitMax)
             return isDone
@@ -30,7 +30,7 @@ struct AuditLane: Sendable {
         }
     }
 
-    private func compareInTransaction(_ lines: [String], _ stream: Int32, _ index: LineIndex) async throws -> Bool {
+    private func compareInTransaction(_ ids: [String], _ stream: Int32, _ index: MentionIndex) async throws -> Bool {
         _ = try await query(Step(AuditStatements.freeze))
         _ = try await query(
             Step(AuditStatements.chooseTables, [Parameter(ProjectionTables.temporary.rawValue)]))
@@ -38,9 +38,9 @@ struct AuditLane: Sendable {
         let folded: Int64 = try place[0].optional(at: 1) ?? 0
         guard folded <= index.upTo else { return false }
 
-        let wanted = Set(lines)
-        var fresh: [String: ProjectedLine] = [:]
-        var positions = index.events(about: lines, upTo: folded)[...]
+        let wanted = Set(ids)
+        var fresh: [String: ProjectedSubscription] = [:]
+        var positions = index.events(about: ids, upTo: folded)[...]
         while !positions.isEmpty {
             for event in try await events(Array(positions.prefix(Int(Limits.batchEventsMax))), stream) {
                 event.about(wanted).fold(into: &fresh)
@@ -51,15 +51,15 @@ struct AuditLane: Sendable {
             let writer = ProjectionWriter(
                 streamId: stream, products: ProductCatalog(configured: try place[0].optional(at: 2) ?? ""),
                 tables: .temporary)
-            let lines = fresh.keys.sorted().compactMap { fresh[$0] }
-            for step in writer.steps(lines, writer.subscriptions(lines)) { _ = try await query(step) }
-            let edges = fresh.sorted { $0.key < $1.key }.flatMap { line, folded in
-                folded.facts.customerKeys().map { (line: line, key: $0.key, position: $0.value) }
+            let states = fresh.keys.sorted().compactMap { fresh[$0] }
+            for step in writer.steps(states, writer.subscriptions(states)) { _ = try await query(step) }
+            let edges = fresh.sorted { $0.key < $1.key }.flatMap { id, folded in
+                folded.facts.customerKeys().map { (originalTransactionId: id, key: $0.key, position: $0.value) }
             }
             _ = try await query(Step(CustomerStatements.writeEdges, CustomerFold.parameters(stream, edges)))
         }
         let difference = try await query(
-            Step(AuditStatements.firstDifference, [Parameter(stream), .array(lines)]))
+            Step(AuditStatements.firstDifference, [Parameter(stream), .array(ids)]))
         if difference.count > 0 { throw try ProjectionAudit.problem(difference[0]) }
         return true
     }

@@ -24,8 +24,8 @@ enum AuditStatements {
         left join subledger.checkpoint using (stream_id)
         """)
 
-    static let countLines = Statement(
-        "audit_count_lines",
+    static let countSubscriptions = Statement(
+        "audit_count_subscriptions",
         """
         select count(*)
         from subledger.subscription
@@ -43,9 +43,9 @@ enum AuditStatements {
         limit $3
         """)
 
-    /// The lines that events speak of, as a JSON array of ids, some of them repeated.
-    static let eventLines = Statement(
-        "audit_event_lines",
+    /// The subscriptions that events speak of, as a JSON array of ids, some of them repeated.
+    static let eventSubscriptions = Statement(
+        "audit_event_subscriptions",
         """
         select event.position,
           case
@@ -75,8 +75,8 @@ enum AuditStatements {
         order by event.position
         """)
 
-    /// The first row of some lines that is otherwise than in the fresh fold, there and not here, or here and not there.
-    /// All columns are compared, those of later versions too, by their bytes: the tables were made alike.
+    /// The first row of some subscriptions that is otherwise than in the fresh fold, there and not here, or here and
+    /// not there. All columns are compared, those of later versions too, by their bytes: the tables were made alike.
     static let firstDifference = Statement(
         "audit_first_difference",
         """
@@ -188,11 +188,11 @@ enum AuditStatements {
         limit 1
         """)
 
-    /// The first row whose line is not there, in the columns of ``firstDifference``.
+    /// The first row whose subscription is not there, in the columns of ``firstDifference``.
     static let firstOrphan = Statement(
         "audit_first_orphan",
         """
-        select original_transaction_id, relation, transaction_id, 'has no line' as problem
+        select original_transaction_id, relation, transaction_id, 'has no subscription' as problem
         from (
           select original_transaction_id, 'transaction' as relation, transaction_id
           from subledger.transaction

@@ -118,7 +118,7 @@ enum CustomerAuditStatements {
         limit 1
         """)
 
-    /// A line, or a customer with links, that no customer has.
+    /// A subscription, or a customer with links, that no customer has.
     static let firstWithoutIdentity = Statement(
         "audit_first_without_identity",
         """

@@ -4,19 +4,19 @@ import Subscriptions
 
 /// Compares projections with a fresh fold of the log, while the projector may go on.
 ///
-/// Events of a part of the lines are found by reading the log once; each line is then folded from its events alone, by
-/// the projector's own code into the session's own tables, and compared in one moment of the database.
+/// Events of a part of the subscriptions are found by reading the log once; each subscription is then folded from its
+/// events alone, by the projector's own code into the session's own tables, and compared in one moment of the database.
 package struct ProjectionAudit: Sendable {
     let connection: PostgresConnection
     /// Compare side by side, each with tables of its own.
     private let lanes: [AuditLane]
     private let seed: UInt64
-    private let linesAtOnceMax: Int
+    private let subscriptionsAtOnceMax: Int
 
-    /// How many lines are checked.
+    /// How many subscriptions are checked.
     package enum Extent: Sendable, Hashable {
         case all
-        /// About as many lines of each stream, the same for the same seed.
+        /// About as many subscriptions of each stream, the same for the same seed.
         case sample(Int)
     }
 
@@ -26,22 +26,23 @@ package struct ProjectionAudit: Sendable {
     }
 
     /// Some tens of megabytes.
-    package static let linesAtOnceMax = 500_000
+    package static let subscriptionsAtOnceMax = 500_000
 
     /// Makes the session's tables.
     ///
     /// - Parameters:
     ///   - connection: May read what the projector may read; it is this audit's alone.
     ///   - others: More of the kind, to go faster.
-    ///   - linesAtOnceMax: Of how many lines the events are known at the same time. The log is read once for each time.
+    ///   - subscriptionsAtOnceMax: Of how many subscriptions the events are known at the same time. The log is read
+    ///     once for each time.
     package init(
         connection: PostgresConnection, others: [PostgresConnection] = [], seed: UInt64,
-        linesAtOnceMax: Int = Self.linesAtOnceMax
+        subscriptionsAtOnceMax: Int = Self.subscriptionsAtOnceMax
     ) async throws(PostgresError) {
         self.connection = connection
         lanes = ([connection] + others).map(AuditLane.init)
         self.seed = seed
-        self.linesAtOnceMax = linesAtOnceMax
+        self.subscriptionsAtOnceMax = subscriptionsAtOnceMax
         for lane in lanes {
             try await lane.connection.script(AuditStatements.makeTables, deadline: .now + Limits.statementWaitMax)
         }
@@ -55,9 +56,9 @@ package struct ProjectionAudit: Sendable {
         return (try rows[0].value(at: 0), Problem(description: "\(relation): has rows of a stream that is not there"))
     }
 
-    /// Checks a stream's projections, and returns how many lines were compared.
+    /// Checks a stream's projections, and returns how many subscriptions were compared.
     ///
-    /// - Parameter onProgress: Called with lines done and to do.
+    /// - Parameter onProgress: Called with subscriptions done and to do.
     /// - Throws: ``Problem``, the first there is; ``PostgresError``.
     package func check(
         stream: Int32, _ extent: Extent, onProgress: (Int64, Int64) -> Void
@@ -80,30 +81,31 @@ package struct ProjectionAudit: Sendable {
         let orphan = try await query(Step(AuditStatements.firstOrphan, [Parameter(stream)]), Limits.tableWaitMax)
         if orphan.count > 0 { throw try Self.problem(orphan[0]) }
         try await checkLinks(stream)
-        let counted = try await query(Step(AuditStatements.countLines, [Parameter(stream)]), Limits.tableWaitMax)
-        let lines: Int64 = try counted[0].value(at: 0)
+        let counted = try await query(
+            Step(AuditStatements.countSubscriptions, [Parameter(stream)]), Limits.tableWaitMax)
+        let subscriptions: Int64 = try counted[0].value(at: 0)
         let perPart =
             switch extent {
-            case .all: linesAtOnceMax
+            case .all: subscriptionsAtOnceMax
             case .sample(let count): max(1, count)
             }
-        let parts = max(1, (UInt64(lines) + UInt64(perPart) - 1) / UInt64(perPart))
+        let parts = max(1, (UInt64(subscriptions) + UInt64(perPart) - 1) / UInt64(perPart))
         var checked: Int64 = 0
-        onProgress(0, lines)
+        onProgress(0, subscriptions)
         for part in 0..<(extent == .all ? parts : 1) {
-            var index = LineIndex(part: part, of: parts, seed: seed)
+            var index = MentionIndex(part: part, of: parts, seed: seed)
             try await check(stream, &index) { more in
                 checked += more
-                onProgress(checked, max(checked, extent == .all ? lines : min(lines, Int64(perPart))))
+                onProgress(checked, max(checked, extent == .all ? subscriptions : min(subscriptions, Int64(perPart))))
             }
         }
-        let sample = LineIndex(part: 0, of: parts, seed: seed)
+        let sample = MentionIndex(part: 0, of: parts, seed: seed)
         try await checkGroups(stream) { extent == .all || sample.contains($0) }
         return checked
     }
 
-    /// Checks the lines of a part: those that have rows, then those that only events speak of.
-    private func check(_ stream: Int32, _ index: inout LineIndex, _ count: (Int64) -> Void) async throws {
+    /// Checks the subscriptions of a part: those that have rows, then those that only events speak of.
+    private func check(_ stream: Int32, _ index: inout MentionIndex, _ count: (Int64) -> Void) async throws {
         var after = ""
         while true {
             let rows = try await query(
@@ -112,36 +114,38 @@ package struct ProjectionAudit: Sendable {
                 Limits.statementWaitMax)
             guard let last = rows.last else { break }
             after = try last.value(at: 0)
-            var lines: [String] = []
+            var subscriptions: [String] = []
             for row in rows {
-                let line: String = try row.value(at: 0)
-                if index.contains(line) { lines.append(line) }
+                let subscription: String = try row.value(at: 0)
+                if index.contains(subscription) { subscriptions.append(subscription) }
             }
-            try await check(lines, stream, &index, count)
+            try await check(subscriptions, stream, &index, count)
         }
         try await readOn(stream, &index, count)
         var unchecked = index.uncheckedEvents[...]
         while !unchecked.isEmpty {
             let rows = try await query(
                 Step(
-                    AuditStatements.events, [Parameter(stream), .array(Array(unchecked.prefix(Limits.auditLinesMax)))]),
+                    AuditStatements.events,
+                    [Parameter(stream), .array(Array(unchecked.prefix(Limits.auditSubscriptionsMax)))]),
                 Limits.statementWaitMax)
             let events = try rows.map { try FoldableEvent.readOrEmpty($0) }
-            unchecked = unchecked.dropFirst(Limits.auditLinesMax)
-            let lines = Set(events.flatMap(\.factsByLine.keys)).filter { index.isUnchecked($0) }.sorted()
-            try await check(lines, stream, &index, count)
+            unchecked = unchecked.dropFirst(Limits.auditSubscriptionsMax)
+            let subscriptions = Set(events.flatMap(\.factsBySubscription.keys)).filter { index.isUnchecked($0) }
+                .sorted()
+            try await check(subscriptions, stream, &index, count)
         }
     }
 
     private func check(
-        _ lines: [String], _ stream: Int32, _ index: inout LineIndex, _ count: (Int64) -> Void
+        _ subscriptions: [String], _ stream: Int32, _ index: inout MentionIndex, _ count: (Int64) -> Void
     ) async throws {
-        var rest = lines[...]
+        var rest = subscriptions[...]
         while !rest.isEmpty {
             var pages: [[String]] = []
             while pages.count < lanes.count, !rest.isEmpty {
-                pages.append(Array(rest.prefix(Limits.auditLinesMax)))
-                rest = rest.dropFirst(Limits.auditLinesMax)
+                pages.append(Array(rest.prefix(Limits.auditSubscriptionsMax)))
+                rest = rest.dropFirst(Limits.auditSubscriptionsMax)
             }
             while try await compare(pages, stream, index) == false { try await readOn(stream, &index, count) }
             for page in pages {
@@ -154,7 +158,7 @@ package struct ProjectionAudit: Sendable {
     /// Compares several pages side by side.
     ///
     /// - Returns: False if the projector is further than the index.
-    private func compare(_ pages: [[String]], _ stream: Int32, _ index: LineIndex) async throws -> Bool {
+    private func compare(_ pages: [[String]], _ stream: Int32, _ index: MentionIndex) async throws -> Bool {
         let outcomes = await withTaskGroup(of: (Int, Result<Bool, any Error>).self) { group in
             for (number, (lane, page)) in zip(lanes, pages).enumerated() {
                 group.addTask { (number, await lane.compare(page, stream, index)) }
@@ -168,17 +172,17 @@ package struct ProjectionAudit: Sendable {
     }
 
     /// Brings the index up to the end of the log.
-    private func readOn(_ stream: Int32, _ index: inout LineIndex, _ count: (Int64) -> Void) async throws {
+    private func readOn(_ stream: Int32, _ index: inout MentionIndex, _ count: (Int64) -> Void) async throws {
         while true {
             try Task.checkCancellation()
             let rows = try await query(
                 Step(
-                    AuditStatements.eventLines,
+                    AuditStatements.eventSubscriptions,
                     [Parameter(stream), Parameter(index.upTo), Parameter(Limits.auditIdsMax)]),
                 Limits.statementWaitMax)
             for row in rows {
-                let lines = try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root.elements
-                index.add(try row.value(at: 0), about: lines.compactMap(\.string))
+                let subscriptions = try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root.elements
+                index.add(try row.value(at: 0), about: subscriptions.compactMap(\.string))
             }
             count(0)
             if rows.count < Limits.auditIdsMax { break }
@@ -187,12 +191,14 @@ package struct ProjectionAudit: Sendable {
     }
 
     static func problem(_ row: Row) throws(PostgresError) -> Problem {
-        let line: String = try row.value(at: 0)
+        let subscription: String = try row.value(at: 0)
         let relation: String = try row.value(at: 1)
         let transaction: String? = try row.optional(at: 2)
         let problem: String = try row.value(at: 3)
         return Problem(
-            description: "\(relation) \(transaction.map { "\($0) of line \(line)" } ?? line): \(problem)")
+            description:
+                "\(relation) \(transaction.map { "\($0) of subscription \(subscription)" } ?? subscription): \(problem)"
+        )
     }
 
     func query(_ step: Step, _ limit: Duration) async throws(PostgresError) -> RowSet {

@@ -51,7 +51,7 @@ enum ChangeStatements {
         ) as head
         """)
 
-    /// All periods of the lines of which one begins or ends behind an instant, up to and with another.
+    /// All periods of the subscriptions of which one begins or ends behind an instant, up to and with another.
     static let duePeriods = Statement(
         "change_due_periods",
         """
@@ -73,8 +73,8 @@ enum ChangeStatements {
           ))
         """)
 
-    /// Wakes those that wait for changes of a stream. Outside of the transaction that writes them: a commit that notifies
-    /// fails when the queue of notifications is full, and any role can fill that.
+    /// Wakes those that wait for changes of a stream. Outside of the transaction that writes them: a commit that
+    /// notifies fails when the queue of notifications is full, and any role can fill that.
     static let notify = Statement(
         "change_notify",
         """
@@ -89,8 +89,8 @@ enum ChangeStatements {
         where stream_id = $1
         """)
 
-    /// Hands out the next numbers and writes changes under them, as many as there are. Looks up when the clock has more to
-    /// tell.
+    /// Hands out the next numbers and writes changes under them, as many as there are. Looks up when the clock has more
+    /// to tell.
     static let write = Statement(
         "change_write",
         """
@@ -163,29 +163,29 @@ enum ChangeStatements {
         limit $4
         """)
 
-    /// All ids of the customers of some lines.
-    static let keysOfLines = Statement(
-        "change_keys_of_lines",
+    /// All ids of the customers of some subscriptions.
+    static let keysOfSubscriptions = Statement(
+        "change_keys_of_subscriptions",
         """
-        select line.id, member.kind, member.id
-        from subledger.customer_identity as line
+        select subscription.id, member.kind, member.id
+        from subledger.customer_identity as subscription
         join subledger.customer_identity as member
-          on member.stream_id = line.stream_id
-          and member.customer_id = line.customer_id
-        where line.stream_id = $1
-          and line.kind = 'subscription'
-          and line.id = any ($2::text[])
+          on member.stream_id = subscription.stream_id
+          and member.customer_id = subscription.customer_id
+        where subscription.stream_id = $1
+          and subscription.kind = 'subscription'
+          and subscription.id = any ($2::text[])
         """)
 
-    static let entitlementsOfLines = Statement(
-        "change_entitlements_of_lines",
+    static let entitlementsOfSubscriptions = Statement(
+        "change_entitlements_of_subscriptions",
         """
-        select line.id, given.entitlement, given.until, given.product_ids, given.original_transaction_ids, given.why
-        from subledger.customer_identity as line
-        cross join lateral subledger.customer_entitlement($1, $3, line.customer_id, $4) as given
-        where line.stream_id = $1
-          and line.kind = 'subscription'
-          and line.id = any ($2::text[])
-        order by line.id, given.entitlement collate "C"
+        select subscription.id, given.entitlement, given.until, given.product_ids, given.original_transaction_ids, given.why
+        from subledger.customer_identity as subscription
+        cross join lateral subledger.customer_entitlement($1, $3, subscription.customer_id, $4) as given
+        where subscription.stream_id = $1
+          and subscription.kind = 'subscription'
+          and subscription.id = any ($2::text[])
+        order by subscription.id, given.entitlement collate "C"
         """)
 }

@@ -4,8 +4,8 @@ import Subscriptions
 /// Tells changes of a stream, in a transaction that leads it.
 ///
 /// Each stream has a clock of its own, which stands where all beginnings and ends of periods have been told. A batch
-/// first moves it to now by the rows as they are, and then says how the lines that it folds differ at that instant: so
-/// nothing is told twice or never, whatever stops in between.
+/// first moves it to now by the rows as they are, and then says how the subscriptions that it folds differ at that
+/// instant: so nothing is told twice or never, whatever stops in between.
 struct ChangeTelling {
     let streamId: Int32
     let connection: PostgresConnection
@@ -44,21 +44,25 @@ struct ChangeTelling {
     private mutating func addClock(after toldUntil: Instant) async throws(PostgresError) {
         let rows = try await connection.query(
             Step(ChangeStatements.duePeriods, [Parameter(streamId), Parameter(toldUntil), Parameter(instant)]))
-        var lines: [String: [AccessPeriod]] = [:]
+        var subscriptions: [String: [AccessPeriod]] = [:]
         for row in rows {
-            let line: String = try row.value(at: 0)
-            if let period = try AccessPeriod.read(row, at: 1) { lines[line, default: []].append(period) }
+            let subscription: String = try row.value(at: 0)
+            if let period = try AccessPeriod.read(row, at: 1) {
+                subscriptions[subscription, default: []].append(period)
+            }
         }
-        for (line, access) in lines {
-            changes += SubscriptionSnapshot.clockChanges(of: line, access.inOrder, after: toldUntil, through: instant)
+        for (subscription, access) in subscriptions {
+            changes += SubscriptionSnapshot.clockChanges(
+                of: subscription, access.inOrder, after: toldUntil, through: instant)
         }
         changes.sort {
             ($0.at, ExactText($0.originalTransactionId)) < ($1.at, ExactText($1.originalTransactionId))
         }
     }
 
-    /// How lines differ by what was folded.
-    mutating func add(_ differences: [LineDifference], because cause: (LineDifference) -> Change.Cause) {
+    /// How subscriptions differ by what was folded.
+    mutating func add(_ differences: [SubscriptionDifference], because cause: (SubscriptionDifference) -> Change.Cause)
+    {
         for difference in differences {
             changes += difference.new.changes(
                 from: difference.old, at: instant, because: cause(difference), evidenceAfter: difference.start)
@@ -66,13 +70,15 @@ struct ChangeTelling {
     }
 
     mutating func add(_ moved: CustomerFold.Moved) {
-        for (line, position) in moved.sorted(by: { ($0.value, ExactText($0.key)) < ($1.value, ExactText($1.key)) }) {
-            addCustomer(of: line, because: .event(position: position))
+        for (subscription, position) in moved.sorted(by: {
+            ($0.value, ExactText($0.key)) < ($1.value, ExactText($1.key))
+        }) {
+            addCustomer(of: subscription, because: .event(position: position))
         }
     }
 
-    mutating func addCustomer(of line: String, because cause: Change.Cause) {
-        changes.append(Change(.customerChanged, of: line, at: instant, because: cause))
+    mutating func addCustomer(of subscription: String, because cause: Change.Cause) {
+        changes.append(Change(.customerChanged, of: subscription, at: instant, because: cause))
     }
 
     /// Writes what was added since the last time, and where the stream's clock stands.
@@ -93,13 +99,13 @@ struct ChangeTelling {
     }
 }
 
-/// What a batch makes of a line.
-struct LineDifference: Sendable {
+/// What a batch makes of a subscription.
+struct SubscriptionDifference: Sendable {
     let old: SubscriptionSnapshot
     let new: SubscriptionSnapshot
     /// The position behind which the batch begins.
     let start: Int64
-    /// The last event about the line.
+    /// The last event about the subscription.
     let position: Int64
 
     /// Nil if readers have nothing to be told of.

@@ -9,11 +9,11 @@ import Subscriptions
 struct CustomerFold {
     let streamId: Int32
     let connection: PostgresConnection
-    /// Readers are told of lines that moved; where nobody is, not all of them are looked for.
+    /// Readers are told of subscriptions that moved; where nobody is, not all of them are looked for.
     let tells: Bool
 
-    /// Lines that were there before, and now have another customer or one with another id of a backend; with the event
-    /// that did it.
+    /// Subscriptions that were there before, and now have another customer or one with another id of a backend; with
+    /// the event that did it.
     typealias Moved = [String: Int64]
 
     func apply(_ changes: CustomerChanges) async throws(PostgresError) -> Moved {
@@ -22,10 +22,12 @@ struct CustomerFold {
         try await writeEdges(changes)
         var moved = try await join(changes, links.new)
         let gone =
-            changes.oldEdges.flatMap { [(CustomerKey(.subscription, $0.line), $0.position), ($0.key, $0.position)] }
+            changes.oldEdges.flatMap {
+                [(CustomerKey(.subscription, $0.originalTransactionId), $0.position), ($0.key, $0.position)]
+            }
             + links.old.flatMap { [(CustomerKey(.link, $0.customer.text), $0.position), ($0.key, $0.position)] }
         if !gone.isEmpty { moved.merge(try await regroup(gone), uniquingKeysWith: max) }
-        for line in changes.newLines { moved[line] = nil }
+        for subscription in changes.newSubscriptions { moved[subscription] = nil }
         return moved
     }
 
@@ -96,7 +98,7 @@ struct CustomerFold {
 
     static func parameters(_ streamId: Int32, _ edges: [CustomerChanges.Edge]) -> [Parameter] {
         [
-            Parameter(streamId), .array(edges.map(\.line)), .array(edges.map(\.key.kind.rawValue)),
+            Parameter(streamId), .array(edges.map(\.originalTransactionId)), .array(edges.map(\.key.kind.rawValue)),
             .array(edges.map(\.key.id.text)), .array(edges.map(\.position)),
         ]
     }
@@ -104,10 +106,10 @@ struct CustomerFold {
     /// Gives the groups that have something in common one name.
     private func join(_ changes: CustomerChanges, _ links: [Link]) async throws(PostgresError) -> Moved {
         let ties: [Tie] =
-            changes.newEdges.map { (CustomerKey(.subscription, $0.line), $0.key, $0.position) }
+            changes.newEdges.map { (CustomerKey(.subscription, $0.originalTransactionId), $0.key, $0.position) }
             + links.map { (CustomerKey(.link, $0.customer.text), $0.key, $0.position) }
         let touched = Set(
-            changes.newLines.map { CustomerKey(.subscription, $0) } + ties.map(\.left) + ties.map(\.right)
+            changes.newSubscriptions.map { CustomerKey(.subscription, $0) } + ties.map(\.left) + ties.map(\.right)
         ).sorted()
         guard !touched.isEmpty else { return [:] }
         var names: [CustomerKey: CustomerId] = [:]
@@ -121,7 +123,7 @@ struct CustomerFold {
         func name(_ key: CustomerKey) -> CustomerId { names[key] ?? CustomerId(key) }
         var groups = CustomerGroups()
         for tie in ties { groups.join(name(tie.left), name(tie.right)) }
-        // A line that joins a customer brings its own news; that two customers are one has to be told of both.
+        // A subscription that joins a customer brings its own news; that two customers are one has to be told of both.
         var joined: [(key: CustomerKey, position: Int64)] = []
         let known = Dictionary(grouping: Set(names.values)) { groups.name(of: $0) }
         for tie in ties {
@@ -147,21 +149,21 @@ struct CustomerFold {
         try await write(identities)
         var positions: [CustomerId: Int64] = [:]
         for (key, position) in joined { positions[groups.name(of: name(key)), default: 0] = position }
-        return try await lines(of: positions)
+        return try await subscriptions(of: positions)
     }
 
-    /// The lines of some customers, each with what is given for its customer.
-    private func lines(of positions: [CustomerId: Int64]) async throws(PostgresError) -> Moved {
-        var lines: Moved = [:]
-        guard tells, !positions.isEmpty else { return lines }
+    /// The subscriptions of some customers, each with what is given for its customer.
+    private func subscriptions(of positions: [CustomerId: Int64]) async throws(PostgresError) -> Moved {
+        var subscriptions: Moved = [:]
+        guard tells, !positions.isEmpty else { return subscriptions }
         for row in try await connection.query(
             Step(
-                CustomerStatements.findLines,
+                CustomerStatements.findSubscriptions,
                 [Parameter(streamId), .array(positions.keys.sorted().map(\.text.text))]))
         {
-            lines[try row.value(at: 0)] = positions[CustomerId(stored: try row.value(at: 1))]
+            subscriptions[try row.value(at: 0)] = positions[CustomerId(stored: try row.value(at: 1))]
         }
-        return lines
+        return subscriptions
     }
 
     private func write(_ identities: [(key: CustomerKey, name: CustomerId)]) async throws(PostgresError) {
@@ -201,8 +203,8 @@ struct CustomerFold {
             wanted.filter { group.identities[$0.key] != $0.value }.sorted { $0.key < $1.key }
                 .map { (key: $0.key, name: $0.value) })
         var moved: Moved = [:]
-        for line in group.lines {
-            moved[line.id.text] = group.identities[line].flatMap { names[$0.text.text] }
+        for subscription in group.subscriptions {
+            moved[subscription.id.text] = group.identities[subscription].flatMap { names[$0.text.text] }
         }
         return moved
     }

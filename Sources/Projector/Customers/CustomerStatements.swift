@@ -57,8 +57,8 @@ enum CustomerStatements {
           and customer_identity.customer_id = any ($2::text[])
         """)
 
-    static let findLines = Statement(
-        "customer_find_lines",
+    static let findSubscriptions = Statement(
+        "customer_find_subscriptions",
         """
         select id, customer_id
         from customer_identity
@@ -116,7 +116,7 @@ enum CustomerStatements {
           unnest($6::bigint[])
         """)
 
-    /// All keys of some groups, and whether each is a line with rows.
+    /// All keys of some groups, and whether each is a subscription with rows.
     static let loadGroups = Statement(
         "customer_load_groups",
         """
@@ -132,7 +132,7 @@ enum CustomerStatements {
           and customer_id = any ($2::text[])
         """)
 
-    /// What ties the keys of some lines and customers together.
+    /// What ties the keys of some subscriptions and customers together.
     static let loadTies = Statement(
         "customer_load_ties",
         """

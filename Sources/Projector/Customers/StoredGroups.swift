@@ -5,8 +5,8 @@ import Subscriptions
 /// Some groups of keys as the tables have them, with all that ties their keys together.
 struct StoredGroups {
     private(set) var identities: [CustomerKey: CustomerId] = [:]
-    /// Keys that are lines with rows of their own.
-    private(set) var lines: Set<CustomerKey> = []
+    /// Keys that are subscriptions with rows of their own.
+    private(set) var subscriptions: Set<CustomerKey> = []
     private(set) var ties: [(left: CustomerKey, right: CustomerKey)] = []
 
     static func load(
@@ -18,7 +18,7 @@ struct StoredGroups {
         {
             guard let key = try row.customerKey(at: 0) else { continue }
             groups.identities[key] = CustomerId(stored: try row.value(at: 2))
-            if try row.value(Bool.self, at: 3) { groups.lines.insert(key) }
+            if try row.value(Bool.self, at: 3) { groups.subscriptions.insert(key) }
         }
         let ids = groups.identities.keys.filter { $0.kind == .subscription }.map(\.id.text).sorted()
         let customers = groups.identities.keys.filter { $0.kind == .link }.map(\.id.text).sorted()
@@ -32,11 +32,11 @@ struct StoredGroups {
         return groups
     }
 
-    /// What the identities should be: every line, and every key that something is tied to.
+    /// What the identities should be: every subscription, and every key that something is tied to.
     func wanted() -> [CustomerKey: CustomerId] {
         var groups = CustomerGroups()
         for (left, right) in ties { groups.join(left, right) }
-        let keys = lines.union(ties.map(\.left)).union(ties.map(\.right))
+        let keys = subscriptions.union(ties.map(\.left)).union(ties.map(\.right))
         var wanted: [CustomerKey: CustomerId] = [:]
         for key in keys { wanted[key] = groups.name(of: CustomerId(key)) }
         return wanted

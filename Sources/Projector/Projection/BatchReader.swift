@@ -21,13 +21,13 @@ struct FoldedBatch: Sendable {
     /// The last event in it.
     let position: Int64
     let products: ProductCatalog
-    let lines: [String: ProjectedLine]
+    let subscriptions: [String: ProjectedSubscription]
     let steps: [Step]
     let customers: CustomerChanges
-    let differences: [LineDifference]
+    let differences: [SubscriptionDifference]
 }
 
-/// Reads events and lines, and folds the ones into the others. Changes nothing.
+/// Reads events and subscriptions, and folds the ones into the others. Changes nothing.
 struct BatchReader: Sendable {
     let pool: PostgresPool
     let streamId: Int32
@@ -43,8 +43,8 @@ struct BatchReader: Sendable {
 
     func page(after position: Int64, eventsMax: Int64) async -> ProjectionOutcome<EventPage> {
         do throws(PostgresError) {
-            // Decoded on the connection's thread: folding keeps one of Swift's threads busy, and on a small machine there
-            // is but one more to begin whatever is next.
+            // Decoded on the connection's thread: folding keeps one of Swift's threads busy, and on a small machine
+            // there is but one more to begin whatever is next.
             let (count, events, failure) = try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
                 (connection) async throws(PostgresError) -> (Int, [FoldableEvent], ProjectionError?) in
                 let rows = try await connection.query(
@@ -65,42 +65,43 @@ struct BatchReader: Sendable {
 
     /// - Parameter unwritten: The batches before it whose rows may not be there yet, in order.
     func fold(_ page: EventPage, behind unwritten: [FoldedBatch]) async -> ProjectionOutcome<FoldedBatch> {
-        let touched = Set(page.events.flatMap(\.factsByLine.keys)).sorted()
-        var lines: [String: ProjectedLine] = [:]
-        lines.reserveCapacity(touched.count)
+        let touched = Set(page.events.flatMap(\.factsBySubscription.keys)).sorted()
+        var states: [String: ProjectedSubscription] = [:]
+        states.reserveCapacity(touched.count)
         for id in touched {
-            lines[id] = unwritten.reversed().lazy.compactMap { $0.lines[id] }.first
+            states[id] = unwritten.reversed().lazy.compactMap { $0.subscriptions[id] }.first
         }
-        switch await load(touched.filter { lines[$0] == nil }) {
+        switch await load(touched.filter { states[$0] == nil }) {
         case .success(let loaded):
-            for line in loaded { lines[line.facts.originalTransactionId] = line }
+            for state in loaded { states[state.facts.originalTransactionId] = state }
         case .failure(let failure): return .failure(failure)
         }
         for id in touched {
-            let facts = lines[id]?.facts ?? SubscriptionFacts(originalTransactionId: id)
-            var line = lines[id] ?? ProjectedLine(facts: facts, position: 0)
+            let facts = states[id]?.facts ?? SubscriptionFacts(originalTransactionId: id)
+            var state = states[id] ?? ProjectedSubscription(facts: facts, position: 0)
             // Of the batches before, it is known already.
-            if line.written == nil { line.written = Subscription(facts, products: products) }
-            line.isNew = line.position == 0
-            lines[id] = line
+            if state.written == nil { state.written = Subscription(facts, products: products) }
+            state.isNew = state.position == 0
+            states[id] = state
         }
-        for event in page.events { event.fold(into: &lines) }
-        let folded = touched.compactMap { lines[$0] }
+        for event in page.events { event.fold(into: &states) }
+        let folded = touched.compactMap { states[$0] }
         let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
         let subscriptions = writer.subscriptions(folded)
-        for (id, subscription) in zip(touched, subscriptions) { lines[id]?.written = subscription }
+        for (id, subscription) in zip(touched, subscriptions) { states[id]?.written = subscription }
         return .success(
             FoldedBatch(
-                start: page.start, position: page.events.last?.position ?? page.start, products: products, lines: lines,
+                start: page.start, position: page.events.last?.position ?? page.start, products: products,
+                subscriptions: states,
                 steps: folded.isEmpty ? [] : writer.steps(folded, subscriptions),
                 customers: CustomerChanges(page.events, folded, after: page.start),
-                differences: zip(folded, subscriptions).compactMap { line, subscription in
-                    LineDifference(
-                        from: line.written, to: subscription, after: page.start, position: line.position)
+                differences: zip(folded, subscriptions).compactMap { state, subscription in
+                    SubscriptionDifference(
+                        from: state.written, to: subscription, after: page.start, position: state.position)
                 }))
     }
 
-    private func load(_ ids: [String]) async -> ProjectionOutcome<[ProjectedLine]> {
+    private func load(_ ids: [String]) async -> ProjectionOutcome<[ProjectedSubscription]> {
         guard !ids.isEmpty else { return .success([]) }
         let steps = [
             Step(ProjectionStatements.choose, [Parameter(tables.rawValue)]),
@@ -111,7 +112,7 @@ struct BatchReader: Sendable {
                 (connection) async throws(PostgresError) -> RowSet in
                 try await connection.transaction(steps, deadline: .now + Limits.statementWaitMax)[1]
             }
-            return try ProjectedLine.read(rows)
+            return try ProjectedSubscription.read(rows)
         } catch {
             return .failure(.database(error))
         }
@@ -131,11 +132,11 @@ struct BatchReader: Sendable {
     }
 }
 
-extension ProjectedLine {
+extension ProjectedSubscription {
     /// Reads rows with the columns of ``ProjectionStatements/loadSubscriptions``.
-    static func read(_ rows: RowSet) throws(PostgresError) -> ProjectionOutcome<[ProjectedLine]> {
-        var lines: [ProjectedLine] = []
-        lines.reserveCapacity(rows.count)
+    static func read(_ rows: RowSet) throws(PostgresError) -> ProjectionOutcome<[ProjectedSubscription]> {
+        var states: [ProjectedSubscription] = []
+        states.reserveCapacity(rows.count)
         for row in rows {
             let id: String = try row.value(at: 0)
             let position: Int64 = try row.value(at: 1)
@@ -143,10 +144,10 @@ extension ProjectedLine {
                 try SubscriptionFacts(originalTransactionId: id, json: $0)
             }
             switch facts {
-            case .success(let facts): lines.append(ProjectedLine(facts: facts, position: position))
+            case .success(let facts): states.append(ProjectedSubscription(facts: facts, position: position))
             case .failure(let failure): return .failure(failure)
             }
         }
-        return .success(lines)
+        return .success(states)
     }
 }

@@ -49,8 +49,8 @@ struct BatchWriter: Sendable {
         }
     }
 
-    /// Writes the rows of all lines anew, from the facts that they have. Their products were configured otherwise, or an
-    /// earlier release had other rules.
+    /// Writes the rows of all subscriptions anew, from the facts that they have. Their products were configured
+    /// otherwise, or an earlier release had other rules.
     func refoldAll(
         _ products: ProductCatalog, behind expected: Checkpoint
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
@@ -66,18 +66,18 @@ struct BatchWriter: Sendable {
                     ProjectionStatements.pageSubscriptions,
                     [Parameter(streamId), Parameter(after), Parameter(Limits.batchEventsMax)],
                     deadline: .now + Limits.statementWaitMax)
-                let lines: [ProjectedLine]
-                switch try ProjectedLine.read(rows) {
-                case .success(let read): lines = read
+                let states: [ProjectedSubscription]
+                switch try ProjectedSubscription.read(rows) {
+                case .success(let read): states = read
                 case .failure(let failure): return .failure(failure)
                 }
-                guard let last = lines.last else { break }
-                let subscriptions = writer.subscriptions(lines)
-                for step in writer.steps(lines, subscriptions) { _ = try await connection.query(step) }
-                let differences = zip(lines, subscriptions).compactMap { line, subscription in
-                    LineDifference(
-                        from: Subscription(line.facts, products: old), to: subscription, after: .max,
-                        position: line.position)
+                guard let last = states.last else { break }
+                let subscriptions = writer.subscriptions(states)
+                for step in writer.steps(states, subscriptions) { _ = try await connection.query(step) }
+                let differences = zip(states, subscriptions).compactMap { state, subscription in
+                    SubscriptionDifference(
+                        from: Subscription(state.facts, products: old), to: subscription, after: .max,
+                        position: state.position)
                 }
                 telling?.add(differences) { _ in .products }
                 try await telling?.write()
@@ -125,8 +125,8 @@ struct BatchWriter: Sendable {
         do throws(PostgresError) {
             return try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
                 (connection) async throws(PostgresError) -> ProjectionOutcome<Value?> in
-                // The checkpoint is read after the lock, in a statement of its own, so that it is what the last leader has
-                // committed.
+                // The checkpoint is read after the lock, in a statement of its own, so that it is what the last leader
+                // has committed.
                 let first = try await connection.begin(
                     with: [
                         Step(ProjectionStatements.choose, [Parameter(tables.rawValue)]),

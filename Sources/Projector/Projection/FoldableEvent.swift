@@ -8,7 +8,7 @@ struct FoldableEvent: Sendable {
     let receivedAt: Instant
     let occurredAt: Instant?
     /// Empty for an event that an operator has the projector pass over.
-    let factsByLine: [String: StatedFacts]
+    let factsBySubscription: [String: StatedFacts]
     /// See ``Facts/companion``.
     var companion: String?
     /// What a backend stated.
@@ -19,14 +19,15 @@ struct FoldableEvent: Sendable {
         let position: Int64 = try row.value(at: 0)
         let receivedAt: Instant = try row.value(at: 1)
         let occurredAt: Instant? = try row.optional(at: 2)
-        func event(_ factsByLine: [String: StatedFacts]) -> FoldableEvent {
+        func event(_ factsBySubscription: [String: StatedFacts]) -> FoldableEvent {
             FoldableEvent(
-                position: position, receivedAt: receivedAt, occurredAt: occurredAt, factsByLine: factsByLine)
+                position: position, receivedAt: receivedAt, occurredAt: occurredAt,
+                factsBySubscription: factsBySubscription)
         }
         if try row.value(Bool.self, at: 4) { return .success(event([:])) }
         let text = try row.value(JSONB.self, at: 3).utf8
         return readJSON(text, position: position) { try EventFacts(json: $0) }.map { facts in
-            var event = event(facts.byLine)
+            var event = event(facts.bySubscription)
             event.companion = facts.companion
             event.link = facts.link
             return event
@@ -37,29 +38,29 @@ struct FoldableEvent: Sendable {
     static func readOrEmpty(_ row: Row) throws(PostgresError) -> FoldableEvent {
         if case .success(let event) = try read(row) { return event }
         return FoldableEvent(
-            position: try row.value(at: 0), receivedAt: try row.value(at: 1), occurredAt: nil, factsByLine: [:])
+            position: try row.value(at: 0), receivedAt: try row.value(at: 1), occurredAt: nil, factsBySubscription: [:])
     }
 
-    /// The same event, as far as it is about some lines.
-    func about(_ lines: Set<String>) -> FoldableEvent {
+    /// The same event, as far as it is about some subscriptions.
+    func about(_ ids: Set<String>) -> FoldableEvent {
         FoldableEvent(
             position: position, receivedAt: receivedAt, occurredAt: occurredAt,
-            factsByLine: factsByLine.filter { lines.contains($0.key) }, companion: companion)
+            factsBySubscription: factsBySubscription.filter { ids.contains($0.key) }, companion: companion)
     }
 
-    func fold(into lines: inout [String: ProjectedLine]) {
-        for (id, facts) in factsByLine {
-            let new = ProjectedLine(
+    func fold(into states: inout [String: ProjectedSubscription]) {
+        for (id, facts) in factsBySubscription {
+            let new = ProjectedSubscription(
                 facts: SubscriptionFacts(originalTransactionId: id), position: position, isNew: true)
-            // In its place: a line that is held twice is copied with all its facts.
-            fold(facts, into: &lines[id, default: new])
+            // In its place: a subscription that is held twice is copied with all its facts.
+            fold(facts, into: &states[id, default: new])
         }
     }
 
-    private func fold(_ facts: StatedFacts, into line: inout ProjectedLine) {
-        line.facts.fold(
+    private func fold(_ facts: StatedFacts, into state: inout ProjectedSubscription) {
+        state.facts.fold(
             facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position, companion: companion)
-        line.position = position
+        state.position = position
     }
 }
 

@@ -2,8 +2,8 @@ import Postgres
 
 /// The SQL of one step of the projector. Every statement stays inside one stream.
 ///
-/// Those after ``choose`` name projection tables without a schema: it chooses the set that they mean, until the end of the
-/// transaction.
+/// Those after ``choose`` name projection tables without a schema: it chooses the set that they mean, until the end of
+/// the transaction.
 enum ProjectionStatements {
     /// All streams that are behind, or of which a period begins or ends by an instant. It reads four rows for each
     /// stream there is, so it is asked seldom.
@@ -78,8 +78,8 @@ enum ProjectionStatements {
         limit $3
         """)
 
-    /// Each is looked up by its key: the limit keeps that from becoming a look at all lines, each held against a list of
-    /// hundreds, which PostgreSQL prefers as long as it believes the table to be small.
+    /// Each is looked up by its key: the limit keeps that from becoming a look at all subscriptions, each held against
+    /// a list of hundreds, which PostgreSQL prefers as long as it believes the table to be small.
     static let loadSubscriptions = Statement(
         "projector_load_subscriptions",
         """
@@ -94,7 +94,7 @@ enum ProjectionStatements {
         ) as found
         """)
 
-    /// Lines in the order of their ids, from an id on.
+    /// Subscriptions in the order of their ids, from an id on.
     static let pageSubscriptions = Statement(
         "projector_page_subscriptions",
         """
@@ -106,7 +106,7 @@ enum ProjectionStatements {
         limit $3
         """)
 
-    /// Lines that have no row yet.
+    /// Subscriptions that have no row yet.
     static let copySubscriptions = Statement(
         "projector_copy_subscriptions",
         """
@@ -119,8 +119,8 @@ enum ProjectionStatements {
         from stdin (format binary)
         """)
 
-    /// As everywhere where there are many rows, the arrays are taken apart side by side by the select list: `unnest` of them
-    /// all behind `from` writes each down first.
+    /// As everywhere where there are many rows, the arrays are taken apart side by side by the select list: `unnest` of
+    /// them all behind `from` writes each down first.
     static let writeSubscriptions = Statement(
         "projector_write_subscriptions",
         """

@@ -14,15 +14,15 @@ struct SubscriptionHead {
     /// As text of JSON.
     let facts: [UInt8]
 
-    init(_ line: ProjectedLine, _ subscription: Subscription) {
+    init(_ state: ProjectedSubscription, _ subscription: Subscription) {
         originalTransactionId = subscription.originalTransactionId
         productId = subscription.transactions.last?.transaction.productId
         renewal = subscription.renewal(at: .latest)
         accessEndsAt = subscription.access.lazy.map(\.end).max().map { Timestamptz(end: $0) }
         last = subscription.lastCounted
-        position = line.position
-        var writer = JSONWriter(bytesExpected: line.facts.textBytesExpected)
-        line.facts.write(to: &writer)
+        position = state.position
+        var writer = JSONWriter(bytesExpected: state.facts.textBytesExpected)
+        state.facts.write(to: &writer)
         facts = writer.bytes
     }
 
@@ -104,12 +104,12 @@ extension ProjectionWriter {
         rows.append(json: transaction.additional?.utf8)
     }
 
-    func append(_ periods: [RowChanges.LinePeriod], to rows: inout some TableRows) {
-        for (line, counted) in periods {
+    func append(_ periods: [RowChanges.SubscriptionPeriod], to rows: inout some TableRows) {
+        for (originalTransactionId, counted) in periods {
             let period = counted.period
             rows.beginRow()
             rows.append(streamId)
-            rows.append(line)
+            rows.append(originalTransactionId)
             rows.append(period.start)
             rows.append(Timestamptz(end: period.end))
             rows.append(period.cause.rawValue)

@@ -2,10 +2,10 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// A line as the projector holds it while it folds a batch.
-struct ProjectedLine: Sendable {
+/// A subscription as the projector holds it while it folds a batch.
+struct ProjectedSubscription: Sendable {
     var facts: SubscriptionFacts
-    /// The last event that said something about the line.
+    /// The last event that said something about the subscription.
     var position: Int64
     /// What its rows say now, so that only those are written that change; nil where that is not known.
     var written: Subscription?
@@ -13,28 +13,28 @@ struct ProjectedLine: Sendable {
     var isNew = false
 }
 
-/// Turns folded lines into the rows of the projection tables.
+/// Turns folded subscriptions into the rows of the projection tables.
 struct ProjectionWriter: Sendable {
     let streamId: Int32
     let products: ProductCatalog
     let tables: ProjectionTables
 
-    /// What the facts of lines amount to.
-    func subscriptions(_ lines: [ProjectedLine]) -> [Subscription] {
-        lines.map { Subscription($0.facts, products: products) }
+    /// What the facts of subscriptions amount to.
+    func subscriptions(_ states: [ProjectedSubscription]) -> [Subscription] {
+        states.map { Subscription($0.facts, products: products) }
     }
 
-    /// Steps that bring all rows of the given lines to what their facts amount to.
-    func steps(_ lines: [ProjectedLine], _ subscriptions: [Subscription]) -> [Step] {
+    /// Steps that bring all rows of the given subscriptions to what their facts amount to.
+    func steps(_ states: [ProjectedSubscription], _ subscriptions: [Subscription]) -> [Step] {
         var new: [SubscriptionHead] = []
         var known: [SubscriptionHead] = []
         var unknown: [String] = []
         var changes = RowChanges()
-        for (line, subscription) in zip(lines, subscriptions) {
-            changes.add(from: line.written, to: subscription)
-            let head = SubscriptionHead(line, subscription)
-            if line.isNew { new.append(head) } else { known.append(head) }
-            if !line.isNew, line.written == nil { unknown.append(line.facts.originalTransactionId) }
+        for (state, subscription) in zip(states, subscriptions) {
+            changes.add(from: state.written, to: subscription)
+            let head = SubscriptionHead(state, subscription)
+            if state.isNew { new.append(head) } else { known.append(head) }
+            if !state.isNew, state.written == nil { unknown.append(state.facts.originalTransactionId) }
         }
 
         var steps: [Step] = []
@@ -57,7 +57,7 @@ struct ProjectionWriter: Sendable {
                 Step(
                     ProjectionStatements.deleteTransactions,
                     [
-                        Parameter(streamId), .array(changes.oldTransactions.map(\.line)),
+                        Parameter(streamId), .array(changes.oldTransactions.map(\.originalTransactionId)),
                         .array(changes.oldTransactions.map(\.transactionId)),
                     ]))
         }
@@ -67,7 +67,7 @@ struct ProjectionWriter: Sendable {
                 Step(
                     ProjectionStatements.deletePeriods,
                     [
-                        Parameter(streamId), .array(changes.oldPeriods.map(\.line)),
+                        Parameter(streamId), .array(changes.oldPeriods.map(\.originalTransactionId)),
                         .array(changes.oldPeriods.map(\.counted.period.transactionId)),
                         .array(changes.oldPeriods.map(\.counted.period.cause.rawValue)),
                     ]))
@@ -82,7 +82,7 @@ struct ProjectionWriter: Sendable {
         return Step(ProjectionStatements.copyTransactions, copying: rows)
     }
 
-    private func adding(_ periods: [RowChanges.LinePeriod]) -> Step {
+    private func adding(_ periods: [RowChanges.SubscriptionPeriod]) -> Step {
         var rows = CopyRows(columns: 23, rows: periods.count, rowBytes: 200)
         append(periods, to: &rows)
         return Step(ProjectionStatements.copyPeriods, copying: rows)

@@ -1,25 +1,25 @@
 import Subscriptions
 
-/// The rows of some lines that differ between two states of them. Most notifications repeat what was known, and a row
-/// that stays as it is costs nothing.
+/// The rows of some subscriptions that differ between two states of them. Most notifications repeat what was known, and
+/// a row that stays as it is costs nothing.
 struct RowChanges {
-    typealias LineTransaction = (line: String, transactionId: String)
-    typealias LinePeriod = (line: String, counted: CountedPeriod)
+    typealias SubscriptionTransaction = (originalTransactionId: String, transactionId: String)
+    typealias SubscriptionPeriod = (originalTransactionId: String, counted: CountedPeriod)
 
     /// To be deleted: they are gone, or others take their place.
-    private(set) var oldTransactions: [LineTransaction] = []
-    private(set) var oldPeriods: [LinePeriod] = []
+    private(set) var oldTransactions: [SubscriptionTransaction] = []
+    private(set) var oldPeriods: [SubscriptionPeriod] = []
     private(set) var newTransactions: [Subscription.ResolvedTransaction] = []
-    private(set) var newPeriods: [LinePeriod] = []
+    private(set) var newPeriods: [SubscriptionPeriod] = []
 
-    /// Adds a line's.
+    /// Adds a subscription's.
     ///
     /// - Parameter old: Nil to write all rows.
     mutating func add(from old: Subscription?, to new: Subscription) {
-        let line = new.originalTransactionId
+        let originalTransactionId = new.originalTransactionId
         guard let old, !old.transactions.isEmpty || !old.access.isEmpty else {
             newTransactions += new.transactions
-            for period in new.countedPeriods { newPeriods.append((line, period)) }
+            for period in new.countedPeriods { newPeriods.append((originalTransactionId, period)) }
             return
         }
         var isOther = old.access != new.access || (new.hasChurned && old.renewals != new.renewals)
@@ -38,7 +38,11 @@ struct RowChanges {
         let (from, to) = (old.countedPeriods, new.countedPeriods)
         let alike = zip(from, to).prefix { $0 == $1 }.count
         let (periods, newer) = (Set(from[alike...]), Set(to[alike...]))
-        for period in from[alike...] where !newer.contains(period) { oldPeriods.append((line, period)) }
-        for period in to[alike...] where !periods.contains(period) { newPeriods.append((line, period)) }
+        for period in from[alike...] where !newer.contains(period) {
+            oldPeriods.append((originalTransactionId, period))
+        }
+        for period in to[alike...] where !periods.contains(period) {
+            newPeriods.append((originalTransactionId, period))
+        }
     }
 }

@@ -13,7 +13,7 @@ struct StreamProjector: Sendable {
     /// Of all streams that are folded in this process, into the same tables.
     let refolds: RefoldHistory
 
-    /// One writes, one loads lines, one reads events.
+    /// One writes, one loads subscriptions, one reads events.
     static let connectionsMax = 3
 
     enum Progress: Sendable, Hashable {

@@ -25,7 +25,7 @@ package struct ChangeReader: Sendable {
         package let number: Int64
         package let toldAt: Instant
         package let change: Change
-        /// The line's customer at the time of reading.
+        /// The subscription's customer at the time of reading.
         package let customer: Customer
     }
 
@@ -37,8 +37,8 @@ package struct ChangeReader: Sendable {
         package let through: Int64
     }
 
-    /// Everybody to whom a change of a line matters, and what they are entitled to at the time of reading: over all
-    /// lines, so it stays right where another one gives the same.
+    /// Everybody to whom a change of a subscription matters, and what they are entitled to at the time of reading: over
+    /// all subscriptions, so it stays right where another one gives the same.
     package struct Customer: Sendable {
         /// In order of kind and bytes.
         package internal(set) var keys: [CustomerKey] = []
@@ -83,16 +83,16 @@ package struct ChangeReader: Sendable {
                 return number == head.number ? Page(told: [], asOf: asOf, through: number) : nil
             }
             guard try rows[0].value(Int64.self, at: 0) == number + 1 else { return nil }
-            let lines = try rows.map { row throws(PostgresError) -> String in try row.value(at: 3) }
-            let customers = try await customers(of: Set(lines).sorted(), head.streamId, stream.app, asOf)
+            let subscriptions = try rows.map { row throws(PostgresError) -> String in try row.value(at: 3) }
+            let customers = try await customers(of: Set(subscriptions).sorted(), head.streamId, stream.app, asOf)
             var told: [Told] = []
-            for (row, line) in zip(rows, lines) {
+            for (row, subscription) in zip(rows, subscriptions) {
                 // One of a newer version is passed over: its readers know that version's changes.
                 guard let change = try Change.read(row, at: 2) else { continue }
                 told.append(
                     Told(
                         number: try row.value(at: 0), toldAt: try row.value(at: 1), change: change,
-                        customer: customers[line] ?? Customer()))
+                        customer: customers[subscription] ?? Customer()))
             }
             return Page(told: told, asOf: asOf, through: try last.value(at: 0))
         } catch {
@@ -101,26 +101,26 @@ package struct ChangeReader: Sendable {
     }
 
     private func customers(
-        of lines: [String], _ streamId: Int32, _ app: String, _ instant: Instant
+        of subscriptions: [String], _ streamId: Int32, _ app: String, _ instant: Instant
     ) async throws(PostgresError) -> [String: Customer] {
-        guard !lines.isEmpty else { return [:] }
+        guard !subscriptions.isEmpty else { return [:] }
         func query(_ statement: Statement, _ more: [Parameter]) async throws(PostgresError) -> RowSet {
             try await pool.query(
-                statement, [Parameter(streamId), .array(lines)] + more, deadline: .now + Limits.readWaitMax)
+                statement, [Parameter(streamId), .array(subscriptions)] + more, deadline: .now + Limits.readWaitMax)
         }
-        // Each by the lines, since customers may be joined and parted between two queries.
+        // Each by the subscriptions, since customers may be joined and parted between two queries.
         var customers: [String: Customer] = [:]
-        for row in try await query(ChangeStatements.keysOfLines, []) {
+        for row in try await query(ChangeStatements.keysOfSubscriptions, []) {
             guard let key = try row.customerKey(at: 1) else { continue }
             customers[try row.value(at: 0), default: Customer()].keys.append(key)
         }
         for row in try await query(
-            ChangeStatements.entitlementsOfLines, [Parameter(app), Parameter(instant)])
+            ChangeStatements.entitlementsOfSubscriptions, [Parameter(app), Parameter(instant)])
         {
             let entitlement = try Entitlement.read(row, at: 1)
             customers[try row.value(at: 0), default: Customer()].entitlements.append(entitlement)
         }
-        for line in lines { customers[line]?.keys.sort() }
+        for subscription in subscriptions { customers[subscription]?.keys.sort() }
         return customers
     }
 }

@@ -130,11 +130,11 @@ extension Entitlement {
 }
 
 extension Entitlement.Grant {
-    /// Reads the columns from the line to the entitlement; nil where there is no period.
+    /// Reads the columns from the subscription to the entitlement; nil where there is no period.
     fileprivate static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement.Grant? {
         guard let product: String = try row.optional(at: column + 4) else { return nil }
         return Entitlement.Grant(
-            entitlement: try row.optional(at: column + 5) ?? product, line: try row.value(at: column),
+            entitlement: try row.optional(at: column + 5) ?? product, originalTransactionId: try row.value(at: column),
             start: try row.value(at: column + 1), end: try row.value(Timestamptz.self, at: column + 2).end,
             productId: product, position: try row.value(at: column + 3))
     }

@@ -8,7 +8,7 @@ enum CustomerReadStatements {
     static let grants = Statement(
         "customer_grants",
         """
-        select input.ordinal, stream.app, known.kind, line.id, access_period.starts_at, access_period.ends_at,
+        select input.ordinal, stream.app, known.kind, subscription.id, access_period.starts_at, access_period.ends_at,
           access_period.position, access_period.product_id, product_entitlement.entitlement
         from unnest($1::text[], $2::text[], $3::text[], $4::text[])
           with ordinality as input (app, environment, id, lower_id, ordinal)
@@ -19,13 +19,13 @@ enum CustomerReadStatements {
           on stream.stream_id = known.stream_id
           and stream.environment = input.environment
           and stream.app = coalesce(input.app, stream.app)
-        left join subledger.customer_identity as line
-          on line.stream_id = known.stream_id
-          and line.customer_id = known.customer_id
-          and line.kind = 'subscription'
+        left join subledger.customer_identity as subscription
+          on subscription.stream_id = known.stream_id
+          and subscription.customer_id = known.customer_id
+          and subscription.kind = 'subscription'
         left join subledger.access_period
-          on access_period.stream_id = line.stream_id
-          and access_period.original_transaction_id = line.id
+          on access_period.stream_id = subscription.stream_id
+          and access_period.original_transaction_id = subscription.id
           and access_period.product_id is not null
         left join subledger.product_entitlement
           on product_entitlement.app = stream.app
@@ -90,8 +90,8 @@ enum CustomerReadStatements {
         order by stream.app
         """)
 
-    /// All keys that were ever tied to one of the given kinds of an id, directly or over others; with the facts of those
-    /// that are lines.
+    /// All keys that were ever tied to one of the given kinds of an id, directly or over others; with the facts of
+    /// those that are subscriptions.
     static let everTied = Statement(
         "customer_ever_tied",
         """

@@ -5,7 +5,7 @@ import Subscriptions
 extension CustomerReader {
     /// As ``entitlements(_:)``, by what was received until an instant alone: facts as well as what tied them together.
     ///
-    /// Folds the events of all lines concerned anew, so it takes longer.
+    /// Folds the events of all subscriptions concerned anew, so it takes longer.
     package func entitlements(_ question: Question, knownAt: Instant) async throws(ReadError) -> [Found] {
         do {
             let id = question.customerId
@@ -47,18 +47,18 @@ extension CustomerReader {
             [Parameter(streamId), .array(asked.map(\.kind.rawValue)), .array(asked.map(\.id.text))],
             deadline: .now + Limits.readWaitMax)
         var customers: [String] = []
-        var lines: Set<String> = []
+        var subscriptions: Set<String> = []
         var positions: Set<Int64> = []
         for row in reached {
             guard let key = try row.customerKey(at: 0) else { continue }
             if key.kind == .link { customers.append(key.id.text) }
             guard let facts = try row.optional(JSONText.self, at: 2) else { continue }
-            lines.insert(key.id.text)
+            subscriptions.insert(key.id.text)
             positions.formUnion(
                 try SubscriptionFacts(originalTransactionId: key.id.text, json: try JSONDocument(facts.utf8).root)
                     .positions)
         }
-        let folded = try await fold(positions.sorted(), lines, streamId, knownAt)
+        let folded = try await fold(positions.sorted(), subscriptions, streamId, knownAt)
 
         var groups = CustomerGroups()
         var known = Set(folded.keys.map { CustomerKey(.subscription, $0) })
@@ -66,8 +66,8 @@ extension CustomerReader {
             groups.join(left, right)
             known.formUnion([left, right])
         }
-        for (line, facts) in folded {
-            for key in facts.customerKeys().keys { tie(CustomerKey(.subscription, line), key) }
+        for (subscription, facts) in folded {
+            for key in facts.customerKeys().keys { tie(CustomerKey(.subscription, subscription), key) }
         }
         for row in try await pool.query(
             CustomerReadStatements.linksKnownAt, [Parameter(streamId), .array(customers), Parameter(knownAt)],
@@ -83,15 +83,15 @@ extension CustomerReader {
     }
 
     private func fold(
-        _ positions: [Int64], _ lines: Set<String>, _ streamId: Int32, _ knownAt: Instant
+        _ positions: [Int64], _ subscriptions: Set<String>, _ streamId: Int32, _ knownAt: Instant
     ) async throws -> [String: SubscriptionFacts] {
         let rows = try await pool.query(
             CustomerReadStatements.eventsKnownAt, [Parameter(streamId), .array(positions), Parameter(knownAt)],
             deadline: .now + Limits.readWaitMax)
-        var folded: [String: ProjectedLine] = [:]
+        var folded: [String: ProjectedSubscription] = [:]
         for row in rows {
             switch try FoldableEvent.read(row) {
-            case .success(let event): event.about(lines).fold(into: &folded)
+            case .success(let event): event.about(subscriptions).fold(into: &folded)
             case .failure(let failure): throw ReadError.damaged(detail: failure.description)
             }
         }

@@ -48,7 +48,7 @@ package struct CustomerReader: Sendable {
         try await lookups.find(questions)
     }
 
-    /// Every id that the customer has, and the facts of its lines as they amount to today.
+    /// Every id that the customer has, and the facts of its subscriptions as they amount to today.
     package struct Customer: Sendable {
         package let app: String
         package let knownAs: CustomerKey.Kind
@@ -58,7 +58,7 @@ package struct CustomerReader: Sendable {
         package let subscriptions: [Subscription]
     }
 
-    /// As ``entitlements(_:)``, the ids and lines instead.
+    /// As ``entitlements(_:)``, the ids and subscriptions instead.
     package func customers(
         _ customerId: String, environment: Environment, app: String?
     ) async throws(ReadError) -> [Customer] {

@@ -4,7 +4,7 @@ import Subscriptions
 /// The products that the owner has configured, as the database has them.
 ///
 /// What is stated here takes effect by itself: entitlements when somebody reads next, kinds and durations when the
-/// projector has folded the app's lines anew.
+/// projector has folded the app's subscriptions anew.
 package enum ProductTable {
     /// In the order of bundle and product ids.
     ///

@@ -12,12 +12,12 @@ package struct SubscriptionReader: Sendable {
 
     package struct Found: Sendable {
         package let app: String
-        /// The last event that said something about the line.
+        /// The last event that said something about the subscription.
         package let position: Int64
         package let subscription: Subscription
     }
 
-    /// The lines with this id in an environment: one for each app that has it, in the order of bundle ids.
+    /// The subscriptions with this id in an environment: one for each app that has it, in the order of bundle ids.
     ///
     /// - Parameter app: Only this app's; nil for all.
     package func subscriptions(

@@ -12,7 +12,7 @@ struct RebuildChanges {
         var after = ""
         while true {
             let rows = try await connection.query(
-                RebuildStatements.changedLines,
+                RebuildStatements.changedSubscriptions,
                 [Parameter(streamId), Parameter(after), Parameter(Limits.batchEventsMax)],
                 deadline: .now + Limits.tableWaitMax)
             guard let last = rows.last else { break }
@@ -23,30 +23,30 @@ struct RebuildChanges {
         try await telling.write()
     }
 
-    private func tell(_ lines: [String], _ telling: inout ChangeTelling) async throws(PostgresError) {
+    private func tell(_ subscriptions: [String], _ telling: inout ChangeTelling) async throws(PostgresError) {
         var (before, now): ([String: [AccessPeriod]], [String: [AccessPeriod]]) = ([:], [:])
         for row in try await connection.query(
-            RebuildStatements.changedPeriods, [Parameter(streamId), .array(lines)],
+            RebuildStatements.changedPeriods, [Parameter(streamId), .array(subscriptions)],
             deadline: .now + Limits.tableWaitMax)
         {
-            let line: String = try row.value(at: 0)
+            let subscription: String = try row.value(at: 0)
             guard let period = try AccessPeriod.read(row, at: 1) else { continue }
-            if try row.value(Bool.self, at: 8) { before[line, default: []].append(period) }
-            if try row.value(Bool.self, at: 9) { now[line, default: []].append(period) }
+            if try row.value(Bool.self, at: 8) { before[subscription, default: []].append(period) }
+            if try row.value(Bool.self, at: 9) { now[subscription, default: []].append(period) }
         }
         for row in try await connection.query(
-            RebuildStatements.changedIntentions, [Parameter(streamId), .array(lines)],
+            RebuildStatements.changedIntentions, [Parameter(streamId), .array(subscriptions)],
             deadline: .now + Limits.tableWaitMax)
         {
-            let line: String = try row.value(at: 0)
+            let subscription: String = try row.value(at: 0)
             let old = SubscriptionSnapshot(
-                originalTransactionId: line, access: (before[line] ?? []).inOrder,
+                originalTransactionId: subscription, access: (before[subscription] ?? []).inOrder,
                 autoRenewStatus: try row.optional(at: 1), plannedProductId: try row.optional(at: 2))
             let new = SubscriptionSnapshot(
-                originalTransactionId: line, access: (now[line] ?? []).inOrder,
+                originalTransactionId: subscription, access: (now[subscription] ?? []).inOrder,
                 autoRenewStatus: try row.optional(at: 3), plannedProductId: try row.optional(at: 4))
-            telling.add([LineDifference(from: old, to: new, after: livePosition)]) { _ in .rebuild }
-            if try row.value(Bool.self, at: 5) { telling.addCustomer(of: line, because: .rebuild) }
+            telling.add([SubscriptionDifference(from: old, to: new, after: livePosition)]) { _ in .rebuild }
+            if try row.value(Bool.self, at: 5) { telling.addCustomer(of: subscription, because: .rebuild) }
         }
     }
 }

@@ -10,7 +10,8 @@ enum RebuildStatements {
         lock table subledger.projector_skip in share row exclusive mode
         """)
 
-    /// Bounds the wait for a lock. The transaction of a claim stays open, without a snapshot, as long as the rebuild takes.
+    /// Bounds the wait for a lock. The transaction of a claim stays open, without a snapshot, as long as the rebuild
+    /// takes.
     static let boundLockWait = Statement(
         "rebuild_bound_lock_wait",
         """
@@ -119,9 +120,9 @@ enum RebuildStatements {
     /// Compiling the comparison of two tables takes longer than it saves.
     static let interpret = Statement("rebuild_interpret", "set local jit = off")
 
-    /// Lines of which a row was taken away or added, in the order of their ids from one on.
-    static let changedLines = Statement(
-        "rebuild_changed_lines",
+    /// Subscriptions of which a row was taken away or added, in the order of their ids from one on.
+    static let changedSubscriptions = Statement(
+        "rebuild_changed_subscriptions",
         """
         select original_transaction_id
         from (
@@ -151,7 +152,7 @@ enum RebuildStatements {
         limit $3
         """)
 
-    /// The periods of some lines: whether each was there before the swap, and whether it is now.
+    /// The periods of some subscriptions: whether each was there before the swap, and whether it is now.
     static let changedPeriods = Statement(
         "rebuild_changed_periods",
         """
@@ -170,11 +171,11 @@ enum RebuildStatements {
           and original_transaction_id = any ($2::text[])
         """)
 
-    /// What is intended for some lines, before the swap and now.
+    /// What is intended for some subscriptions, before the swap and now.
     static let changedIntentions = Statement(
         "rebuild_changed_intentions",
         """
-        select line.id,
+        select subscription.id,
           case
             when gone.stream_id is not null then gone.auto_renew
             when new.stream_id is null then live.auto_renew
@@ -185,21 +186,21 @@ enum RebuildStatements {
           end,
           live.auto_renew, nullif(live.auto_renew_product_id, live.product_id),
           identity.stream_id is not null and live.stream_id is not null
-        from unnest($2::text[]) as line (id)
+        from unnest($2::text[]) as subscription (id)
         left join subledger.subscription as live
           on live.stream_id = $1
-          and live.original_transaction_id = line.id
+          and live.original_transaction_id = subscription.id
         left join subledger_rebuild.gone_subscription as gone
           on gone.stream_id = $1
-          and gone.original_transaction_id = line.id
+          and gone.original_transaction_id = subscription.id
         left join subledger_rebuild.new_subscription as new
           on new.stream_id = $1
-          and new.original_transaction_id = line.id
+          and new.original_transaction_id = subscription.id
         left join subledger_rebuild.gone_customer_identity as identity
           on identity.stream_id = $1
           and identity.kind = 'subscription'
-          and identity.id = line.id
-        order by line.id
+          and identity.id = subscription.id
+        order by subscription.id
         """)
 
     /// A period may begin or end sooner than before the swap.

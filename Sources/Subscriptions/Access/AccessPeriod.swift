@@ -1,4 +1,4 @@
-/// A half-open stretch of time, start included and end excluded, in which a line gives access.
+/// A half-open stretch of time, start included and end excluded, in which a subscription gives access.
 package struct AccessPeriod: Sendable, Hashable {
     package enum Cause: String, Sendable {
         /// A transaction's own period.
@@ -91,7 +91,7 @@ extension AccessPeriod {
     }
 }
 
-/// The periods of a line, in the order of their start.
+/// The periods of a subscription, in the order of their start.
 extension [AccessPeriod] {
     /// Of overlapping ones the paid before the grace, then the one bought last.
     func inForce(at instant: Instant) -> AccessPeriod? {

@@ -1,5 +1,5 @@
 extension Subscription {
-    /// Members of the answer to "where does this line stand at that instant, and why".
+    /// Members of the answer to "where does this subscription stand at that instant, and why".
     package func writeMembers(at instant: Instant, to writer: inout JSONWriter) {
         let renewal = renewal(at: instant)
         let period = period(at: instant)

@@ -1,4 +1,4 @@
-/// Where a line stands at an instant.
+/// Where a subscription stands at an instant.
 package enum Status: String, Sendable, CaseIterable {
     /// Nothing had been bought yet.
     case never
@@ -19,7 +19,7 @@ package enum Status: String, Sendable, CaseIterable {
 }
 
 extension Subscription {
-    /// Whether the line gives access at the instant. Only periods decide.
+    /// Whether the subscription gives access at the instant. Only periods decide.
     package func isActive(at instant: Instant) -> Bool {
         access.contains { $0.contains(instant) }
     }

@@ -1,4 +1,5 @@
-/// What the facts about one line amount to: its transactions as they stand, and the periods of access they give.
+/// What the facts about one subscription amount to: its transactions as they stand, and the periods of access they
+/// give.
 package struct Subscription: Sendable, Hashable {
     package let originalTransactionId: String
     /// In the order of their purchase.
@@ -80,8 +81,8 @@ package struct Subscription: Sendable, Hashable {
         return isSubscription ? .autoRenewable : .nonConsumable
     }
 
-    /// How many of a consumable were bought by the instant and not taken back; nil if the line has none. What was
-    /// used up of them is the app's own record.
+    /// How many of a consumable were bought by the instant and not taken back; nil if the subscription has none. What
+    /// was used up of them is the app's own record.
     package func consumables(at instant: Instant) -> Int? {
         let bought = transactions.filter { row in
             row.transaction.type.map { $0 == Transaction.ProductType.consumable.rawValue }
@@ -118,7 +119,7 @@ package struct Subscription: Sendable, Hashable {
     /// Where another product took the place of a row that still ran.
     ///
     /// V1 says so in the row itself. V2 tells of an upgrade with the new transaction alone: it is of another product
-    /// of the line, and was bought while this one ran.
+    /// of the subscription, and was bought while this one ran.
     private static func replacement(of transaction: Transaction, in all: [ResolvedTransaction]) -> Instant? {
         guard let own = transaction.purchaseDate else { return nil }
         // They are in the order of their purchase, so the first that fits is the earliest.
@@ -144,9 +145,9 @@ package struct Subscription: Sendable, Hashable {
     /// Grace runs from the expiry of the period whose renewal failed: of those that had begun when grace was stated
     /// and were not replaced by an upgrade, the last one to expire before it ends.
     ///
-    /// Every grace end that was ever stated is kept, because Apple's later statements leave it out once the line
-    /// has recovered. The failed period is looked for among all rows, so that its refund takes its grace with it
-    /// instead of tying the grace to an older row.
+    /// Every grace end that was ever stated is kept, because Apple's later statements leave it out once the
+    /// subscription has recovered. The failed period is looked for among all rows, so that its refund takes its grace
+    /// with it instead of tying the grace to an older row.
     private static func gracePeriods(
         _ transactions: [ResolvedTransaction], _ renewals: [SubscriptionFacts.RenewalStatement],
         _ paid: [AccessPeriod]
@@ -175,8 +176,8 @@ package struct Subscription: Sendable, Hashable {
         return byFailedTransaction.values.compactMap { cut($0, bySwitchOffIn: renewals, paid) }
     }
 
-    /// A switch-off ends grace only while grace is what gives access. After a recovery the line is paid for beyond the
-    /// grace, and the switch-off ends nothing.
+    /// A switch-off ends grace only while grace is what gives access. After a recovery the subscription is paid for
+    /// beyond the grace, and the switch-off ends nothing.
     private static func cut(
         _ grace: AccessPeriod, bySwitchOffIn renewals: [SubscriptionFacts.RenewalStatement], _ paid: [AccessPeriod]
     ) -> AccessPeriod? {

@@ -1,4 +1,4 @@
-/// A difference in what a line gives, or in what it is about to do.
+/// A difference in what a subscription gives, or in what it is about to do.
 package struct Change: Sendable, Hashable {
     package enum Kind: String, Sendable, Hashable, CaseIterable {
         /// There was no access, and now there is.
@@ -15,7 +15,7 @@ package struct Change: Sendable, Hashable {
         case renewalSwitched = "renewal_switched"
         /// Another product is to be renewed than was known.
         case nextProduct = "next_product"
-        /// The line has another customer, or its customer another id of a backend.
+        /// The subscription has another customer, or its customer another id of a backend.
         case customerChanged = "customer_changed"
     }
 

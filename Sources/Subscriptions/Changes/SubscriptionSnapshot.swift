@@ -1,4 +1,4 @@
-/// What a line gives and is about to do, as far as changes of it are told.
+/// What a subscription gives and is about to do, as far as changes of it are told.
 package struct SubscriptionSnapshot: Sendable, Hashable {
     package let originalTransactionId: String
     /// In the order of their start.
@@ -18,7 +18,7 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
     }
 
     package init(_ subscription: Subscription) {
-        // As renewal(at:) has them, without putting the rest of it together for every line that is folded.
+        // As renewal(at:) has them, without putting the rest of it together for every subscription that is folded.
         let renewals = subscription.renewals
         let next = subscription.renewalProduct(at: .latest).id
         self.init(
@@ -27,7 +27,7 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
             plannedProductId: next == subscription.transactions.last?.transaction.productId ? nil : next)
     }
 
-    /// How this standing differs from an earlier one of the line, both seen at one instant.
+    /// How this standing differs from an earlier one of the subscription, both seen at one instant.
     ///
     /// - Parameter cause: What made the difference.
     /// - Parameter evidenceAfter: Events behind this position made it: where one of them stated the access that is
@@ -85,7 +85,7 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
     }
 }
 
-/// The access of a line at an instant.
+/// The access of a subscription at an instant.
 private struct Use {
     let productId: String?
     let until: Instant

@@ -39,10 +39,10 @@ package struct CustomerId: Sendable, Hashable, Comparable {
         text = key.kind == .subscription ? key.id : ExactText(":\(key.kind.rawValue):\(key.id)")
     }
 
-    private var isLine: Bool { text.text.utf8.first != UInt8(ascii: ":") }
+    private var isSubscription: Bool { text.text.utf8.first != UInt8(ascii: ":") }
 
     package static func < (left: CustomerId, right: CustomerId) -> Bool {
-        left.isLine == right.isLine ? left.text < right.text : left.isLine
+        left.isSubscription == right.isSubscription ? left.text < right.text : left.isSubscription
     }
 }
 

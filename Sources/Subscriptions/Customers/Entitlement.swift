@@ -25,17 +25,18 @@ package struct Entitlement: Sendable, Hashable {
     /// A period that grants one entitlement.
     package struct Grant: Sendable {
         let entitlement: String
-        let line: String
+        let originalTransactionId: String
         let start: Instant
         let end: Instant
         let productId: String
         let position: Int64
 
         package init(
-            entitlement: String, line: String, start: Instant, end: Instant, productId: String, position: Int64
+            entitlement: String, originalTransactionId: String, start: Instant, end: Instant, productId: String,
+            position: Int64
         ) {
             self.entitlement = entitlement
-            self.line = line
+            self.originalTransactionId = originalTransactionId
             self.start = start
             self.end = end
             self.productId = productId
@@ -57,7 +58,8 @@ package struct Entitlement: Sendable, Hashable {
                 for name in entitlements[product] ?? [product] {
                     grants.append(
                         Grant(
-                            entitlement: name, line: subscription.originalTransactionId, start: period.start,
+                            entitlement: name, originalTransactionId: subscription.originalTransactionId,
+                            start: period.start,
                             end: period.end, productId: product, position: period.position))
                 }
             }
@@ -72,7 +74,8 @@ package struct Entitlement: Sendable, Hashable {
                 lastRun(grants, at: instant).map { run in
                     Entitlement(
                         entitlement: name.text, until: run.map(\.end).max() ?? .earliest,
-                        productIds: Array(Set(run.map(\.productId))), subscriptions: Array(Set(run.map(\.line))),
+                        productIds: Array(Set(run.map(\.productId))),
+                        subscriptions: Array(Set(run.map(\.originalTransactionId))),
                         positions: Array(Set(run.map(\.position))))
                 }
             }

@@ -196,24 +196,24 @@ package struct Facts: Sendable, Hashable {
     }
 
     /// The facts of each subscription, by `originalTransactionId`.
-    package var byLine: [String: Facts] {
+    package var bySubscription: [String: Facts] {
         // Nearly always there is only one.
-        if let line = transactions.first?.originalTransactionId ?? renewals.first?.originalTransactionId,
-            transactions.allSatisfy({ $0.originalTransactionId == line }),
-            renewals.allSatisfy({ $0.originalTransactionId == line })
+        if let subscription = transactions.first?.originalTransactionId ?? renewals.first?.originalTransactionId,
+            transactions.allSatisfy({ $0.originalTransactionId == subscription }),
+            renewals.allSatisfy({ $0.originalTransactionId == subscription })
         {
-            return [line: self]
+            return [subscription: self]
         }
-        var lines: [String: Facts] = [:]
+        var subscriptions: [String: Facts] = [:]
         for transaction in transactions {
-            lines[transaction.originalTransactionId, default: Facts(transactions: [], renewals: [])]
+            subscriptions[transaction.originalTransactionId, default: Facts(transactions: [], renewals: [])]
                 .transactions.append(transaction)
         }
         for renewal in renewals {
-            lines[renewal.originalTransactionId, default: Facts(transactions: [], renewals: [])]
+            subscriptions[renewal.originalTransactionId, default: Facts(transactions: [], renewals: [])]
                 .renewals.append(renewal)
         }
-        return lines
+        return subscriptions
     }
 }
 

@@ -12,17 +12,17 @@ package struct MemoryLedger: Sendable {
 
     private struct Content {
         var stored: [DedupeKey: (position: Int64, receivedAt: Instant)] = [:]
-        /// The last event about each line.
-        var lineHeads: [ExactText: Int64] = [:]
+        /// The last event about each subscription.
+        var subscriptionHeads: [ExactText: Int64] = [:]
         var head: Int64 = 0
-        var lines: [String: SubscriptionFacts] = [:]
+        var subscriptions: [String: SubscriptionFacts] = [:]
 
         /// The position of the event that this one repeats; nil for a new one.
         func position(ofRepeated event: Event, receivedAt: Instant) -> Int64? {
             guard let known = stored[event.dedupeKey] else { return nil }
             if event.hasUniqueKey { return known.position }
             guard receivedAt <= known.receivedAt.advanced(by: Event.repeatAgeMax),
-                event.lines.allSatisfy({ lineHeads[$0] ?? 0 <= known.position })
+                event.subscriptions.allSatisfy({ subscriptionHeads[$0] ?? 0 <= known.position })
             else { return nil }
             return known.position
         }
@@ -42,10 +42,10 @@ package struct MemoryLedger: Sendable {
         content.head += 1
         let position = content.head
         content.stored[event.dedupeKey] = (position, receivedAt)
-        for line in event.lines { content.lineHeads[line] = position }
+        for subscription in event.subscriptions { content.subscriptionHeads[subscription] = position }
         let companion = event.facts.companion
-        for (id, facts) in event.facts.byLine {
-            content.lines[id, default: SubscriptionFacts(originalTransactionId: id)]
+        for (id, facts) in event.facts.bySubscription {
+            content.subscriptions[id, default: SubscriptionFacts(originalTransactionId: id)]
                 .fold(
                     facts, occurredAt: event.occurredAt, receivedAt: receivedAt, position: position,
                     companion: companion)
@@ -53,14 +53,14 @@ package struct MemoryLedger: Sendable {
         return position
     }
 
-    /// Every line with what it amounts to, by app, environment and id.
+    /// Every subscription with what it amounts to, by app, environment and id.
     ///
     /// - Parameter products: The configured products, by bundle id.
     package func subscriptions(
         products: [String: ProductCatalog]
     ) -> [(stream: Stream, subscription: Subscription)] {
         streams.sorted { $0.key < $1.key }.flatMap { stream, content in
-            content.lines.sorted { $0.key < $1.key }.map { _, facts in
+            content.subscriptions.sorted { $0.key < $1.key }.map { _, facts in
                 (stream, Subscription(facts, products: stream.app.flatMap { products[$0] } ?? .empty))
             }
         }

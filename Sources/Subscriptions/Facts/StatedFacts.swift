@@ -11,9 +11,11 @@ package struct StatedFacts: Sendable {
     private(set) var renewals: [Stated<RenewalInfo>] = []
 
     /// Selects the facts of one subscription and ignores all others.
-    package init(_ facts: Facts, about line: String) {
-        for transaction in facts.transactions where transaction.originalTransactionId == line { add(transaction) }
-        for renewal in facts.renewals where renewal.originalTransactionId == line { add(renewal) }
+    package init(_ facts: Facts, about subscription: String) {
+        for transaction in facts.transactions where transaction.originalTransactionId == subscription {
+            add(transaction)
+        }
+        for renewal in facts.renewals where renewal.originalTransactionId == subscription { add(renewal) }
     }
 
     fileprivate init() {}
@@ -40,7 +42,7 @@ package struct StatedFacts: Sendable {
 
 /// The stored facts of an event, grouped by subscription.
 package struct EventFacts: Sendable {
-    package private(set) var byLine: [String: StatedFacts] = [:]
+    package private(set) var bySubscription: [String: StatedFacts] = [:]
     /// See ``Facts/companion``.
     package private(set) var companion: String?
     package private(set) var link: LinkStatement?
@@ -48,13 +50,13 @@ package struct EventFacts: Sendable {
     package init(json: JSONValue) throws(FactsError) {
         for element in try json.requiredElements("transactions") {
             let transaction = try Transaction(json: element)
-            byLine[transaction.originalTransactionId, default: StatedFacts()].add(transaction)
+            bySubscription[transaction.originalTransactionId, default: StatedFacts()].add(transaction)
         }
         for element in try json.requiredElements("renewals") {
             let renewal = try RenewalInfo(json: element)
-            byLine[renewal.originalTransactionId, default: StatedFacts()].add(renewal)
+            bySubscription[renewal.originalTransactionId, default: StatedFacts()].add(renewal)
         }
-        if byLine.count > 1 { companion = byLine.keys.map(ExactText.init).min()?.text }
+        if bySubscription.count > 1 { companion = bySubscription.keys.map(ExactText.init).min()?.text }
         if let json = json["link"] { link = try LinkStatement(json: json) }
     }
 }

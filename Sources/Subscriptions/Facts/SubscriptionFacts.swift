@@ -1,4 +1,4 @@
-/// All that was ever stated about one subscription line: a set that only grows.
+/// All that was ever stated about one subscription: a set that only grows.
 ///
 /// Because it is a set, the order in which statements arrive and how often they do cannot matter. What the facts
 /// amount to is worked out from the whole set by ``Subscription``.
@@ -6,9 +6,10 @@ package struct SubscriptionFacts: Sendable, Hashable {
     package let originalTransactionId: String
     package private(set) var transactions: [Canonical<Transaction>: Statement] = [:]
     package private(set) var renewals: [StatedRenewal: Evidence] = [:]
-    /// Every event that said something about the line.
+    /// Every event that said something about the subscription.
     package private(set) var positions: Set<Int64> = []
-    /// Lines that came in one notification with this one, by the smallest of them, with the first event that had both.
+    /// Subscriptions that came in one notification with this one, by the smallest of them, with the first event that
+    /// had both.
     package private(set) var companions: [ExactText: Int64] = [:]
 
     /// When something was stated, and by which event.
@@ -83,7 +84,7 @@ package struct SubscriptionFacts: Sendable, Hashable {
         self.originalTransactionId = originalTransactionId
     }
 
-    /// Adds what the facts say about this line. Facts of other lines are passed over.
+    /// Adds what the facts say about this subscription. Facts of other subscriptions are passed over.
     ///
     /// - Parameter occurredAt: The event's own time, which counts for facts without one of their own. Without it the
     ///   time of receipt stands in, the only bound that is left.
@@ -96,7 +97,7 @@ package struct SubscriptionFacts: Sendable, Hashable {
             position: position, companion: companion)
     }
 
-    /// As above, with facts that are about this line.
+    /// As above, with facts that are about this subscription.
     package mutating func fold(
         _ facts: StatedFacts, occurredAt: Instant?, receivedAt: Instant, position: Int64, companion: String? = nil
     ) {

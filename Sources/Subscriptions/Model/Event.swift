@@ -11,8 +11,8 @@ package struct Event: Sendable, Hashable {
     package var dedupeKey: DedupeKey
     /// Equal for V1 notifications that say the same, whatever their receipts; 32 bytes. Nil for other sources.
     package var fingerprint: [UInt8]?
-    /// The line that the body names where it has no transactions and renewals that do.
-    package var namedLine: String?
+    /// The subscription that the body names where it has no transactions and renewals that do.
+    package var namedSubscription: String?
     /// Apple's own id of the notification; V1 has none.
     package var notificationUUID: String?
     /// When the event happened according to the body's dates; nil if it has none.
@@ -29,7 +29,8 @@ package struct Event: Sendable, Hashable {
 
     package init(
         source: Source, environment: Environment, app: String?, type: String?, subtype: String?, kind: Kind,
-        dedupeKey: DedupeKey, fingerprint: [UInt8]? = nil, namedLine: String? = nil, notificationUUID: String? = nil,
+        dedupeKey: DedupeKey, fingerprint: [UInt8]? = nil, namedSubscription: String? = nil,
+        notificationUUID: String? = nil,
         occurredAt: Instant?, transactions: [Transaction], renewals: [RenewalInfo], details: CanonicalJSON? = nil,
         defects: [Defect], unknownFields: [String] = []
     ) {
@@ -41,7 +42,7 @@ package struct Event: Sendable, Hashable {
         self.kind = kind
         self.dedupeKey = dedupeKey
         self.fingerprint = fingerprint
-        self.namedLine = namedLine
+        self.namedSubscription = namedSubscription
         self.notificationUUID = notificationUUID
         self.occurredAt = occurredAt
         self.transactions = transactions
@@ -58,16 +59,16 @@ extension Event {
 
     /// Whether the dedupe key is Apple's or the backend's own id of this one event. V1 has none: its key is the digest
     /// of the stored body, and a body with a stored key is a repeat only within ``repeatAgeMax``, and only while no
-    /// other event about one of its ``lines`` was stored.
+    /// other event about one of its ``subscriptions`` was stored.
     package var hasUniqueKey: Bool { source != .appleV1 }
 
-    /// Every line that the event is about, by its original transaction id.
-    package var lines: Set<ExactText> {
-        var lines = Set(transactions.map { ExactText($0.originalTransactionId) })
-        for renewal in renewals { lines.insert(ExactText(renewal.originalTransactionId)) }
-        for key in link?.links ?? [] where key.kind == .subscription { lines.insert(key.id) }
-        if lines.isEmpty, let namedLine { lines.insert(ExactText(namedLine)) }
-        return lines
+    /// Every subscription that the event is about, by its original transaction id.
+    package var subscriptions: Set<ExactText> {
+        var subscriptions = Set(transactions.map { ExactText($0.originalTransactionId) })
+        for renewal in renewals { subscriptions.insert(ExactText(renewal.originalTransactionId)) }
+        for key in link?.links ?? [] where key.kind == .subscription { subscriptions.insert(key.id) }
+        if subscriptions.isEmpty, let namedSubscription { subscriptions.insert(ExactText(namedSubscription)) }
+        return subscriptions
     }
 }
 

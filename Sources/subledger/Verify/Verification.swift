@@ -13,14 +13,15 @@ struct Verification {
         var finding: Finding?
         var streams = 0
         var events: Int64 = 0
-        var lines: Int64 = 0
+        var subscriptions: Int64 = 0
     }
 
     /// - Parameters:
     ///   - onEvents: Called with the numbers of checked events and of all events.
-    ///   - onLines: Called with the numbers of checked subscriptions and of all subscriptions of the current stream.
+    ///   - onSubscriptions: Called with the numbers of checked subscriptions and of all subscriptions of the current
+    ///     stream.
     func run(
-        onEvents: (Int64, Int64) -> Void = { _, _ in }, onLines: (Int64, Int64) -> Void = { _, _ in }
+        onEvents: (Int64, Int64) -> Void = { _, _ in }, onSubscriptions: (Int64, Int64) -> Void = { _, _ in }
     ) async throws -> Outcome {
         var outcome = Outcome()
         let streams = try await log.streams()
@@ -44,7 +45,8 @@ struct Verification {
             }
             guard outcome.finding == nil else { return outcome }
             do {
-                outcome.lines += try await projections.check(stream: stream.id, extent, onProgress: onLines)
+                outcome.subscriptions += try await projections.check(
+                    stream: stream.id, extent, onProgress: onSubscriptions)
             } catch let problem as ProjectionAudit.Problem {
                 outcome.finding = Finding(stream, row: problem.description)
                 return outcome

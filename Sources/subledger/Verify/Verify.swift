@@ -52,7 +52,7 @@ struct Verify: AsyncParsableCommand {
             print(
                 """
                 \(outcome.finding == nil ? "verified" : "not verified"): streams \(outcome.streams), \
-                events \(outcome.events), subscriptions \(outcome.lines) (\(extent))
+                events \(outcome.events), subscriptions \(outcome.subscriptions) (\(extent))
                 """)
             if outcome.finding != nil { throw ExitCode.failure }
         }
@@ -70,9 +70,9 @@ struct Verify: AsyncParsableCommand {
                         projections: try await ProjectionAudit(connection: projections, others: [other], seed: seed),
                         signatures: signatures, extent: all ? .all : .sample(sample))
                     let events = ProgressReport("verify", unit: "events")
-                    let lines = ProgressReport("verify", unit: "subscriptions")
+                    let subscriptions = ProgressReport("verify", unit: "subscriptions")
                     return try await verification.run(
-                        onEvents: { events.tell($0, of: $1) }, onLines: { lines.tell($0, of: $1) })
+                        onEvents: { events.tell($0, of: $1) }, onSubscriptions: { subscriptions.tell($0, of: $1) })
                 }
             }
         }

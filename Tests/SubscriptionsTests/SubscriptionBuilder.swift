@@ -1,7 +1,7 @@
 import Subscriptions
 import TestSupport
 
-let testLine = "1000000000000001"
+let testSubscription = "1000000000000001"
 let monthly = "com.example.magazine.monthly"
 let premium = "com.example.magazine.premium"
 
@@ -11,10 +11,10 @@ func day(_ text: String) -> Instant {
 }
 
 func row(
-    _ id: String, _ start: Instant, _ end: Instant, product: String = monthly, line: String = testLine,
+    _ id: String, _ start: Instant, _ end: Instant, product: String = monthly, subscription: String = testSubscription,
     change: (inout Transaction) -> Void = { _ in }
 ) -> Transaction {
-    var transaction = Transaction(transactionId: id, originalTransactionId: line)
+    var transaction = Transaction(transactionId: id, originalTransactionId: subscription)
     transaction.webOrderLineItemId = "9\(id)"
     transaction.productId = product
     transaction.subscriptionGroupIdentifier = "20000001"
@@ -26,17 +26,17 @@ func row(
 }
 
 func row(
-    _ id: String, _ start: String, _ end: String, product: String = monthly, line: String = testLine,
+    _ id: String, _ start: String, _ end: String, product: String = monthly, subscription: String = testSubscription,
     change: (inout Transaction) -> Void = { _ in }
 ) -> Transaction {
-    row(id, day(start), day(end), product: product, line: line, change: change)
+    row(id, day(start), day(end), product: product, subscription: subscription, change: change)
 }
 
 func intention(
-    autoRenew: Bool?, next: String = monthly, current: String = monthly, line: String = testLine,
+    autoRenew: Bool?, next: String = monthly, current: String = monthly, subscription: String = testSubscription,
     change: (inout RenewalInfo) -> Void = { _ in }
 ) -> RenewalInfo {
-    var renewal = RenewalInfo(originalTransactionId: line)
+    var renewal = RenewalInfo(originalTransactionId: subscription)
     renewal.productId = current
     renewal.autoRenewProductId = next
     renewal.autoRenewStatus = autoRenew
@@ -77,8 +77,8 @@ struct Delivery: Hashable {
 
 extension SubscriptionFacts {
     /// Folds in the order given; position and time of receipt follow that order.
-    init(arriving told: [Told], line: String = testLine) {
-        self.init(originalTransactionId: line)
+    init(arriving told: [Told], subscription: String = testSubscription) {
+        self.init(originalTransactionId: subscription)
         for (index, told) in told.enumerated() {
             add(Delivery(told: told, receivedAt: Self.arrival(index), position: Int64(index + 1)))
         }
@@ -136,8 +136,8 @@ struct Span: Hashable, CustomStringConvertible {
 }
 
 extension Subscription {
-    init(arriving told: [Told], line: String = testLine) {
-        self.init(SubscriptionFacts(arriving: told, line: line))
+    init(arriving told: [Told], subscription: String = testSubscription) {
+        self.init(SubscriptionFacts(arriving: told, subscription: subscription))
     }
 
     var spans: [Span] {

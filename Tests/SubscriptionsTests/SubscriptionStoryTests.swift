@@ -1,22 +1,23 @@
 import Subscriptions
 import Testing
 
-@Suite("Stories of one line")
-struct LineStoryTests {
+@Suite("Stories of one subscription")
+struct SubscriptionStoryTests {
     private let rowA = row("1000000000000001", "2018-02-20", "2018-03-20")
     private let rowB = row("1000000000000002", "2018-03-20", "2018-04-20")
     private let on = intention(autoRenew: true)
 
-    @Test("a refund of one product leaves another line untouched")
+    @Test("a refund of one product leaves another subscription untouched")
     func otherProduct() {
-        let other = row("3000000000000001", "2018-02-20", "2018-03-20", product: premium, line: "3000000000000001")
+        let other = row(
+            "3000000000000001", "2018-02-20", "2018-03-20", product: premium, subscription: "3000000000000001")
         let told = [
             Told("2018-02-20", [rowA, other], [on]),
             Told("2018-03-01", [rowA.refunded("2018-03-01"), other], [on]),
         ]
 
         let refunded = Subscription(arriving: told)
-        let untouched = Subscription(arriving: told, line: "3000000000000001")
+        let untouched = Subscription(arriving: told, subscription: "3000000000000001")
 
         #expect(refunded.spans == [])
         #expect(untouched.spans == [Span("2018-02-20", "2018-03-20")])
@@ -24,10 +25,10 @@ struct LineStoryTests {
         #expect(untouched.transactions.map(\.transaction) == [other])
     }
 
-    @Test("a line takes from a mixed receipt only its own rows and its own renewal")
-    func twoLines() {
-        let other = row("3000000000000001", "2018-01-01", "2019-01-01", line: "3000000000000001")
-        let otherOff = intention(autoRenew: false, line: "3000000000000001")
+    @Test("a subscription takes from a mixed receipt only its own rows and its own renewal")
+    func twoSubscriptions() {
+        let other = row("3000000000000001", "2018-01-01", "2019-01-01", subscription: "3000000000000001")
+        let otherOff = intention(autoRenew: false, subscription: "3000000000000001")
         let told = [Told("2018-02-20", [other, rowA], [otherOff, on])]
 
         let subscription = Subscription(arriving: told)
@@ -181,11 +182,11 @@ struct LineStoryTests {
         }
         let told = [Told("2018-11-26", [yearly, upgraded]), Told("2018-12-26", [yearly, upgraded], [failed])]
 
-        let line = Subscription(SubscriptionFacts(arriving: arrival.arrange(told)))
+        let subscription = Subscription(SubscriptionFacts(arriving: arrival.arrange(told)))
 
-        #expect(line.status(at: day("2018-12-27")) == .grace)
-        #expect(line.status(at: day("2019-01-10")) == .grace)
-        #expect(line.status(at: day("2019-01-11")) == .retry)
+        #expect(subscription.status(at: day("2018-12-27")) == .grace)
+        #expect(subscription.status(at: day("2019-01-10")) == .grace)
+        #expect(subscription.status(at: day("2019-01-11")) == .retry)
     }
 
     @Test("a refund reaches the restored copy of its row", arguments: Arrival.allCases)
@@ -199,9 +200,9 @@ struct LineStoryTests {
             Told("2018-01-10", [bought.refunded("2018-01-10"), restored]),
         ]
 
-        let line = Subscription(SubscriptionFacts(arriving: arrival.arrange(told)))
+        let subscription = Subscription(SubscriptionFacts(arriving: arrival.arrange(told)))
 
-        #expect(line.access.isEmpty)
+        #expect(subscription.access.isEmpty)
     }
 
     @Test(
@@ -220,9 +221,9 @@ struct LineStoryTests {
             Told("2018-02-05", [bought.refunded("2018-02-05"), restored]),
         ]
 
-        let line = Subscription(SubscriptionFacts(arriving: arrival.arrange(told)))
+        let subscription = Subscription(SubscriptionFacts(arriving: arrival.arrange(told)))
 
-        #expect(line.access.isEmpty)
+        #expect(subscription.access.isEmpty)
     }
 
     @Test("a row that does not state its revocation does not take one back", arguments: Arrival.allCases)
@@ -233,10 +234,10 @@ struct LineStoryTests {
             Told("2018-01-11", [bought]),
         ]
 
-        let line = Subscription(SubscriptionFacts(arriving: arrival.arrange(told)))
+        let subscription = Subscription(SubscriptionFacts(arriving: arrival.arrange(told)))
 
-        #expect(line.access.isEmpty)
-        #expect(line.status(at: day("2018-01-12")) == .refunded)
+        #expect(subscription.access.isEmpty)
+        #expect(subscription.status(at: day("2018-01-12")) == .refunded)
     }
 
     @Test("a later grace end for the same failed period replaces the earlier one", arguments: Arrival.allCases)
@@ -308,7 +309,7 @@ struct LineStoryTests {
 
     @Test("a row without dates gives no access and is kept")
     func noDates() {
-        let bare = Transaction(transactionId: "1000000000000001", originalTransactionId: testLine)
+        let bare = Transaction(transactionId: "1000000000000001", originalTransactionId: testSubscription)
 
         let subscription = Subscription(arriving: [Told("2018-02-20", [bare], [on])])
 

@@ -1,0 +1,98 @@
+/// Which events say something about which subscriptions: a part of the subscriptions, so that memory has a bound. What
+/// belongs to the part is told by the subscription's hash alone, for events and rows alike.
+struct MentionIndex {
+    let parts: UInt64
+    let part: UInt64
+    let seed: UInt64
+    /// All events up to this position are in.
+    private(set) var upTo: Int64 = 0
+    /// Each event of each subscription of the part, in the order of subscriptions and positions once they are sorted.
+    private var mentions: [Mention] = []
+    private var checked: Set<UInt64> = []
+
+    private struct Mention: Comparable {
+        let subscription: UInt64
+        let position: Int64
+
+        static func < (left: Mention, right: Mention) -> Bool {
+            (left.subscription, left.position) < (right.subscription, right.position)
+        }
+    }
+
+    init(part: UInt64, of parts: UInt64, seed: UInt64) {
+        self.part = part
+        self.parts = parts
+        self.seed = seed
+    }
+
+    func contains(_ subscription: String) -> Bool {
+        hash(subscription) % parts == part
+    }
+
+    /// Adds the next event, with the subscriptions that it speaks of. Call ``sort()`` behind the last one.
+    mutating func add(_ position: Int64, about subscriptions: some Sequence<String>) {
+        upTo = position
+        for subscription in Set(subscriptions.map(hash)) where subscription % parts == part {
+            mentions.append(Mention(subscription: subscription, position: position))
+        }
+    }
+
+    mutating func sort() {
+        mentions.sort()
+    }
+
+    /// The events about some subscriptions, ascending; perhaps with some about others.
+    func events(about subscriptions: some Sequence<String>, upTo last: Int64) -> [Int64] {
+        var positions: Set<Int64> = []
+        for subscription in subscriptions {
+            let subscription = hash(subscription)
+            var index = firstMention(of: subscription)
+            while index < mentions.count, mentions[index].subscription == subscription, mentions[index].position <= last
+            {
+                positions.insert(mentions[index].position)
+                index += 1
+            }
+        }
+        return positions.sorted()
+    }
+
+    private func firstMention(of subscription: UInt64) -> Int {
+        var (low, high) = (0, mentions.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if mentions[middle].subscription < subscription { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    mutating func markChecked(_ subscriptions: some Sequence<String>) {
+        for subscription in subscriptions { checked.insert(hash(subscription)) }
+    }
+
+    /// Whether the subscription is of this part and was not checked yet.
+    func isUnchecked(_ subscription: String) -> Bool {
+        let hash = hash(subscription)
+        return hash % parts == part && !checked.contains(hash)
+    }
+
+    /// An event of each subscription that was not checked yet, ascending.
+    var uncheckedEvents: [Int64] {
+        var positions: Set<Int64> = []
+        for (index, mention) in mentions.enumerated()
+        where (index == 0 || mentions[index - 1].subscription != mention.subscription)
+            && !checked.contains(mention.subscription)
+        {
+            positions.insert(mention.position)
+        }
+        return positions.sorted()
+    }
+
+    /// FNV-1a over seed and text, mixed so that the low bits depend on all others.
+    private func hash(_ subscription: String) -> UInt64 {
+        var hash: UInt64 = 0xCBF2_9CE4_8422_2325 ^ seed
+        for byte in subscription.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01B3 }
+        hash = (hash ^ (hash >> 33)) &* 0xFF51_AFD7_ED55_8CCD
+        hash = (hash ^ (hash >> 33)) &* 0xC4CE_B9FE_1A85_EC53
+        return hash ^ (hash >> 33)
+    }
+}
