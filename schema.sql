@@ -175,7 +175,7 @@ comment on column subledger.event.dedupe_key is
   'says. V1 has no id: the SHA-256 of its stored body, which a later notification may have again';
 comment on column subledger.event.fingerprint is
   'Equal for V1 notifications that say the same, whatever their receipts: a SHA-256 of their statements. Most such '
-  'notifications are one, sent several times, but V1 cannot tell. Null for other sources';
+  'notifications are one, sent several times, but V1 does not say which. Null for other sources';
 comment on column subledger.event.facts is
   '{"transactions":[…],"renewals":[…]} in Apple''s names, dates as ISO 8601 UTC, ids as text, absent things absent; '
   'under "notification" what else a signed notification says, under "link" what a backend states';
@@ -1013,15 +1013,15 @@ grant select on subledger.customer_edge, subledger.customer_link, subledger.cust
   to subledger_reader, subledger_analyst;
 
 -- Changes -----------------------------------------------------------------------------------------------------------
--- What readers are told of, in the order in which it was. Written by the projector in the transactions that make the
--- difference, by the clock when a period begins or ends, and by a rebuild. A record of what was told: no fold of the
--- log makes it anew.
+-- What is published to readers, in order. Written by the projector in the transactions that make the
+-- difference, by the clock when a period begins or ends, and by a rebuild. A record of what was published: no fold of
+-- the log makes it anew.
 
 create table subledger.change_head (
-  stream_id  integer     not null,
-  number     bigint      not null,
-  told_until timestamptz not null,
-  next_at    timestamptz,
+  stream_id       integer     not null,
+  number          bigint      not null,
+  published_until timestamptz not null,
+  next_at         timestamptz,
   constraint change_head_pkey primary key (stream_id),
   constraint change_head_number_check check (number >= 0)
 )
@@ -1029,14 +1029,14 @@ with (fillfactor = 10);
 
 comment on table subledger.change_head is 'Where the changes of each stream end';
 comment on column subledger.change_head.number is 'Of the last change; they count from 1 without a gap';
-comment on column subledger.change_head.told_until is
-  'Up to here, included, all beginnings and ends of access periods were told';
-comment on column subledger.change_head.next_at is 'When the next one is to be told; null for never';
+comment on column subledger.change_head.published_until is
+  'Up to here, included, all beginnings and ends of access periods were published';
+comment on column subledger.change_head.next_at is 'When the next one is due; null for never';
 
 create table subledger.change (
   stream_id               integer     not null,
   number                  bigint      not null,
-  told_at                 timestamptz not null,
+  published_at            timestamptz not null,
   kind                    text        not null,
   original_transaction_id text        not null,
   at                      timestamptz not null,
@@ -1058,17 +1058,17 @@ create table subledger.change (
 );
 
 comment on table subledger.change is
-  'Differences in what a subscription gives or is about to do, in the order in which they were told. After a '
+  'Differences in what a subscription gives or is about to do, in the order in which they were published. After a '
   'transaction that adds some, channel subledger_change is notified with the stream_id if that is possible: readers '
   'poll as well';
 comment on column subledger.change.number is
   'Counts from 1 without a gap, in commit order: whoever has read up to a number has missed nothing before it';
-comment on column subledger.change.told_at is 'By the projector''s clock';
+comment on column subledger.change.published_at is 'By the projector''s clock';
 comment on column subledger.change.kind is
   'opened, extended, shortened, closed, product_changed: what may be used; renewal_switched, next_product: what is '
   'intended; customer_changed: the subscription has another customer, or its customer another id of a backend';
 comment on column subledger.change.at is
-  'Since when it is so: the beginning or end of a period if the clock did it, else told_at';
+  'Since when it is so: the beginning or end of a period if the clock did it, else published_at';
 comment on column subledger.change.cause is
   'event: see position; clock: a period began or ended; products: they were configured otherwise; '
   'rebuild: the log was folded anew and came out otherwise';
@@ -1082,8 +1082,8 @@ comment on column subledger.change.next_product_id is 'Of next_product; null for
 
 create view subledger.change_feed as
 select
-  stream.app, stream.environment, change.number, change.told_at, change.kind, change.original_transaction_id, change.at,
-  change.cause, change.position, change.product_id, change.until, change.auto_renew, change.next_product_id
+  stream.app, stream.environment, change.number, change.published_at, change.kind,
+  change.original_transaction_id, change.at, change.cause, change.position, change.product_id, change.until, change.auto_renew, change.next_product_id
 from subledger.change
 join subledger.stream using (stream_id);
 
@@ -1249,7 +1249,7 @@ join subledger.stream using (stream_id);
 
 comment on view analyst.transactions is
   'Every purchase and renewal as it now stands. Price and currency are stated by signed notifications (V2) alone: '
-  'they are null for what only V1 told';
+  'they are null for what only V1 reported';
 comment on column analyst.transactions.app is 'Bundle id';
 comment on column analyst.transactions.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.transactions.original_transaction_id is 'The subscription that it belongs to';
@@ -1408,7 +1408,7 @@ comment on column analyst.ordered_periods.price_period is
 comment on column analyst.ordered_periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
 comment on column analyst.ordered_periods.offer_period is 'Length of the offer, ISO 8601';
 comment on column analyst.ordered_periods.positions is
-  'The events that state the transaction, ascending; for grace, the first one that told of it';
+  'The events that state the transaction, ascending; for grace, the first one that reported it';
 comment on column analyst.ordered_periods.expiration_intent is
   'Why access ended at churned_at, where Apple said so before it began again; numbers as in movements_detail';
 
@@ -1482,7 +1482,7 @@ comment on column analyst.periods.price_period is
 comment on column analyst.periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
 comment on column analyst.periods.offer_period is 'Length of the offer, ISO 8601';
 comment on column analyst.periods.positions is
-  'The events that state the transaction, ascending; for grace, the first one that told of it';
+  'The events that state the transaction, ascending; for grace, the first one that reported it';
 
 create view analyst.active_subscribers_detail as
 select
@@ -1818,7 +1818,7 @@ comment on view analyst.mrr is
 comment on column analyst.mrr.day is 'Counted at its 00:00 UTC';
 comment on column analyst.mrr.app is 'Bundle id';
 comment on column analyst.mrr.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.mrr.currency is 'ISO 4217; null for what only V1 told, which states no price';
+comment on column analyst.mrr.currency is 'ISO 4217; null for what only V1 reported, which states no price';
 comment on column analyst.mrr.subscriptions is 'Paying subscriptions whose price and length are known';
 comment on column analyst.mrr.mrr is 'What they come to a month, in the currency''s unit, before Apple''s share';
 comment on column analyst.mrr.unpriced is 'Paying subscriptions that are missing in mrr';
@@ -2156,7 +2156,7 @@ left join lateral (
 
 comment on view analyst.billing_retries_detail is
   'Every renewal that failed, and what became of it. Recovered is what was charged within the 60 days in which Apple '
-  'tries again; where only V1 told, buying again within them looks the same';
+  'tries again; where only V1 reported, buying again within them looks the same';
 comment on column analyst.billing_retries_detail.month is 'First day of the month in which the renewal was due, UTC';
 comment on column analyst.billing_retries_detail.app is 'Bundle id';
 comment on column analyst.billing_retries_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -2172,7 +2172,7 @@ comment on column analyst.billing_retries_detail.recovered_at is
 comment on column analyst.billing_retries_detail.outcome is
   'recovered_in_grace (no gap), recovered_later, retried (Apple still tries), or lost';
 comment on column analyst.billing_retries_detail.positions is
-  'The events that tell of the failure, and those that state the period after it';
+  'The events that report the failure, and those that state the period after it';
 
 create view analyst.billing_retries as
 select

@@ -4,7 +4,7 @@ package enum Limits {
     package static let batchEventsMax = 256
     /// Most body bytes of one commit, so that the server's memory for a batch stays small; one larger body passes.
     package static let batchBytesMax = 4 << 20
-    /// Most events that wait for a commit: a few seconds' work. Beyond it senders are told to come again.
+    /// Most events that wait for a commit: a few seconds' work. Beyond it senders are asked to retry.
     package static let queueEventsMax = 4096
     /// Most body bytes that wait for a commit, so that memory stays flat whatever the size of the bodies.
     package static let queueBytesMax = 64 << 20

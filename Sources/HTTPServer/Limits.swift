@@ -11,8 +11,8 @@ package enum Limits {
     static let readBytesMax = 32 << 10
     /// Most bytes beyond that of all bodies together, so that memory stays flat. Further large bodies are answered 503.
     static let bodiesBytesMax = 64 << 20
-    /// From so many on, a growing body displaces the large one that has been arriving longest, so that a few slow senders
-    /// cannot keep the room. The rest is for the bodies that grow until the displaced one is gone.
+    /// From so many on, a growing body displaces the large one that has been arriving longest, so that a few slow
+    /// senders cannot keep the room. The rest is for the bodies that grow until the displaced one is gone.
     static let bodiesBytesDisplacing = 48 << 20
     /// Longest time from a request's head to the end of its body. Apple's come at once.
     static let bodyWaitMax = TimeAmount.seconds(15)
@@ -20,14 +20,14 @@ package enum Limits {
     static let bodyWaitAtEndMax = TimeAmount.seconds(1)
     /// A connection without a whole request head, or whose peer reads nothing of its answer, is closed after so long.
     static let idleTimeout = TimeAmount.seconds(30)
-    /// How long, and for how many bytes, a connection is still read after its last answer when the peer had not sent its
-    /// whole request: long enough for a peer on a slow line to see the answer, short enough to hold no place.
+    /// How long, and for how many bytes, a connection is still read after its last answer when the peer had not sent
+    /// its whole request: long enough for a peer on a slow line to see the answer, short enough to hold no place.
     static let lingerMax = TimeAmount.seconds(1)
     static let lingerBytesMax = 5 << 20
     /// Most connections of the private listener; more wait to be accepted.
     static let privateConnectionsMax = 4096
-    /// Most of the public one. Each takes some 150 KB while its notification waits for its commit, and a burst is stored
-    /// no sooner if more of it is let in.
+    /// Most of the public one. Each takes some 150 KB while its notification waits for its commit, and a burst is
+    /// stored no sooner if more of it is let in.
     static let publicConnectionsMax = 768
     /// Connections of one address beyond which a new one displaces one of its own. A proxy is one address, and so are
     /// the backends behind one; both limits can be set.
@@ -38,7 +38,8 @@ package enum Limits {
     static let reservedPlacesDivisor = 16
     /// Most that wait to be accepted, as far as the system allows so many.
     static let connectionsWaitingMax = 4096
-    /// What a sender is told to wait before it comes again. Apple keeps a schedule of its own; proxies and tools obey.
+    /// How long a sender is asked to wait before it comes again. Apple keeps a schedule of its own; proxies and tools
+    /// obey.
     static let retryAfterSeconds = 5
     /// Longest time for the database to answer a health check. Load balancers and probes give up after one to five
     /// seconds, and a check that is late is a failure for them too.
@@ -73,10 +74,10 @@ package enum Limits {
     static let changesBytesMax = 4 << 20
     /// Longest time for which a reader of the change feed waits for news, below what proxies and clients put up with.
     static let changeWaitMax = Duration.seconds(60)
-    /// A stream of changes that has nothing to tell says so, so that both ends know that the other one is there.
+    /// A stream of changes that has nothing to send says so, so that both ends know that the other one is there.
     static let streamSilenceMax = Duration.seconds(15)
-    /// Longest time for a reader to take what it is sent. Nothing is kept for one that does not: it is dropped, and comes
-    /// again with its cursor.
+    /// Longest time for a reader to take what it is sent. Nothing is kept for one that does not: it is dropped, and
+    /// comes again with its cursor.
     static let streamWriteMax = Duration.seconds(10)
     /// A stream of changes ends after so long, and its reader comes again: with a token that is still in force.
     static let streamMax = Duration.seconds(900)

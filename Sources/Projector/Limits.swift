@@ -15,7 +15,7 @@ enum Limits {
     /// Longest time for which a stream is folded while nobody else is known to wait; then the others are looked at.
     static let turnMax = Duration.seconds(3)
     /// Shortest, so that streams that are all behind do not give way after each batch. Below the second in which
-    /// readers are told that a period has ended.
+    /// the end of a period is published.
     static let turnMin = Duration.milliseconds(300)
     /// Longest time between two looks at all streams. Notifications name those that have new events; this is the net
     /// below them, and ten thousand idle streams make it a matter of 10 ms.
@@ -38,12 +38,12 @@ enum Limits {
     /// owner who configures products back and forth waits so long at worst, and a loop writes them 24 times a day.
     static let refoldRepeatPause = Duration.seconds(3600)
     /// How far our clock may be ahead of the database's for what is published by it. Clocks that are kept in step
-    /// differ by less, and nobody is told of an end more than this too early.
+    /// differ by less, and no end is published more than this too early.
     static let clockAheadMax = Duration.seconds(1)
     /// Longest wait to notify those that listen: they look by themselves as well.
     static let wakeWaitMax = Duration.seconds(1)
-    /// About how many beginnings and ends of periods are told in one transaction, of each: a day's expiries of a large
-    /// app at once would need memory and hold up the log.
+    /// About how many beginnings and ends of periods are published in one transaction, of each: a day's expiries of a
+    /// large app at once would need memory and hold up the log.
     static let boundariesAtOnceMax: Int64 = 1000
     /// Longest time for one statement of a batch.
     static let statementWaitMax = Duration.seconds(30)

@@ -85,7 +85,7 @@ struct V2MagazineTests {
         #expect(subscription.spans == variant.spans)
         #expect(subscription.lapses == variant.lapses)
         let readable = subscription.contentAccess(issues: issues, at: day("2018-08-01")).filter { $0.reachedBy != nil }
-        #expect(readable.map(\.published) == variant.readable.map { issues[$0 - 1] })
+        #expect(readable.map(\.publishedAt) == variant.readable.map { issues[$0 - 1] })
     }
 
     @Test(

@@ -153,7 +153,7 @@ struct ChangeFeedTests {
         // Many times what the system keeps for a connection.
         try await database.script(
             """
-            insert into subledger.change (stream_id, number, told_at, kind, original_transaction_id, at, cause)
+            insert into subledger.change (stream_id, number, published_at, kind, original_transaction_id, at, cause)
             select 1, number, now(), 'customer_changed', '10', now(), 'rebuild'
             from generate_series(2, 60000) as number;
             update subledger.change_head

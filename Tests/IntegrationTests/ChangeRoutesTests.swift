@@ -56,11 +56,11 @@ struct ChangeRoutesTests {
                 answer.body == """
                     {"app":"com.example.magazine","environment":"production","asOf":"2019-11-08T08:14:00.000Z",\
                     "changes":[\
-                    {"number":1,"kind":"opened","at":"2019-11-08T08:14:00.000Z","toldAt":"2019-11-08T08:14:00.000Z",\
+                    {"number":1,"kind":"opened","at":"2019-11-08T08:14:00.000Z","publishedAt":"2019-11-08T08:14:00.000Z",\
                     "cause":"event","position":1,"originalTransactionId":"10",\
                     "productId":"com.example.magazine.monthly","until":"2019-11-08T09:14:00.000Z",\(customer)},\
                     {"number":2,"kind":"renewal_switched","at":"2019-11-08T08:14:00.000Z",\
-                    "toldAt":"2019-11-08T08:14:00.000Z","cause":"event","position":2,"originalTransactionId":"10",\
+                    "publishedAt":"2019-11-08T08:14:00.000Z","cause":"event","position":2,"originalTransactionId":"10",\
                     "autoRenewStatus":false,\(customer)}],"cursor":"\(cursor)"}
 
                     """)
@@ -119,9 +119,9 @@ struct ChangeRoutesTests {
                 #expect(closed["cause"] as? String == "clock")
                 #expect(closed["originalTransactionId"] as? String == subscription)
                 let at = try #require((closed["at"] as? String).flatMap { Instant(iso8601: $0) })
-                let toldAt = try #require((closed["toldAt"] as? String).flatMap { Instant(iso8601: $0) })
+                let publishedAt = try #require((closed["publishedAt"] as? String).flatMap { Instant(iso8601: $0) })
                 #expect(at.milliseconds == end)
-                #expect(toldAt.milliseconds - end < 1000)
+                #expect(publishedAt.milliseconds - end < 1000)
                 let customer = try #require(closed["customer"] as? [String: Any])
                 let entitlements = try #require(customer["entitlements"] as? [[String: Any]])
                 #expect(entitlements.map { $0["active"] as? Bool } == [false])

@@ -106,9 +106,9 @@ struct DifferentialTests {
         try await TestBundle.withServer { server in
             for sent in ExampleBodies.magazine { _ = try await server.apple.post(try sent.body.bytes) }
             try await server.isFolded()
-            let path = "/subscriptions/\(ExampleBodies.subscription)/content?at=2018-12-31&published="
+            let path = "/subscriptions/\(ExampleBodies.subscription)/content?at=2018-12-31&publishedAt="
 
-            let answer = try await server.subscription(path + "2018-02-01,2018-05-01&published=2018-06-01")
+            let answer = try await server.subscription(path + "2018-02-01,2018-05-01&publishedAt=2018-06-01")
             let malformed = try await server.backend.get(path + "May")
             let missing = try await server.backend.get(path)
 
@@ -117,7 +117,7 @@ struct DifferentialTests {
             #expect(issues[0]["rule"] as? String == "unlocked_at_start")
             #expect((issues[2]["period"] as? [String: Any])?["transactionId"] as? String == "1000000000000003")
             #expect(malformed.status == 400)
-            #expect((malformed.json["detail"] as? String)?.hasPrefix("published must be") == true)
+            #expect((malformed.json["detail"] as? String)?.hasPrefix("publishedAt must be") == true)
             #expect(missing.status == 400)
         }
     }

@@ -65,12 +65,12 @@ struct FastClockTests {
             #expect(
                 try await log.lines(
                     """
-                    select format('%s %s', told_until < clock_timestamp() + interval '5 seconds', next_at > told_until)
+                    select format('%s %s', published_until < clock_timestamp() + interval '5 seconds', next_at > published_until)
                     from subledger.change_head
                     """) == ["t t"])
             let page = try await Self.page(log)
             #expect(page.asOf < Self.now.advanced(byMilliseconds: 5000))
-            #expect(page.told.first?.customer.entitlements.map(\.entitlement) == ["monthly"])
+            #expect(page.changes.first?.customer.entitlements.map(\.entitlement) == ["monthly"])
         }
     }
 
@@ -79,7 +79,8 @@ struct FastClockTests {
         try await SimulatedLog.with { log in
             try await log.script(Self.purchases(Self.now))
             #expect(await log.projector.foldAllStreams())
-            try await log.script("update subledger.change_head set told_until = told_until + interval '1 hour'")
+            try await log.script(
+                "update subledger.change_head set published_until = published_until + interval '1 hour'")
 
             let page = try await Self.page(log)
 

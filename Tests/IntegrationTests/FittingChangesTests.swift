@@ -7,9 +7,9 @@ import Testing
 @Suite("A page of changes stays under its bytes")
 struct FittingChangesTests {
     private let page = ChangeReader.Page(
-        told: (1...5).map { number in
-            ChangeReader.Told(
-                number: number, toldAt: TestBundle.now,
+        changes: (1...5).map { number in
+            ChangeReader.PublishedChange(
+                number: number, publishedAt: TestBundle.now,
                 change: Change(.opened, of: "\(number)", at: TestBundle.now, because: .clock),
                 customer: ChangeReader.Customer())
         }, asOf: TestBundle.now, through: 7)

@@ -31,7 +31,7 @@ struct FoldCommandTests {
             #expect(line["active"] as? Bool == row.active, "\(row.at)")
         }
         let line = try Self.fold(
-            sent, ["--at", "2018-12-31"] + (1...8).flatMap { ["--published", "2018-0\($0)-01"] })
+            sent, ["--at", "2018-12-31"] + (1...8).flatMap { ["--published-at", "2018-0\($0)-01"] })
         let issues = try #require(line["issues"] as? [[String: Any]])
         #expect(issues.map { $0["readable"] as? Bool } == [false, true, true, true, false, true, true, false])
         let lapses = try #require(line["lapses"] as? [[String: String]])

@@ -42,7 +42,7 @@ struct IdleStreamsTests {
             insert into subledger.checkpoint (stream_id, position, products, rules)
             select stream_id, case stream_id when 77 then 9 else 10 end, '', \(Checkpoint.rules)
             from subledger.stream;
-            insert into subledger.change_head (stream_id, number, told_until, next_at)
+            insert into subledger.change_head (stream_id, number, published_until, next_at)
             select stream_id, 1, '2019-11-08', '2019-12-08'
             from subledger.stream;
             analyze;

@@ -17,7 +17,7 @@ struct ProgressReportTests {
             lines.all.withLock { $0.append(line) }
         }
         for step in 1...48 {
-            report.tell(Int64(step) * 100, of: 10_000, now: started + .milliseconds(250 * step))
+            report.update(Int64(step) * 100, of: 10_000, now: started + .milliseconds(250 * step))
         }
         return lines.all.withLock { $0 }
     }
@@ -44,7 +44,7 @@ struct ProgressReportTests {
             lines.all.withLock { $0.append(line) }
         }
 
-        report.tell(10, of: 100_000, now: started + .seconds(1))
+        report.update(10, of: 100_000, now: started + .seconds(1))
 
         let told = lines.all.withLock { $0 }
         #expect(told == ["verify: 10 of 100000 events, 0%, 10 events/s, 2 h 46 min left"])

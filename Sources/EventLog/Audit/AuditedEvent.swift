@@ -1,7 +1,7 @@
 import Crypto
 import Subscriptions
 
-/// A body as it is stored, with what it takes to tell whether it is the one that arrived.
+/// A body as it is stored, with what shows whether it is the one that arrived.
 struct AuditedBody: Sendable {
     let stored: [UInt8]
     let digest: [UInt8]
@@ -28,7 +28,8 @@ package struct AuditedEvent: Sendable {
     package let dedupeKey: DedupeKey
     package let fingerprint: [UInt8]?
     let storedBody: AuditedBody
-    /// The certificates behind the signature; nil for what is not signed, and for what was stored before they were kept.
+    /// The certificates behind the signature; nil for what is not signed, and for what was stored before they were
+    /// kept.
     package let chainId: [UInt8]?
     package let revocation: String?
     /// What its row says beside the body is what was sealed when it was made.

@@ -49,7 +49,8 @@ package struct CompactBody: Sendable {
             }
         }
         precondition(
-            body.first != Self.mark || body.count > Self.lengthMax, "a body that could not be told from a form")
+            body.first != Self.mark || body.count > Self.lengthMax, "a body that could not be distinguished from a form"
+        )
         stored = body
         headers = []
     }

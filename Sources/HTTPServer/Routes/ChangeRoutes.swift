@@ -105,7 +105,7 @@ struct ChangeRoutes: Sendable {
                     "changes after this cursor are not available: reload entitlements, then continue with after=now",
                     field: "after")
             }
-            guard page.told.isEmpty, page.through == number, deadline > .now, await !signal.hasEnded else {
+            guard page.changes.isEmpty, page.through == number, deadline > .now, await !signal.hasEnded else {
                 return page
             }
             await signal.wait(for: head.streamId, since: mark, until: deadline)
@@ -168,15 +168,15 @@ struct FittingChanges {
 
     init(_ page: ChangeReader.Page, bytesMax: Int = Limits.changesBytesMax) {
         var bytes = 0
-        for told in page.told {
+        for change in page.changes {
             var writer = JSONWriter()
-            told.write(at: page.asOf, to: &writer)
+            change.write(at: page.asOf, to: &writer)
             bytes += writer.bytes.count
             guard texts.isEmpty || bytes <= bytesMax else { break }
             texts.append(writer.bytes)
-            numbers.append(told.number)
+            numbers.append(change.number)
         }
-        isCut = texts.count < page.told.count
+        isCut = texts.count < page.changes.count
         through = isCut ? numbers.last ?? page.through : page.through
     }
 }
@@ -211,13 +211,13 @@ private struct SoleWriter: @unchecked Sendable {
     }
 }
 
-extension ChangeReader.Told {
+extension ChangeReader.PublishedChange {
     fileprivate func write(at instant: Instant, to writer: inout JSONWriter) {
         writer.object { writer in
             writer.member("number", number)
             writer.member("kind", change.kind.rawValue)
             writer.member("at", change.at)
-            writer.member("toldAt", toldAt)
+            writer.member("publishedAt", publishedAt)
             writer.member("cause", change.cause.name)
             writer.member("position", change.cause.position)
             writer.member("originalTransactionId", change.originalTransactionId)

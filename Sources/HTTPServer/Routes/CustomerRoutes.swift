@@ -137,22 +137,22 @@ struct CustomerRoutes: Sendable {
             guard elements.count <= Limits.issuesMax else {
                 throw Query.Malformed(problem: "issues must have at most \(Limits.issuesMax) elements", field: "issues")
             }
-            var issues: [(id: String, published: Instant)] = []
+            var issues: [(id: String, publishedAt: Instant)] = []
             for (index, element) in elements.enumerated() {
                 guard let id = element["id"]?.string else {
                     throw Query.Malformed(problem: "issues[\(index)].id must be a string", field: "issues[\(index)].id")
                 }
-                guard let published = try element.instant("publishedAt", in: "issues[\(index)].") else {
+                guard let publishedAt = try element.instant("publishedAt", in: "issues[\(index)].") else {
                     throw Query.Malformed(
                         problem: "issues[\(index)].publishedAt is missing", field: "issues[\(index)].publishedAt")
                 }
-                issues.append((id, published))
+                issues.append((id, publishedAt))
             }
             let found = try await customers.customers(id, environment: environment, app: app)
             guard let only = found.first else { throw Self.unknown(environment) }
             guard found.count == 1 else { throw Self.ambiguous(found.map(\.app)) }
-            let judged = ContentAccess.of(only.subscriptions, issues: issues.map(\.published), at: at)
-            let reached = Dictionary(uniqueKeysWithValues: judged.map { ($0.published, $0.reachedBy) })
+            let judged = ContentAccess.of(only.subscriptions, issues: issues.map(\.publishedAt), at: at)
+            let reached = Dictionary(uniqueKeysWithValues: judged.map { ($0.publishedAt, $0.reachedBy) })
             return Answer.json(.ok) { writer in
                 writer.member("app", only.app)
                 writer.member("environment", environment.rawValue)
@@ -161,9 +161,9 @@ struct CustomerRoutes: Sendable {
                 writer.key("issues")
                 writer.array(issues) { writer, issue in
                     writer.object { writer in
-                        let reach = reached[issue.published] ?? nil
+                        let reach = reached[issue.publishedAt] ?? nil
                         writer.member("id", issue.id)
-                        writer.member("publishedAt", issue.published)
+                        writer.member("publishedAt", issue.publishedAt)
                         writer.member("readable", reach != nil)
                         writer.member("rule", reach?.rule.rawValue)
                         if let period = reach?.period {

@@ -17,7 +17,7 @@ struct SubscriptionRoutes: Sendable {
         }
         routes.read.get("/subscriptions/:originalTransactionId/content") { request, context in
             try await answer(request, context) { subscription, query, at, writer in
-                let issues = try query.instants("published")
+                let issues = try query.instants("publishedAt")
                 writer.member("originalTransactionId", subscription.originalTransactionId)
                 writer.member("asOf", at)
                 writer.key("issues")

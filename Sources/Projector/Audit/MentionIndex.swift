@@ -1,5 +1,5 @@
 /// Which events say something about which subscriptions: a part of the subscriptions, so that memory has a bound. What
-/// belongs to the part is told by the subscription's hash alone, for events and rows alike.
+/// belongs to the part is decided by the hash of the id alone, for events and rows alike.
 struct MentionIndex {
     let parts: UInt64
     let part: UInt64

@@ -2,34 +2,34 @@ import Postgres
 
 /// The SQL of the change feed. Only live tables have one, and every statement stays inside one stream.
 enum ChangeStatements {
-    /// Up to where changes were told, and how far the clock can be told of at once: until now, or until so many periods
-    /// begin or end. No row for a stream of which nothing was ever told.
+    /// Up to where changes were published, and how far period boundaries can be published at once: until now, or until
+    /// so many periods begin or end. No row for a stream of which nothing was ever published.
     static let head = Statement(
         "change_head",
         """
-        select told_until, horizon, exists (
+        select published_until, horizon, exists (
             select
             from subledger.access_period
             where stream_id = $1
-              and ends_at > told_until
+              and ends_at > published_until
               and ends_at <= horizon
           ) or exists (
             select
             from subledger.access_period
             where stream_id = $1
-              and starts_at > told_until
+              and starts_at > published_until
               and starts_at <= horizon
           )
         from (
           select
-            told_until,
+            published_until,
             least(
               $2,
               (
                 select ends_at
                 from subledger.access_period
                 where stream_id = $1
-                  and ends_at > told_until
+                  and ends_at > published_until
                   and ends_at <= $2
                 order by ends_at
                 offset $3
@@ -39,7 +39,7 @@ enum ChangeStatements {
                 select starts_at
                 from subledger.access_period
                 where stream_id = $1
-                  and starts_at > told_until
+                  and starts_at > published_until
                   and starts_at <= $2
                 order by starts_at
                 offset $3
@@ -89,13 +89,13 @@ enum ChangeStatements {
         where stream_id = $1
         """)
 
-    /// Hands out the next numbers and writes changes under them, as many as there are. Looks up when the clock has more
-    /// to tell.
+    /// Hands out the next numbers and writes changes under them, as many as there are. Looks up when the next
+    /// period boundary is due.
     static let write = Statement(
         "change_write",
         """
         with head as (
-          insert into subledger.change_head (stream_id, number, told_until, next_at)
+          insert into subledger.change_head (stream_id, number, published_until, next_at)
           values (
             $1, $3, $2,
             least(
@@ -120,12 +120,12 @@ enum ChangeStatements {
           )
           on conflict (stream_id) do update
           set number = change_head.number + excluded.number,
-            told_until = excluded.told_until,
+            published_until = excluded.published_until,
             next_at = excluded.next_at
           returning number - $3 as last_number
         )
         insert into subledger.change (
-          stream_id, number, told_at, kind, original_transaction_id, at, cause, position, product_id, until,
+          stream_id, number, published_at, kind, original_transaction_id, at, cause, position, product_id, until,
           auto_renew, next_product_id
         )
         select $1, last_number + ordinal, $4, kind, original_transaction_id, at, cause, position, product_id, until,
@@ -143,7 +143,7 @@ enum ChangeStatements {
     static let end = Statement(
         "change_end",
         """
-        select stream.stream_id, coalesce(change_head.number, 0), change_head.told_until, clock_timestamp()
+        select stream.stream_id, coalesce(change_head.number, 0), change_head.published_until, clock_timestamp()
         from subledger.stream
         left join subledger.change_head using (stream_id)
         where stream.app = $1
@@ -153,7 +153,7 @@ enum ChangeStatements {
     static let page = Statement(
         "change_page",
         """
-        select number, told_at, kind, original_transaction_id, at, cause, position, product_id, until, auto_renew,
+        select number, published_at, kind, original_transaction_id, at, cause, position, product_id, until, auto_renew,
           next_product_id
         from subledger.change
         where stream_id = $1

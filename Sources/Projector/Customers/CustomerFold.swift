@@ -9,8 +9,8 @@ import Subscriptions
 struct CustomerFold {
     let streamId: Int32
     let connection: PostgresConnection
-    /// Readers are told of subscriptions that moved; where nobody is, not all of them are looked for.
-    let tells: Bool
+    /// Whether changes of customer are published. If not, subscriptions that moved need not be looked up.
+    let publishesChanges: Bool
 
     /// Subscriptions that were there before, and now have another customer or one with another id of a backend; with
     /// the event that did it.
@@ -123,7 +123,7 @@ struct CustomerFold {
         func name(_ key: CustomerKey) -> CustomerId { names[key] ?? CustomerId(key) }
         var groups = CustomerGroups()
         for tie in ties { groups.join(name(tie.left), name(tie.right)) }
-        // A subscription that joins a customer brings its own news; that two customers are one has to be told of both.
+        // A subscription that joins a customer brings its own news; that two customers are one is published for both.
         var joined: [(key: CustomerKey, position: Int64)] = []
         let known = Dictionary(grouping: Set(names.values)) { groups.name(of: $0) }
         for tie in ties {
@@ -155,7 +155,7 @@ struct CustomerFold {
     /// The subscriptions of some customers, each with what is given for its customer.
     private func subscriptions(of positions: [CustomerId: Int64]) async throws(PostgresError) -> Moved {
         var subscriptions: Moved = [:]
-        guard tells, !positions.isEmpty else { return subscriptions }
+        guard publishesChanges, !positions.isEmpty else { return subscriptions }
         for row in try await connection.query(
             Step(
                 CustomerStatements.findSubscriptions,

@@ -1,7 +1,7 @@
 /// Which streams the projector looks at next, and when.
 ///
-/// Looking at all of them costs as much as there are streams, so that is done seldom: notifications name those that have
-/// new events; what could not be finished is remembered, and when the next period of a stream begins or ends.
+/// Looking at all of them costs as much as there are streams, so that is done seldom: notifications name those that
+/// have new events; what could not be finished is remembered, and when the next period of a stream begins or ends.
 struct Agenda: Sendable {
     enum Look: Sendable, Hashable {
         case all
@@ -10,11 +10,11 @@ struct Agenda: Sendable {
 
     /// What became of a stream that was looked at.
     enum Outcome: Sendable, Hashable {
-        /// Until the clock has something to tell of it.
+        /// Until one of its period boundaries is due.
         case done(for: Duration?)
         /// Others have their turn before it goes on.
         case unfinished
-        /// Whoever leads it may die, and tells nobody.
+        /// Its leader may die without a notification.
         case ledElsewhere
         case failed
     }
@@ -55,7 +55,8 @@ struct Agenda: Sendable {
     /// Somebody appended to these.
     mutating func name(_ ids: some Sequence<Int32>) { named.formUnion(ids) }
 
-    /// Those that somebody else has led for so long that he may be stopped. Until they are named again, a second passes.
+    /// Those that somebody else has led for so long that he may be stopped. Until they are named again, a second
+    /// passes.
     mutating func takeLedElsewhere(now: ContinuousClock.Instant) -> [Int32] {
         let long = ledElsewhere.filter { now - $0.value >= Limits.leaderSilenceMax }.keys.sorted()
         for id in long { ledElsewhere[id] = now - Limits.leaderSilenceMax + .seconds(1) }

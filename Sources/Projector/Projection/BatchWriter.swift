@@ -34,17 +34,18 @@ struct BatchWriter: Sendable {
     ///
     /// - Parameter expected: What the batch was folded behind.
     /// - Returns: The checkpoint as it is now; nil if somebody else leads the stream, the checkpoint is no longer the
-    ///   expected one, the batch does not begin there, or the clock has more to tell before. Nothing of the batch was
-    ///   written then.
+    ///   expected one, the batch does not begin there, or the clock has more to publish before. Nothing of the batch
+    ///   was written then.
     func write(_ batch: FoldedBatch, behind expected: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
         guard batch.start == expected.position else { return .success(nil) }
         return await leading(behind: expected) {
-            (connection, telling) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
+            (connection, changeWriter) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
             for step in batch.steps { _ = try await connection.query(step) }
-            let customers = CustomerFold(streamId: streamId, connection: connection, tells: telling != nil)
+            let customers = CustomerFold(
+                streamId: streamId, connection: connection, publishesChanges: changeWriter != nil)
             let moved = try await customers.apply(batch.customers)
-            telling?.add(batch.differences) { .event(position: $0.position) }
-            telling?.add(moved)
+            changeWriter?.add(batch.differences) { .event(position: $0.position) }
+            changeWriter?.add(moved)
             return .success(try await move(expected, to: batch.position, connection))
         }
     }
@@ -55,7 +56,7 @@ struct BatchWriter: Sendable {
         _ products: ProductCatalog, behind expected: Checkpoint
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
         let written = await leading(behind: expected) {
-            (connection, telling) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
+            (connection, changeWriter) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
             let old = ProductCatalog(configured: expected.products.text)
             let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
             var after = ""
@@ -79,8 +80,8 @@ struct BatchWriter: Sendable {
                         from: Subscription(state.facts, products: old), to: subscription, after: .max,
                         position: state.position)
                 }
-                telling?.add(differences) { _ in .products }
-                try await telling?.write()
+                changeWriter?.add(differences) { _ in .products }
+                try await changeWriter?.write()
                 after = last.facts.originalTransactionId
             }
             return .success(try await move(expected, to: expected.position, connection))
@@ -88,16 +89,16 @@ struct BatchWriter: Sendable {
         return written.map { $0.map { .folded($0.position) } ?? .ledElsewhere }
     }
 
-    /// Tells of the periods that have begun or ended by now, as many as can be told at once.
+    /// Publishes the periods that have begun or ended by now, as many as can be published at once.
     ///
     /// - Returns: False if somebody else leads the stream. Nothing was written then.
-    func tellClock() async -> ProjectionOutcome<Bool> {
+    func publishDueBoundaries() async -> ProjectionOutcome<Bool> {
         await leading(behind: nil) { (_, _) async throws(PostgresError) -> ProjectionOutcome<Void> in
             .success(())
         }.map { $0 != nil }
     }
 
-    /// How long until the next period begins or ends that was not told of: not positive when one has; nil for never.
+    /// How long until the next period begins or ends that was not published: not positive when one has; nil for never.
     func untilNextOnClock() async -> ProjectionOutcome<Duration?> {
         do throws(PostgresError) {
             let rows = try await pool.query(
@@ -113,13 +114,13 @@ struct BatchWriter: Sendable {
     ///
     /// - Parameters:
     ///   - expected: Nil for what does not depend on how far the stream is folded.
-    ///   - body: Adds what readers are to be told. They are told of what happens to live rows only.
+    ///   - body: Adds changes to publish. Only changes of live rows are published.
     /// - Returns: Nil if somebody else leads the stream, the checkpoint is no longer the expected one, or the clock has
-    ///   more to tell before. The body was not run then.
+    ///   more to publish before. The body was not run then.
     private func leading<Value: Sendable>(
         behind expected: Checkpoint?,
         _ body:
-            @Sendable (PostgresConnection, inout ChangeTelling?) async throws(PostgresError) ->
+            @Sendable (PostgresConnection, inout ChangeWriter?) async throws(PostgresError) ->
             ProjectionOutcome<Value>
     ) async -> ProjectionOutcome<Value?> {
         do throws(PostgresError) {
@@ -140,14 +141,15 @@ struct BatchWriter: Sendable {
                     return .success(nil)
                 }
                 let clock = now().held(by: try rows[0].value(at: 6))
-                var telling = tables == .live ? try await ChangeTelling.start(streamId, connection, now: clock) : nil
-                let mustWait = expected != nil && telling?.isBehind == true
+                var changeWriter =
+                    tables == .live ? try await ChangeWriter.start(streamId, connection, now: clock) : nil
+                let mustWait = expected != nil && changeWriter?.hasMoreDue == true
                 let result: ProjectionOutcome<Value?> =
-                    mustWait ? .success(nil) : try await body(connection, &telling).map(Optional.some)
+                    mustWait ? .success(nil) : try await body(connection, &changeWriter).map(Optional.some)
                 if case .success = result {
-                    try await telling?.write()
+                    try await changeWriter?.write()
                     try await connection.commit(deadline: .now + Limits.statementWaitMax)
-                    if telling?.hasWritten == true { await connection.wake(ChangeStatements.notify, streamId) }
+                    if changeWriter?.hasWritten == true { await connection.wake(ChangeStatements.notify, streamId) }
                 } else {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)
                 }

@@ -23,7 +23,7 @@ package struct Projector: Sendable {
 
     /// - Parameters:
     ///   - stallAfter: See ``stallAfter``.
-    ///   - now: Decides when readers are told that a period begins or ends.
+    ///   - now: Decides when the beginning or end of a period is published.
     package init(
         pool: PostgresPool, listener: ConnectionConfiguration, stallAfter: Duration = Self.stallAfter,
         now: @escaping @Sendable () -> Instant, logger: Logger
@@ -41,9 +41,10 @@ package struct Projector: Sendable {
         get async { await watch.stalled }
     }
 
-    /// How its statements are planned. Everything is looked up by key, hundreds of them at once, and a plan made for a table
-    /// while that was empty would read all of it, or all of an index. Planning each of the statements anew takes two to
-    /// three microseconds of the database's time for an event, by `pg_stat_statements`, and is the price for that.
+    /// How its statements are planned. Everything is looked up by key, hundreds of them at once, and a plan made for a
+    /// table while that was empty would read all of it, or all of an index. Planning each of the statements anew takes
+    /// two to three microseconds of the database's time for an event, by `pg_stat_statements`, and is the price for
+    /// that.
     package static let planSettings = ["enable_seqscan": "off", "plan_cache_mode": "force_custom_plan"]
 
     /// What the sessions of a projector need: a leader that is gone or stopped must not hold its stream for ever.
@@ -159,7 +160,8 @@ package struct Projector: Sendable {
         }
     }
 
-    /// A leader that is stopped in the middle of a statement is not missed by the database, but by who would lead instead.
+    /// A leader that is stopped in the middle of a statement is not missed by the database, but by who would lead
+    /// instead.
     private func endSilentLeaders(of streams: [Int32]) async throws(PostgresError) {
         guard !streams.isEmpty else { return }
         var leaders: [String] = []

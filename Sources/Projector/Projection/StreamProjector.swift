@@ -8,7 +8,7 @@ struct StreamProjector: Sendable {
     let pool: PostgresPool
     let streamId: Int32
     var tables = ProjectionTables.live
-    /// Decides what readers are told of; no row depends on it.
+    /// Decides what is published; no row depends on it.
     let now: @Sendable () -> Instant
     /// Of all streams that are folded in this process, into the same tables.
     let refolds: RefoldHistory
@@ -21,7 +21,7 @@ struct StreamProjector: Sendable {
         case folded(Int64)
         /// Nothing behind the checkpoint.
         ///
-        /// - Parameter untilNextOnClock: How long until the clock has more to tell readers; nil for never.
+        /// - Parameter untilNextOnClock: How long until the next period boundary is due; nil for never.
         case caughtUp(untilNextOnClock: Duration?)
         /// Another projector leads this stream at the moment, or has just folded some of it.
         case ledElsewhere
@@ -30,7 +30,7 @@ struct StreamProjector: Sendable {
     /// Folds the next batches. Rows and checkpoint of each are committed together or not at all, and the batch after
     /// a crash begins where the last one ended.
     ///
-    /// Readers are told of the clock first, so they are even where an event cannot be folded.
+    /// Due period boundaries are published first, so they are even where an event cannot be folded.
     ///
     /// - Throws: ``ProjectionError/unfoldable(position:problem:)`` when the next event cannot be folded. Nothing is
     ///   skipped: those before it are committed by the call before. ``ProjectionError/repeatedRefold`` when all rows
@@ -43,7 +43,7 @@ struct StreamProjector: Sendable {
         let checkpoint = try await writer.checkpoint().get()
         var untilNext: Duration?
         if tables == .live {
-            guard case .caughtUp(let next) = try await tellClock() else { return .ledElsewhere }
+            guard case .caughtUp(let next) = try await publishDueBoundaries() else { return .ledElsewhere }
             untilNext = next
         }
         let products = ProductCatalog(configured: checkpoint.configured.text)
@@ -67,12 +67,12 @@ struct StreamProjector: Sendable {
         return try await pipeline.run().get()
     }
 
-    /// Tells readers of the periods that have begun or ended by now.
-    private func tellClock() async throws(ProjectionError) -> Progress {
+    /// Publishes the periods that have begun or ended by now.
+    private func publishDueBoundaries() async throws(ProjectionError) -> Progress {
         while true {
             let next = try await writer.untilNextOnClock().get()
             guard let next, next <= .zero, !Task.isCancelled else { return .caughtUp(untilNextOnClock: next) }
-            guard try await writer.tellClock().get() else { return .ledElsewhere }
+            guard try await writer.publishDueBoundaries().get() else { return .ledElsewhere }
         }
     }
 
@@ -118,5 +118,5 @@ package enum ProjectionError: Error, CustomStringConvertible {
     }
 }
 
-/// What went wrong with rows is told apart from what went wrong with the connection that they came from.
+/// What went wrong with rows is distinguished from what went wrong with the connection that they came from.
 typealias ProjectionOutcome<Value> = Result<Value, ProjectionError>

@@ -2,7 +2,7 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// Reads what was told, in the order in which it was.
+/// Reads published changes in order.
 package struct ChangeReader: Sendable {
     private let pool: PostgresPool
 
@@ -14,23 +14,23 @@ package struct ChangeReader: Sendable {
     package struct Head: Sendable {
         package let streamId: Int32
         package let number: Int64
-        /// Up to here the clock was told of; nil if it never was.
-        package let toldUntil: Instant?
+        /// All period boundaries up to here were published; nil if none ever was.
+        package let publishedUntil: Instant?
         /// The database's clock when it was read.
         let databaseClock: Instant
     }
 
-    package struct Told: Sendable {
+    package struct PublishedChange: Sendable {
         /// Counts from 1 without a gap.
         package let number: Int64
-        package let toldAt: Instant
+        package let publishedAt: Instant
         package let change: Change
         /// The subscription's customer at the time of reading.
         package let customer: Customer
     }
 
     package struct Page: Sendable {
-        package let told: [Told]
+        package let changes: [PublishedChange]
         /// As of when customers are shown.
         package let asOf: Instant
         /// All up to this number was read.
@@ -54,7 +54,7 @@ package struct ChangeReader: Sendable {
             guard rows.count == 1 else { return nil }
             return Head(
                 streamId: try rows[0].value(at: 0), number: try rows[0].value(at: 1),
-                toldUntil: try rows[0].optional(at: 2), databaseClock: try rows[0].value(at: 3))
+                publishedUntil: try rows[0].optional(at: 2), databaseClock: try rows[0].value(at: 3))
         } catch {
             throw ReadError(error)
         }
@@ -62,15 +62,15 @@ package struct ChangeReader: Sendable {
 
     /// The changes behind a number.
     ///
-    /// - Parameter now: Customers are shown as of then, or of what was told if that is later: the projector's clock may
-    ///   be a little ahead, and what was told must have happened. It is never further ahead of both this clock and the
-    ///   database's than a projector may be.
+    /// - Parameter now: Customers are shown as of then, or of what was published if that is later: the projector's
+    ///   clock may be a little ahead, and what was published must have happened. It is never further ahead of both this
+    ///   clock and the database's than a projector may be.
     /// - Returns: Nil if they are not there any more, or not yet: the number is not of this feed.
     package func changes(
         of stream: StreamKey, _ head: Head, after number: Int64, limit: Int, now: Instant
     ) async throws(ReadError) -> Page? {
         guard number <= head.number else { return nil }
-        let published = head.toldUntil ?? now
+        let published = head.publishedUntil ?? now
         let asOf = max(now, published.held(by: max(now, head.databaseClock)))
         do throws(PostgresError) {
             let rows = try await pool.query(
@@ -80,21 +80,21 @@ package struct ChangeReader: Sendable {
                 ],
                 deadline: .now + Limits.readWaitMax)
             guard let last = rows.last else {
-                return number == head.number ? Page(told: [], asOf: asOf, through: number) : nil
+                return number == head.number ? Page(changes: [], asOf: asOf, through: number) : nil
             }
             guard try rows[0].value(Int64.self, at: 0) == number + 1 else { return nil }
             let subscriptions = try rows.map { row throws(PostgresError) -> String in try row.value(at: 3) }
             let customers = try await customers(of: Set(subscriptions).sorted(), head.streamId, stream.app, asOf)
-            var told: [Told] = []
+            var changes: [PublishedChange] = []
             for (row, subscription) in zip(rows, subscriptions) {
                 // One of a newer version is passed over: its readers know that version's changes.
                 guard let change = try Change.read(row, at: 2) else { continue }
-                told.append(
-                    Told(
-                        number: try row.value(at: 0), toldAt: try row.value(at: 1), change: change,
+                changes.append(
+                    PublishedChange(
+                        number: try row.value(at: 0), publishedAt: try row.value(at: 1), change: change,
                         customer: customers[subscription] ?? Customer()))
             }
-            return Page(told: told, asOf: asOf, through: try last.value(at: 0))
+            return Page(changes: changes, asOf: asOf, through: try last.value(at: 0))
         } catch {
             throw ReadError(error)
         }

@@ -3,8 +3,8 @@ import Postgres
 
 /// Wakes who waits for changes, when there may be some.
 ///
-/// One connection listens for all of them. While it cannot (a hot standby takes no `listen`), everybody looks from time to
-/// time.
+/// One connection listens for all of them. While it cannot (a hot standby takes no `listen`), everybody looks from time
+/// to time.
 package actor ChangeSignal {
     private let configuration: ConnectionConfiguration
     private let logger: Logger
@@ -62,10 +62,10 @@ package actor ChangeSignal {
                 try? await Task.sleep(for: Limits.failurePause)
             }
             // Only looking shows what was said while nobody listened.
-            tellAll()
+            wakeAll()
         }
         hasEnded = true
-        tellAll()
+        wakeAll()
     }
 
     private func pass(on connection: PostgresConnection) async {
@@ -82,11 +82,11 @@ package actor ChangeSignal {
                 connection.interrupt()
             }
             guard let arrived else { return }
-            Set(arrived.compactMap { Int32($0.payload) }).forEach(tell)
-            // A connection can be gone without a word, and a notification be lost while others arrive: so everybody looks
-            // from time to time.
+            Set(arrived.compactMap { Int32($0.payload) }).forEach(wake)
+            // A connection can be gone without a word, and a notification be lost while others arrive: so everybody
+            // looks from time to time.
             guard sweep <= .now else { continue }
-            tellAll()
+            wakeAll()
             sweep = .now + Limits.sweepInterval
         }
     }
@@ -109,12 +109,12 @@ package actor ChangeSignal {
         }
     }
 
-    private func tell(_ stream: Int32) {
+    private func wake(_ stream: Int32) {
         heard[stream, default: 0] += 1
         release(allOf: stream)
     }
 
-    private func tellAll() {
+    private func wakeAll() {
         heardOfAll += 1
         for stream in waiting.keys { release(allOf: stream) }
     }

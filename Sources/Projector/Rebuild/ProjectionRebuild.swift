@@ -16,7 +16,7 @@ package struct ProjectionRebuild: Sendable {
     ///   - pool: May do what the projector may do.
     ///   - app: Only this app's streams; nil for all.
     ///   - environment: Only this environment's; nil for all.
-    ///   - now: Decides what readers are told of.
+    ///   - now: Decides what is published.
     package init(
         owner: ConnectionConfiguration, pool: PostgresPool, app: String?, environment: Environment?,
         now: @escaping @Sendable () -> Instant
@@ -151,8 +151,8 @@ package struct ProjectionRebuild: Sendable {
         throw RebuildError.runsAlready
     }
 
-    /// Leads all streams, folds the rest, and replaces the live rows, in the transaction of the claim: readers see the old
-    /// rows until its end, and the live projection goes on after it.
+    /// Leads all streams, folds the rest, and replaces the live rows, in the transaction of the claim: readers see the
+    /// old rows until its end, and the live projection goes on after it.
     private func swap(_ streams: inout [Stream], _ connection: PostgresConnection) async throws -> Int {
         func query(_ step: Step, _ limit: Duration) async throws(PostgresError) -> RowSet {
             try await connection.query(step, deadline: .now + limit)
@@ -178,11 +178,11 @@ package struct ProjectionRebuild: Sendable {
                 while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {}
             }
             let clock = now().held(by: try live[0].value(at: 1))
-            var telling = try await ChangeTelling.start(streams[index].id, connection, now: clock)
-            while telling.isBehind {
-                try await telling.write()
+            var changeWriter = try await ChangeWriter.start(streams[index].id, connection, now: clock)
+            while changeWriter.hasMoreDue {
+                try await changeWriter.write()
                 changed.append(streams[index].id)
-                telling = try await ChangeTelling.start(streams[index].id, connection, now: clock)
+                changeWriter = try await ChangeWriter.start(streams[index].id, connection, now: clock)
             }
             for table in RebuildStatements.swap {
                 let isSame = try await query(Step(table.isSame, [id]), Limits.tableWaitMax)
@@ -193,8 +193,8 @@ package struct ProjectionRebuild: Sendable {
             }
             try await RebuildChanges(
                 streamId: streams[index].id, connection: connection, livePosition: position
-            ).tell(&telling)
-            if telling.hasWritten { changed.append(streams[index].id) }
+            ).publish(&changeWriter)
+            if changeWriter.hasWritten { changed.append(streams[index].id) }
             _ = try await query(Step(RebuildStatements.swapCheckpoint, [id]), Limits.statementWaitMax)
         }
         _ = try await query(Step(RebuildStatements.workAsOwner), Limits.statementWaitMax)

@@ -1,14 +1,14 @@
 import Postgres
 import Subscriptions
 
-/// Tells how the rows of a stream differ from what they were before a rebuild's swap, inside its transaction.
+/// Publishes how the rows of a stream differ from what they were before a rebuild's swap, inside its transaction.
 struct RebuildChanges {
     let streamId: Int32
     let connection: PostgresConnection
-    /// Up to where the live rows were folded: what is behind it is told as of its event.
+    /// Up to where the live rows were folded: what comes after it is published as of its event.
     let livePosition: Int64
 
-    func tell(_ telling: inout ChangeTelling) async throws(PostgresError) {
+    func publish(_ changeWriter: inout ChangeWriter) async throws(PostgresError) {
         var after = ""
         while true {
             let rows = try await connection.query(
@@ -17,13 +17,14 @@ struct RebuildChanges {
                 deadline: .now + Limits.tableWaitMax)
             guard let last = rows.last else { break }
             after = try last.value(at: 0)
-            try await tell(try rows.map { row throws(PostgresError) -> String in try row.value(at: 0) }, &telling)
-            try await telling.write()
+            try await publish(
+                try rows.map { row throws(PostgresError) -> String in try row.value(at: 0) }, &changeWriter)
+            try await changeWriter.write()
         }
-        try await telling.write()
+        try await changeWriter.write()
     }
 
-    private func tell(_ subscriptions: [String], _ telling: inout ChangeTelling) async throws(PostgresError) {
+    private func publish(_ subscriptions: [String], _ changeWriter: inout ChangeWriter) async throws(PostgresError) {
         var (before, now): ([String: [AccessPeriod]], [String: [AccessPeriod]]) = ([:], [:])
         for row in try await connection.query(
             RebuildStatements.changedPeriods, [Parameter(streamId), .array(subscriptions)],
@@ -45,8 +46,8 @@ struct RebuildChanges {
             let new = SubscriptionSnapshot(
                 originalTransactionId: subscription, access: (now[subscription] ?? []).inOrder,
                 autoRenewStatus: try row.optional(at: 3), plannedProductId: try row.optional(at: 4))
-            telling.add([SubscriptionDifference(from: old, to: new, after: livePosition)]) { _ in .rebuild }
-            if try row.value(Bool.self, at: 5) { telling.addCustomer(of: subscription, because: .rebuild) }
+            changeWriter.add([SubscriptionDifference(from: old, to: new, after: livePosition)]) { _ in .rebuild }
+            if try row.value(Bool.self, at: 5) { changeWriter.addCustomer(of: subscription, because: .rebuild) }
         }
     }
 }

@@ -12,7 +12,7 @@ package struct ContentAccess: Sendable, Hashable {
         package let period: AccessPeriod
     }
 
-    package let published: Instant
+    package let publishedAt: Instant
     /// Nil if the issue is not readable.
     package let reachedBy: Reach?
 }
@@ -31,15 +31,15 @@ extension Subscription {
         let begun = access.filter { $0.start <= instant }
         return issues.enumerated().map { index, published in
             let successor = index + 1 < issues.count ? issues[index + 1] : .latest
-            guard published <= instant else { return ContentAccess(published: published, reachedBy: nil) }
+            guard published <= instant else { return ContentAccess(publishedAt: published, reachedBy: nil) }
             if let period = begun.first(where: { $0.contains(published) }) {
-                return ContentAccess(published: published, reachedBy: .init(rule: .inside, period: period))
+                return ContentAccess(publishedAt: published, reachedBy: .init(rule: .inside, period: period))
             }
             let unlocking = begun.first { period in
                 period.cause != .grace && published <= period.start && period.start < successor
             }
             return ContentAccess(
-                published: published, reachedBy: unlocking.map { .init(rule: .unlockedAtStart, period: $0) })
+                publishedAt: published, reachedBy: unlocking.map { .init(rule: .unlockedAtStart, period: $0) })
         }
     }
 }
@@ -47,7 +47,7 @@ extension Subscription {
 extension ContentAccess {
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            writer.member("published", published)
+            writer.member("publishedAt", publishedAt)
             writer.member("readable", reachedBy != nil)
             if let reachedBy {
                 writer.member("rule", reachedBy.rule.rawValue)

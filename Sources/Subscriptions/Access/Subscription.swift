@@ -55,7 +55,7 @@ package struct Subscription: Sendable, Hashable {
     }
 
     /// The kind of a row's product: as Apple signed it, else as configured. V1 states none, so for what is not
-    /// configured the row itself must tell: only subscriptions have order line ids, groups and renewal info. Anything
+    /// configured the row itself decides: only subscriptions have order line ids, groups and renewal info. Anything
     /// else was bought once.
     static func kind(
         of transaction: Transaction, in facts: SubscriptionFacts, _ products: ProductCatalog
@@ -118,7 +118,7 @@ package struct Subscription: Sendable, Hashable {
 
     /// Where another product took the place of a row that still ran.
     ///
-    /// V1 says so in the row itself. V2 tells of an upgrade with the new transaction alone: it is of another product
+    /// V1 says so in the row itself. V2 reports an upgrade by the new transaction alone: it is of another product
     /// of the subscription, and was bought while this one ran.
     private static func replacement(of transaction: Transaction, in all: [ResolvedTransaction]) -> Instant? {
         guard let own = transaction.purchaseDate else { return nil }

@@ -1,4 +1,4 @@
-/// What a subscription gives and is about to do, as far as changes of it are told.
+/// What a subscription gives and is about to do, as far as changes of it are published.
 package struct SubscriptionSnapshot: Sendable, Hashable {
     package let originalTransactionId: String
     /// In the order of their start.
@@ -31,7 +31,7 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
     ///
     /// - Parameter cause: What made the difference.
     /// - Parameter evidenceAfter: Events behind this position made it: where one of them stated the access that is
-    ///   told of, it is the cause.
+    ///   published, it is the cause.
     package func changes(
         from old: SubscriptionSnapshot, at instant: Instant, because cause: Change.Cause, evidenceAfter: Int64 = .max
     ) -> [Change] {

@@ -3,13 +3,13 @@ extension ContentAccess {
     /// ``Subscription/contentAccess(issues:at:)``.
     package static func of(_ subscriptions: [Subscription], issues: [Instant], at instant: Instant) -> [ContentAccess] {
         var reached: [Instant: ContentAccess] = [:]
-        for published in issues { reached[published] = ContentAccess(published: published, reachedBy: nil) }
+        for published in issues { reached[published] = ContentAccess(publishedAt: published, reachedBy: nil) }
         for subscription in subscriptions {
             for access in subscription.contentAccess(issues: issues, at: instant)
-            where reached[access.published]?.reachedBy == nil {
-                reached[access.published] = access
+            where reached[access.publishedAt]?.reachedBy == nil {
+                reached[access.publishedAt] = access
             }
         }
-        return reached.values.sorted { $0.published < $1.published }
+        return reached.values.sorted { $0.publishedAt < $1.publishedAt }
     }
 }

@@ -104,7 +104,7 @@ struct Database {
         }
     }
 
-    /// Takes on each of the roles once, so that a missing grant is told at start and not by every request.
+    /// Takes on each of the roles once, so that a missing grant is reported at start and not by every request.
     func check(_ roles: some Sequence<Role>) async throws {
         for role in roles {
             let connection = try await PostgresConnection.connect(

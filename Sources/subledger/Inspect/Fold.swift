@@ -25,7 +25,7 @@ struct Fold: ParsableCommand {
         help: ArgumentHelp(
             "Publication time of a magazine issue; repeat for all relevant issues. Adds whether each is readable.",
             valueName: "instant"))
-    var published: [Instant] = []
+    var publishedAt: [Instant] = []
 
     @Option(
         help: ArgumentHelp(
@@ -50,9 +50,9 @@ struct Fold: ParsableCommand {
                 writer.member("app", stream.app)
                 writer.member("environment", stream.environment.rawValue)
                 subscription.writeMembers(at: instant, to: &writer)
-                if !published.isEmpty {
+                if !publishedAt.isEmpty {
                     writer.key("issues")
-                    writer.array(subscription.contentAccess(issues: published, at: instant)) { $1.write(to: &$0) }
+                    writer.array(subscription.contentAccess(issues: publishedAt, at: instant)) { $1.write(to: &$0) }
                 }
             }
             print(writer.text)

@@ -29,7 +29,7 @@ struct Rebuild: AsyncParsableCommand {
                 let report = ProgressReport("rebuild", unit: "events")
                 do {
                     let outcome = try await rebuild.run { progress in
-                        report.tell(progress.eventsFolded, of: progress.eventsTotal)
+                        report.update(progress.eventsFolded, of: progress.eventsTotal)
                     }
                     await pool.close()
                     return outcome

@@ -11,7 +11,7 @@ final class ProgressReport: Sendable {
 
     private struct State {
         var started: ContinuousClock.Instant
-        var lastTold: ContinuousClock.Instant
+        var lastUpdate: ContinuousClock.Instant
         var done: Int64 = 0
     }
 
@@ -23,16 +23,16 @@ final class ProgressReport: Sendable {
         self.unit = unit
         self.interval = isTerminal ? .seconds(1) : .seconds(5)
         self.write = write
-        state = Mutex(State(started: started, lastTold: started))
+        state = Mutex(State(started: started, lastUpdate: started))
     }
 
     /// Reports progress if the interval has passed. Zero, or less than in the previous call, starts a new run.
-    func tell(_ done: Int64, of total: Int64, now: ContinuousClock.Instant = .now) {
+    func update(_ done: Int64, of total: Int64, now: ContinuousClock.Instant = .now) {
         let elapsed = state.withLock { state -> Duration? in
             if done == 0 || done < state.done { state.started = now }
             state.done = done
-            guard now - state.lastTold >= interval else { return nil }
-            state.lastTold = now
+            guard now - state.lastUpdate >= interval else { return nil }
+            state.lastUpdate = now
             return now - state.started
         }
         if let elapsed { write(line(done, of: total, after: elapsed)) }

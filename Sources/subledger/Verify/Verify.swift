@@ -72,7 +72,7 @@ struct Verify: AsyncParsableCommand {
                     let events = ProgressReport("verify", unit: "events")
                     let subscriptions = ProgressReport("verify", unit: "subscriptions")
                     return try await verification.run(
-                        onEvents: { events.tell($0, of: $1) }, onSubscriptions: { subscriptions.tell($0, of: $1) })
+                        onEvents: { events.update($0, of: $1) }, onSubscriptions: { subscriptions.update($0, of: $1) })
                 }
             }
         }

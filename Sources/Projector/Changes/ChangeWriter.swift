@@ -1,49 +1,49 @@
 import Postgres
 import Subscriptions
 
-/// Tells changes of a stream, in a transaction that leads it.
+/// Publishes changes of a stream, in a transaction that leads it.
 ///
-/// Each stream has a clock of its own, which stands where all beginnings and ends of periods have been told. A batch
+/// Each stream has a clock of its own, up to which all beginnings and ends of periods have been published. A batch
 /// first moves it to now by the rows as they are, and then says how the subscriptions that it folds differ at that
-/// instant: so nothing is told twice or never, whatever stops in between.
-struct ChangeTelling {
+/// instant: so nothing is published twice or never, whatever stops in between.
+struct ChangeWriter {
     let streamId: Int32
     let connection: PostgresConnection
-    /// What the clock of the stream is set to: now, or less when there is much to tell.
+    /// What the clock of the stream is set to: now, or less when much is due.
     let instant: Instant
     private let now: Instant
     private var changes: [Change]
     /// There are changes for readers once the transaction is committed.
     private(set) var hasWritten = false
 
-    /// There is more to tell until now. What is folded must wait: it would be seen at an instant that is over.
-    var isBehind: Bool { instant < now }
+    /// More is due by now. What is folded must wait: it would be seen at an instant that is over.
+    var hasMoreDue: Bool { instant < now }
 
     /// Moves the stream's clock.
     ///
     /// - Parameter now: By our clock, held by the database's.
     static func start(
         _ streamId: Int32, _ connection: PostgresConnection, now: Instant
-    ) async throws(PostgresError) -> ChangeTelling {
+    ) async throws(PostgresError) -> ChangeWriter {
         let head = try await connection.query(
             Step(
                 ChangeStatements.head,
                 [Parameter(streamId), Parameter(now), Parameter(Limits.boundariesAtOnceMax)]))
         guard head.count == 1 else {
-            return ChangeTelling(streamId: streamId, connection: connection, instant: now, now: now, changes: [])
+            return ChangeWriter(streamId: streamId, connection: connection, instant: now, now: now, changes: [])
         }
-        let toldUntil: Instant = try head[0].value(at: 0)
+        let publishedUntil: Instant = try head[0].value(at: 0)
         // The clock of another projector may be ahead of this one's.
-        let instant = max(toldUntil, try head[0].value(at: 1))
-        var telling = ChangeTelling(
+        let instant = max(publishedUntil, try head[0].value(at: 1))
+        var changeWriter = ChangeWriter(
             streamId: streamId, connection: connection, instant: instant, now: now, changes: [])
-        if try head[0].value(Bool.self, at: 2) { try await telling.addClock(after: toldUntil) }
-        return telling
+        if try head[0].value(Bool.self, at: 2) { try await changeWriter.addDueBoundaries(after: publishedUntil) }
+        return changeWriter
     }
 
-    private mutating func addClock(after toldUntil: Instant) async throws(PostgresError) {
+    private mutating func addDueBoundaries(after publishedUntil: Instant) async throws(PostgresError) {
         let rows = try await connection.query(
-            Step(ChangeStatements.duePeriods, [Parameter(streamId), Parameter(toldUntil), Parameter(instant)]))
+            Step(ChangeStatements.duePeriods, [Parameter(streamId), Parameter(publishedUntil), Parameter(instant)]))
         var subscriptions: [String: [AccessPeriod]] = [:]
         for row in rows {
             let subscription: String = try row.value(at: 0)
@@ -53,7 +53,7 @@ struct ChangeTelling {
         }
         for (subscription, access) in subscriptions {
             changes += SubscriptionSnapshot.clockChanges(
-                of: subscription, access.inOrder, after: toldUntil, through: instant)
+                of: subscription, access.inOrder, after: publishedUntil, through: instant)
         }
         changes.sort {
             ($0.at, ExactText($0.originalTransactionId)) < ($1.at, ExactText($1.originalTransactionId))
@@ -108,7 +108,7 @@ struct SubscriptionDifference: Sendable {
     /// The last event about the subscription.
     let position: Int64
 
-    /// Nil if readers have nothing to be told of.
+    /// Nil if nothing is to be published.
     init?(from old: Subscription?, to new: Subscription, after start: Int64, position: Int64) {
         guard let old else { return nil }
         self.old = SubscriptionSnapshot(old)
