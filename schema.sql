@@ -502,10 +502,10 @@ create trigger projector_skip_seal before insert on subledger.projector_skip
 -- tables like these in a schema of its own, subledger_rebuild, and brings the rows here when it has caught up.
 
 create table subledger.checkpoint (
-  stream_id integer not null,
-  position  bigint  not null,
-  products  text    not null,
-  rules     integer not null default 0,
+  stream_id          integer not null,
+  position           bigint  not null,
+  products           text    not null,
+  projection_version integer not null default 0,
   constraint checkpoint_pkey primary key (stream_id),
   constraint checkpoint_position_check check (position >= 0)
 )
@@ -513,8 +513,8 @@ with (fillfactor = 10);
 
 comment on table subledger.checkpoint is 'How far each stream has been folded: all up to this position, and no more';
 
-comment on column subledger.checkpoint.rules is
-  'By which rules the rows were worked out, counted by releases; rows of others are written anew';
+comment on column subledger.checkpoint.projection_version is
+  'Version of the fold that wrote the rows; rows of another version are written again';
 comment on column subledger.checkpoint.products is
   'The text of product_catalog that the rows were folded with, byte for byte; when that differs they are folded again';
 
@@ -1083,7 +1083,8 @@ comment on column subledger.change.next_product_id is 'Of next_product; null for
 create view subledger.change_feed as
 select
   stream.app, stream.environment, change.number, change.published_at, change.kind,
-  change.original_transaction_id, change.at, change.cause, change.position, change.product_id, change.until, change.auto_renew, change.next_product_id
+  change.original_transaction_id, change.at, change.cause, change.position, change.product_id, change.until,
+  change.auto_renew, change.next_product_id
 from subledger.change
 join subledger.stream using (stream_id);
 

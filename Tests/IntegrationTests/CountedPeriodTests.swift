@@ -37,11 +37,11 @@ struct CountedPeriodTests {
             try await log.append(try await AnalystLog.verified(simulation.deliveries[...]))
             try await AnalystLog.fold(log)
             // As the migration leaves them.
-            let version = try await log.lines("select distinct rules::text from subledger.checkpoint")
+            let version = try await log.lines("select distinct projection_version::text from subledger.checkpoint")
             try await log.script(
                 "update subledger.access_period set expiration_intent = null;"
                     + " update subledger.subscription set first_start = null, last_expiration_intent = null;"
-                    + " update subledger.checkpoint set rules = 0")
+                    + " update subledger.checkpoint set projection_version = 0")
             #expect(try await log.lines(Self.wrong) != [])
             #expect(try await log.lines(Self.wrongLast) != [])
             let told = try await log.lines("select count(*)::text from subledger.change")
@@ -50,7 +50,8 @@ struct CountedPeriodTests {
 
             #expect(try await log.lines(Self.wrong) == [])
             #expect(try await log.lines(Self.wrongLast) == [])
-            #expect(try await log.lines("select distinct rules::text from subledger.checkpoint") == version)
+            #expect(
+                try await log.lines("select distinct projection_version::text from subledger.checkpoint") == version)
             #expect(try await log.lines("select count(*)::text from subledger.change") == told)
         }
     }

@@ -39,8 +39,8 @@ struct IdleStreamsTests {
             insert into subledger.stream_head (stream_id, position)
             select stream_id, 10
             from subledger.stream;
-            insert into subledger.checkpoint (stream_id, position, products, rules)
-            select stream_id, case stream_id when 77 then 9 else 10 end, '', \(Checkpoint.rules)
+            insert into subledger.checkpoint (stream_id, position, products, projection_version)
+            select stream_id, case stream_id when 77 then 9 else 10 end, '', \(Checkpoint.projectionVersion)
             from subledger.stream;
             insert into subledger.change_head (stream_id, number, published_until, next_at)
             select stream_id, 1, '2019-11-08', '2019-12-08'

@@ -10,7 +10,8 @@ struct ProductTextTests {
     private static let products = 1000
     private static let rounds = 3
 
-    /// One letter in several spellings, letters that join, right-to-left, beyond the first plane, and what shows nothing.
+    /// One letter in several spellings, letters that join, right-to-left, beyond the first plane, and what shows
+    /// nothing.
     private static let fragments = [
         "a", "Z", "7", ".", " ", "\u{E9}", "e\u{301}", "\u{212B}", "\u{C5}", "A\u{30A}", "\u{FB01}", "\u{1E9B}\u{323}",
         "\u{5E9}\u{5DC}\u{5D5}\u{5DD}", "\u{645}\u{631}\u{62D}\u{628}\u{627}", "\u{202E}", "\u{939}\u{93F}\u{902}",
@@ -172,14 +173,14 @@ struct ProductTextTests {
         try await SimulatedLog.with { log in
             try await log.script(Self.purchases(["season"]))
             #expect(await log.projector.foldAllStreams())
-            // As if a release with other rules did the same.
+            // As if a release with another projection version did the same.
             try await log.script(
                 """
                 create function subledger.spoil() returns trigger language plpgsql as
-                $$ begin new.rules := 0; return new; end $$;
+                $$ begin new.projection_version := 0; return new; end $$;
                 create trigger spoil before update on subledger.checkpoint
                   for each row execute function subledger.spoil();
-                update subledger.checkpoint set rules = 0
+                update subledger.checkpoint set projection_version = 0
                 """)
 
             #expect(await Self.foldWithinAMinute(log.projector) == false)

@@ -33,14 +33,14 @@ struct StalledStreamTests {
             cause: .refold,
             begin: """
                 create function subledger.spoil() returns trigger language plpgsql as
-                $$ begin new.rules := 0; return new; end $$;
+                $$ begin new.projection_version := 0; return new; end $$;
                 create trigger spoil before update on subledger.checkpoint
                   for each row execute function subledger.spoil();
-                update subledger.checkpoint set rules = 0
+                update subledger.checkpoint set projection_version = 0
                 """,
             end: """
                 drop trigger spoil on subledger.checkpoint;
-                update subledger.checkpoint set rules = \(Checkpoint.rules)
+                update subledger.checkpoint set projection_version = \(Checkpoint.projectionVersion)
                 """),
         Obstacle(
             cause: .statement, isOfAllStreams: true,

@@ -18,7 +18,7 @@ enum AuditStatements {
     static let place = Statement(
         "audit_place",
         """
-        select stream_head.position, checkpoint.position, checkpoint.products, checkpoint.rules
+        select stream_head.position, checkpoint.position, checkpoint.products, checkpoint.projection_version
         from (select $1::integer as stream_id) as asked
         left join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)

@@ -69,10 +69,10 @@ package struct ProjectionAudit: Sendable {
         if folded > head {
             throw Problem(description: "checkpoint: position \(folded) is beyond the head, \(head)")
         }
-        let rules: Int32 = try place[0].optional(at: 3) ?? Checkpoint.rules
-        if folded > 0, rules != Checkpoint.rules {
+        let projectionVersion: Int32 = try place[0].optional(at: 3) ?? Checkpoint.projectionVersion
+        if folded > 0, projectionVersion != Checkpoint.projectionVersion {
             throw Problem(
-                description: "checkpoint: rows are by the rules of another release: let the projector run, then verify")
+                description: "checkpoint: rows have another projection version: let the projector run, then verify")
         }
         let products: String = try place[0].optional(at: 2) ?? ""
         guard ProductCatalog.isWellFormed(products) else {

@@ -27,7 +27,7 @@ package struct SkipDecision: Sendable {
         guard found.count == 1 else { throw SkipRefusal.noStream(stream) }
         let id: Int32 = try found[0].value(at: 0)
         _ = try await connection.query(
-            Step(RebuildStatements.makeLiveCheckpoint, [Parameter(id), Parameter(Checkpoint.rules)]))
+            Step(RebuildStatements.makeLiveCheckpoint, [Parameter(id), Parameter(Checkpoint.projectionVersion)]))
         try await connection.begin(deadline: .now + Limits.statementWaitMax)
         do {
             try await record(Parameter(id), on: connection)

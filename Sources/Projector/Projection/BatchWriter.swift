@@ -11,7 +11,8 @@ struct BatchWriter: Sendable {
     /// How far the stream is folded at this moment. Makes the checkpoint of a new stream.
     func checkpoint() async -> ProjectionOutcome<Checkpoint> {
         let choose = Step(ProjectionStatements.choose, [Parameter(tables.rawValue)])
-        let make = Step(ProjectionStatements.makeCheckpoint, [Parameter(streamId), Parameter(Checkpoint.rules)])
+        let make = Step(
+            ProjectionStatements.makeCheckpoint, [Parameter(streamId), Parameter(Checkpoint.projectionVersion)])
         let read = Step(ProjectionStatements.checkpoint, [Parameter(streamId)])
         do throws(PostgresError) {
             return .success(
@@ -51,7 +52,7 @@ struct BatchWriter: Sendable {
     }
 
     /// Writes the rows of all subscriptions anew, from the facts that they have. Their products were configured
-    /// otherwise, or an earlier release had other rules.
+    /// otherwise, or an earlier release had another projection version.
     func refoldAll(
         _ products: ProductCatalog, behind expected: Checkpoint
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
@@ -168,13 +169,13 @@ struct BatchWriter: Sendable {
             ProjectionStatements.writeCheckpoint,
             [
                 Parameter(streamId), Parameter(position), Parameter(checkpoint.configured.text),
-                Parameter(Checkpoint.rules),
+                Parameter(Checkpoint.projectionVersion),
             ],
             deadline: .now + Limits.statementWaitMax)
         var moved = checkpoint
         moved.position = position
         moved.products = checkpoint.configured
-        moved.rules = Checkpoint.rules
+        moved.projectionVersion = Checkpoint.projectionVersion
         moved.version = try rows[0].value(at: 0)
         return moved
     }
@@ -182,7 +183,7 @@ struct BatchWriter: Sendable {
     private static func checkpoint(_ rows: RowSet) throws(PostgresError) -> Checkpoint {
         Checkpoint(
             position: try rows[0].value(at: 0), products: ExactText(try rows[0].value(at: 1)),
-            rules: try rows[0].value(at: 2), configured: ExactText(try rows[0].value(at: 3)),
+            projectionVersion: try rows[0].value(at: 2), configured: ExactText(try rows[0].value(at: 3)),
             version: try rows[0].value(at: 4), skips: try rows[0].value(at: 5))
     }
 }

@@ -7,14 +7,14 @@ extension ProjectionStatements {
     static let makeCheckpoint = Statement(
         "projector_make_checkpoint",
         """
-        insert into checkpoint (stream_id, position, products, rules)
+        insert into checkpoint (stream_id, position, products, projection_version)
         values ($1, 0, '', $2)
         on conflict (stream_id) do nothing
         """)
 
     /// Locks the stream's checkpoint for its one leader; no row while another transaction leads. The lock ends with the
-    /// transaction, so a dead leader holds nothing, and a role that may only read cannot take it. Each set of tables has
-    /// leaders of its own.
+    /// transaction, so a dead leader holds nothing, and a role that may only read cannot take it. Each set of tables
+    /// has leaders of its own.
     static let lead = Statement(
         "projector_lead",
         """
@@ -34,9 +34,9 @@ extension ProjectionStatements {
           and xmax::text <> '0'
         """)
 
-    /// Ends the sessions of some transactions that have waited for their client for a number of seconds in the middle of a
-    /// statement, as one that is being copied to does without end: `idle_in_transaction_session_timeout` counts between
-    /// statements only.
+    /// Ends the sessions of some transactions that have waited for their client for a number of seconds in the middle
+    /// of a statement, as one that is being copied to does without end: `idle_in_transaction_session_timeout` counts
+    /// between statements only.
     static let endSilentLeaders = Statement(
         "projector_end_silent_leaders",
         """

@@ -19,7 +19,7 @@ enum ProjectionStatements {
         left join subledger.change_head using (stream_id)
         where stream_head.position > coalesce(checkpoint.position, 0)
           or checkpoint.position > 0
-            and (checkpoint.products <> coalesce(product_catalog.products, '') or checkpoint.rules <> $2)
+            and (checkpoint.products <> coalesce(product_catalog.products, '') or checkpoint.projection_version <> $2)
           or change_head.next_at <= $1
         order by stream.stream_id
         """)
@@ -44,12 +44,12 @@ enum ProjectionStatements {
         select set_config('search_path', $1, true)
         """)
 
-    /// How far the stream is folded, with which products and by which rules, the products that are configured now, and
-    /// the database's clock.
+    /// How far the stream is folded, with which products and by which projection version, the products that are
+    /// configured now, and the database's clock.
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
-        select coalesce(checkpoint.position, 0), coalesce(checkpoint.products, ''), coalesce(checkpoint.rules, 0),
+        select coalesce(checkpoint.position, 0), coalesce(checkpoint.products, ''), coalesce(checkpoint.projection_version, 0),
           coalesce((
             select product_catalog.products
             from subledger.product_catalog
@@ -240,12 +240,12 @@ enum ProjectionStatements {
     static let writeCheckpoint = Statement(
         "projector_write_checkpoint",
         """
-        insert into checkpoint (stream_id, position, products, rules)
+        insert into checkpoint (stream_id, position, products, projection_version)
         values ($1, $2, $3, $4)
         on conflict (stream_id) do update
         set position = excluded.position,
           products = excluded.products,
-          rules = excluded.rules
+          projection_version = excluded.projection_version
         returning xmin::text
         """)
 

@@ -152,7 +152,7 @@ package struct Projector: Sendable {
         case .all:
             return try await pool.query(
                 ProjectionStatements.streamsBehind,
-                [Parameter(now().advanced(by: Limits.sweepInterval)), Parameter(Checkpoint.rules)],
+                [Parameter(now().advanced(by: Limits.sweepInterval)), Parameter(Checkpoint.projectionVersion)],
                 deadline: .now + Limits.readWaitMax)
         case .only(let ids):
             return try await pool.query(

@@ -82,13 +82,13 @@ struct StreamProjector: Sendable {
 /// How far a stream is folded, and with what.
 struct Checkpoint: Sendable, Hashable {
     /// This release's. Another number in every release in which equal facts give other rows.
-    static let rules: Int32 = 3
+    static let projectionVersion: Int32 = 3
 
     var position: Int64 = 0
     /// The configured text that the rows were folded with, byte for byte as ``configured`` was then.
     var products = ExactText("")
-    /// Those that the rows were worked out by.
-    var rules = rules
+    /// Of the fold that wrote the rows.
+    var projectionVersion = projectionVersion
     /// What view `product_catalog` gives now.
     var configured = ExactText("")
     /// Of the row: whoever writes it gives it another, even if it stays the same. Empty for none.
@@ -98,7 +98,7 @@ struct Checkpoint: Sendable, Hashable {
     var skips: Int64 = 0
 
     /// There are rows, and they are to be written anew before anything else.
-    var isOutOfDate: Bool { position > 0 && (products != configured || rules != Self.rules) }
+    var isOutOfDate: Bool { position > 0 && (products != configured || projectionVersion != Self.projectionVersion) }
 }
 
 package enum ProjectionError: Error, CustomStringConvertible {

@@ -159,7 +159,7 @@ package struct ProjectionRebuild: Sendable {
         }
         for stream in streams {
             _ = try await pool.query(
-                RebuildStatements.makeLiveCheckpoint, [Parameter(stream.id), Parameter(Checkpoint.rules)],
+                RebuildStatements.makeLiveCheckpoint, [Parameter(stream.id), Parameter(Checkpoint.projectionVersion)],
                 deadline: .now + Limits.statementWaitMax)
         }
         _ = try await query(Step(RebuildStatements.workAsProjector), Limits.statementWaitMax)

@@ -89,7 +89,7 @@ enum RebuildStatements {
     static let makeLiveCheckpoint = Statement(
         "rebuild_make_live_checkpoint",
         """
-        insert into subledger.checkpoint (stream_id, position, products, rules)
+        insert into subledger.checkpoint (stream_id, position, products, projection_version)
         values ($1, 0, '', $2)
         on conflict (stream_id) do nothing
         """)
@@ -213,14 +213,14 @@ enum RebuildStatements {
     static let swapCheckpoint = Statement(
         "rebuild_swap_checkpoint",
         """
-        insert into subledger.checkpoint (stream_id, position, products, rules)
-        select stream_id, position, products, rules
+        insert into subledger.checkpoint (stream_id, position, products, projection_version)
+        select stream_id, position, products, projection_version
         from subledger_rebuild.checkpoint
         where stream_id = $1
         on conflict (stream_id) do update
         set position = excluded.position,
           products = excluded.products,
-          rules = excluded.rules
+          projection_version = excluded.projection_version
         """)
 }
 

@@ -3,8 +3,8 @@ import Synchronization
 
 /// Why the rows of each stream were last written all over again by this process.
 ///
-/// A stream whose rows come out as out of date as they were would be written without end, and fill the disk: two releases
-/// with different rules side by side do that to each other.
+/// A stream whose rows come out as out of date as they were would be written without end, and fill the disk: two
+/// releases with different projection versions side by side do that to each other.
 final class RefoldHistory: Sendable {
     private struct Refold {
         let from: Reason
@@ -14,12 +14,12 @@ final class RefoldHistory: Sendable {
     /// What was stored with the rows, and what should have been.
     private struct Reason: Equatable {
         let products: ExactText
-        let rules: Int32
+        let projectionVersion: Int32
         let configured: ExactText
 
         init(_ checkpoint: Checkpoint) {
             products = checkpoint.products
-            rules = checkpoint.rules
+            projectionVersion = checkpoint.projectionVersion
             configured = checkpoint.configured
         }
     }

@@ -2,8 +2,8 @@ import Postgres
 
 /// The SQL of streams that do not move.
 enum StallStatements {
-    /// The streams of which events wait, or whose rows are out of date, with how far each is folded. As many rows are read
-    /// as for ``ProjectionStatements/streamsBehind``.
+    /// The streams of which events wait, or whose rows are out of date, with how far each is folded. As many rows are
+    /// read as for ``ProjectionStatements/streamsBehind``.
     static let waiting = Statement(
         "stall_waiting",
         """
@@ -14,7 +14,7 @@ enum StallStatements {
         left join subledger.product_catalog using (app)
         where stream_head.position > coalesce(checkpoint.position, 0)
           or checkpoint.position > 0
-            and (checkpoint.products <> coalesce(product_catalog.products, '') or checkpoint.rules <> $1)
+            and (checkpoint.products <> coalesce(product_catalog.products, '') or checkpoint.projection_version <> $1)
         order by stream.stream_id
         """)
 

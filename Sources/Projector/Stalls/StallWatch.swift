@@ -77,7 +77,7 @@ actor StallWatch {
     private func look() async {
         do throws(PostgresError) {
             let rows = try await pool.query(
-                StallStatements.waiting, [Parameter(Checkpoint.rules)], deadline: .now + Limits.readWaitMax)
+                StallStatements.waiting, [Parameter(Checkpoint.projectionVersion)], deadline: .now + Limits.readWaitMax)
             try take(rows)
             if unreadable?.isReported == true { logger.notice("projector reads the log again") }
             unreadable = nil
