@@ -908,7 +908,7 @@ create index event_link_idx on subledger.event (stream_id, (facts #>> '{link,cus
 
 create function subledger.customer_entitlement(stream_id integer, app text, customer_id text, instant timestamptz)
 returns table (
-  entitlement text, until timestamptz, why bigint[], product_ids text[], original_transaction_ids text[]
+  entitlement text, until timestamptz, positions bigint[], product_ids text[], original_transaction_ids text[]
 )
 language sql stable as $$
   select distinct on (entitlement)
@@ -963,7 +963,7 @@ comment on function subledger.customer_entitlement is
 create function subledger.entitlement_at(instant timestamptz)
 returns table (
   app text, environment text, customer text, known_as text, customer_id text, entitlement text, active boolean,
-  until timestamptz, why bigint[]
+  until timestamptz, positions bigint[]
 )
 language sql stable as $$
   select
@@ -975,7 +975,7 @@ language sql stable as $$
     given.entitlement,
     given.until > entitlement_at.instant,
     given.until,
-    given.why
+    given.positions
   from subledger.customer_identity as identity
   join subledger.stream using (stream_id)
   cross join lateral subledger.customer_entitlement(
@@ -986,7 +986,7 @@ $$;
 comment on function subledger.entitlement_at is 'View entitlement as of an instant, as known today';
 
 create view subledger.entitlement as
-select app, environment, customer, known_as, customer_id, entitlement, active, until, why
+select app, environment, customer, known_as, customer_id, entitlement, active, until, positions
 from subledger.entitlement_at(now());
 
 comment on view subledger.entitlement is
@@ -1005,7 +1005,8 @@ comment on column subledger.entitlement.active is 'until is in the future';
 comment on column subledger.entitlement.until is
   'End of the unbroken access that holds now, over all purchases that give the entitlement; infinity for what is owned '
   'for ever; if not active, the end of the last one';
-comment on column subledger.entitlement.why is 'The first events behind that access, ascending';
+comment on column subledger.entitlement.positions is
+  'Positions of the first events that state that access, ascending';
 
 grant select, insert, update, delete
   on subledger.customer_edge, subledger.customer_link, subledger.customer_identity to subledger_projector;

@@ -48,8 +48,8 @@ struct AnswerKeyTests {
         from (select * from subledger.entitlement) as present
         full join (select * from subledger.entitlement_at(now())) as function
           using (app, environment, customer, known_as, customer_id, entitlement)
-        where (present.active, present.until, present.why)
-          is distinct from (function.active, function.until, function.why)
+        where (present.active, present.until, present.positions)
+          is distinct from (function.active, function.until, function.positions)
         """)
 
     @Test("entitlement_at, at every instant that matters, and view entitlement")

@@ -14,7 +14,7 @@ struct CustomerEntitlementViewTests {
     ) async throws -> [String] {
         try await log.lines(
             """
-            select concat_ws(' ', entitlement, active, to_char(until at time zone 'UTC', 'YYYY-MM-DD'), why)
+            select concat_ws(' ', entitlement, active, to_char(until at time zone 'UTC', 'YYYY-MM-DD'), positions)
             from subledger.entitlement_at('2024-01-\(day)T00:00:00Z')
             where customer = '\(customer)'
               and environment = '\(environment)'
@@ -81,7 +81,7 @@ struct CustomerEntitlementViewTests {
             #expect(try await Self.entitlements(of: "10", on: "04", log) == [])
             let now = try await log.lines(
                 """
-                select concat_ws(' ', app, environment, customer, known_as, customer_id, entitlement, active, until, why)
+                select concat_ws(' ', app, environment, customer, known_as, customer_id, entitlement, active, until, positions)
                 from subledger.entitlement
                 """)
             #expect(now == ["com.example.magazine production 10 subscription 10 gold t infinity {7}"])

@@ -73,7 +73,7 @@ struct ProjectionCheck {
         Set(try rows.map { ProjectedRow(subscription: try $0.value(at: 0), content: try $0.value(at: 1)) })
     }
 
-    /// Compares access periods, evidence and last events with those folded in memory from the bodies.
+    /// Compares access periods, positions and last events with those folded in memory from the bodies.
     ///
     /// - Returns: The subscriptions that differ.
     private func differencesFromMemory() async throws -> Set<String> {
@@ -101,7 +101,8 @@ struct ProjectionCheck {
             for row in subscription.transactions {
                 let positions = row.positions.map { String($0) }.joined(separator: ",")
                 expected.insert(
-                    ProjectedRow(subscription: id, content: "evidence \(row.transaction.transactionId) {\(positions)}"))
+                    ProjectedRow(subscription: id, content: "positions \(row.transaction.transactionId) {\(positions)}")
+                )
             }
         }
         let live = try Self.projectedRows(try await run.database.rows(Statements.content))
@@ -149,7 +150,7 @@ struct ProjectionCheck {
             from subledger.access_period
             join subledger.stream using (stream_id)
             union all
-            select environment || ' ' || original_transaction_id, concat_ws(' ', 'evidence', transaction_id, positions)
+            select environment || ' ' || original_transaction_id, concat_ws(' ', 'positions', transaction_id, positions)
             from subledger.transaction
             join subledger.stream using (stream_id)
             union all

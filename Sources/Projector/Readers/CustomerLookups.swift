@@ -119,7 +119,7 @@ extension CustomerKey.Kind {
 }
 
 extension Entitlement {
-    /// Reads the columns from `entitlement` to `why`.
+    /// Reads the columns from `entitlement` to `positions`.
     static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement {
         Entitlement(
             entitlement: try row.value(at: column), until: try row.value(Timestamptz.self, at: column + 1).end,

@@ -39,11 +39,11 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
         let before = old.access == access ? now : old.access.use(at: instant)
         var changes: [Change] = []
         if let kind = Use.difference(from: before, to: now) {
-            let evidence = now?.positions.filter { $0 > evidenceAfter }.min()
+            let position = now?.positions.filter { $0 > evidenceAfter }.min()
             changes.append(
                 Change(
                     kind, of: originalTransactionId, at: instant,
-                    because: evidence.map { .event(position: $0) } ?? cause,
+                    because: position.map { .event(position: $0) } ?? cause,
                     productId: (now ?? before)?.productId, until: now?.until))
         }
         // Who has never heard of the switch takes it for on.
