@@ -690,8 +690,8 @@ comment on column subledger.access_period.cut is
   'in grace)';
 comment on column subledger.access_period.position is 'The first event that stated it';
 comment on column subledger.access_period.payer_state is
-  'paying, trial (free), grace (access, and no payment), family (somebody else pays); null, like all behind it, for '
-  'what is owned for ever. It and those behind it are what analysts count by: kept here, so that figures over all '
+  'paying, trial (free), grace (access, and no payment), family (somebody else pays); null, like all after it, for '
+  'what is owned for ever. It and those after it are what analysts count by: kept here, so that figures over all '
   'periods read each of them once, without its transaction and its neighbours';
 comment on column subledger.access_period.price is 'Of the transaction, in thousandths of the currency''s unit';
 comment on column subledger.access_period.price_period is
@@ -702,7 +702,7 @@ comment on column subledger.access_period.previous_end is
 comment on column subledger.access_period.previous_cut is 'Why the one before it ended early';
 comment on column subledger.access_period.previous_product_id is 'Of the one before it, where it is another';
 comment on column subledger.access_period.counted_from is
-  'Where it begins to add time, if a paid one before it still ran at its start; may be behind its end';
+  'Where it begins to add time, if a paid one before it still ran at its start; may be after its end';
 comment on column subledger.access_period.counted_until is
   'For grace: where the next period takes its place, if that is before its end';
 comment on column subledger.access_period.churned_at is
@@ -713,7 +713,7 @@ comment on column subledger.access_period.first_month is
 comment on column subledger.access_period.last_month is 'The last one';
 comment on column subledger.access_period.expiration_intent is
   'Why access ended at churned_at, as expiration_intent of subscription has it: the last that was said in that stretch '
-  'of access and the gap behind it; null where Apple did not say so before access began again';
+  'of access and the gap after it; null where Apple did not say so before access began again';
 
 create view subledger.subscription_now as
 select
@@ -957,7 +957,7 @@ $$;
 
 comment on function subledger.customer_entitlement is
   'What a customer is or was entitled to by an instant: of each entitlement the last unbroken run of access that began '
-  'by then, over all subscriptions; what overlaps or touches is one run. It is in force while until lies behind the '
+  'by then, over all subscriptions; what overlaps or touches is one run. It is in force while until is after the '
   'instant';
 
 create function subledger.entitlement_at(instant timestamptz)
@@ -1567,7 +1567,7 @@ window running as (partition by filled.stream_id, filled.product_id order by fil
 
 comment on view analyst.active_subscribers is
   'Subscriptions with access at 00:00 UTC of each day up to today, by product; what the last day of a month ended with '
-  'is the number of the day behind it. No row means none. From active_subscribers_detail';
+  'is the number of the day after it. No row means none. From active_subscribers_detail';
 comment on column analyst.active_subscribers.day is 'Counted at its 00:00 UTC';
 comment on column analyst.active_subscribers.app is 'Bundle id';
 comment on column analyst.active_subscribers.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -1606,7 +1606,7 @@ with movement as (
   where churned_at <= now()
   union all
   -- The last period of a subscription, which only the subscription knows, so that it is not touched by the next one.
-  -- The stream is joined in each part: of a join behind them the planner expects a few rows.
+  -- The stream is joined in each part: of a join after them the planner expects a few rows.
   select
     stream.app, stream.environment, subscription.stream_id, subscription.last_product_id, 'churn',
     subscription.access_ends_at, subscription.first_start, subscription.last_payer_state, subscription.last_expiration_intent,

@@ -4,7 +4,7 @@ enum Limits {
     /// memory.
     static let batchEventsMax: Int64 = 500
     /// As many in the first of several batches, which are read and folded before anything is written; each of those
-    /// behind it may have twice as many as the one before.
+    /// after it may have twice as many as the one before.
     static let firstBatchEventsMax: Int64 = 125
     /// Most batches that are folded, written and read side by side before it is said how far they are. At their end
     /// nothing is side by side, so they should be many.

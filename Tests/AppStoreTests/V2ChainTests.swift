@@ -58,7 +58,7 @@ struct WrongChain: Sendable, CustomTestStringConvertible {
 
     static let strangers: [WrongChain] = [
         WrongChain("another root, shaped the same", .untrusted) { JWSSigner(.stranger) },
-        WrongChain("another root's leaf and intermediate, with the trusted root behind", .untrusted) {
+        WrongChain("another root's leaf and intermediate, with the trusted root after", .untrusted) {
             JWSSigner(key: TestCertificates.stranger.leafKey, x5c: .mixed([.stranger, .stranger, .standard]))
         },
         WrongChain("intermediate of another chain", .untrusted) {

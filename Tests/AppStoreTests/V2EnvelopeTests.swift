@@ -69,7 +69,7 @@ struct WrongText: Sendable, CustomTestStringConvertible {
         WrongText("alg RS256", .algorithm, alg("\"RS256\"")),
         WrongText("alg ES384", .algorithm, alg("\"ES384\"")),
         WrongText("alg in small letters", .algorithm, alg("\"es256\"")),
-        WrongText("alg with a NUL behind it", .algorithm, alg(#""ES256\u0000""#)),
+        WrongText("alg with a NUL after it", .algorithm, alg(#""ES256\u0000""#)),
         WrongText("alg that is no text", .algorithm, alg("256")),
         WrongText("alg null", .algorithm, alg("null")),
         WrongText("alg absent", .algorithm, alg(nil)),
@@ -80,16 +80,16 @@ struct WrongText: Sendable, CustomTestStringConvertible {
         WrongText("x5c one text", .certificateCount, x5c("\"\(TestCertificates.standard.x5c[0])\"")),
         WrongText("x5c of numbers", .certificateText, x5c("[1,2,3]")),
         WrongText("x5c of empty texts", .certificate, x5c(#"["","",""]"#)),
-        WrongText("padding behind a whole certificate", .certificateText, x5c(0) { $0 + "====" }),
+        WrongText("padding after a whole certificate", .certificateText, x5c(0) { $0 + "====" }),
         WrongText("padding inside", .certificateText, x5c(0) { $0.prefix(40) + "==" + $0.dropFirst(40) }),
         WrongText("a line break inside", .certificateText, x5c(0) { $0.prefix(64) + #"\n"# + $0.dropFirst(64) }),
         WrongText("a space before", .certificateText, x5c(1) { " " + $0 }),
-        WrongText("a space behind", .certificateText, x5c(1) { $0 + " " }),
+        WrongText("a space after", .certificateText, x5c(1) { $0 + " " }),
         WrongText("the alphabet for URLs", .certificateText, x5c(V2Text.list(urlSafe))),
         WrongText("a letter outside of both alphabets", .certificateText, x5c(0) { "é" + $0.dropFirst() }),
         WrongText("base64 of no certificate", .certificate, x5c(0) { _ in "AAAA" }),
         WrongText("half a certificate", .certificate, x5c(0) { String($0.prefix($0.count / 8 * 4)) }),
-        WrongText("bytes behind a certificate", .certificate) {
+        WrongText("bytes after a certificate", .certificate) {
             let leaf = Data(TestCertificates.standard.leafDER + [0]).base64EncodedString()
             return x5c(V2Text.list([leaf] + TestCertificates.standard.x5c.dropFirst()))()
         },
@@ -119,21 +119,21 @@ struct WrongText: Sendable, CustomTestStringConvertible {
             text.key = TestKeys.p256("another")
             return text.body()
         },
-        WrongText("bytes behind the signature", .signatureForm, segments { [$0[0], $0[1], $0[2] + "AAAA".utf8] }),
+        WrongText("bytes after the signature", .signatureForm, segments { [$0[0], $0[1], $0[2] + "AAAA".utf8] }),
     ]
 
     static let shapes: [WrongText] = [
         WrongText("no dots", .notThreeSegments, segments { [Array($0.joined())] }),
         WrongText("two segments", .notThreeSegments, segments { Array($0.dropLast()) }),
         WrongText("four segments", .notThreeSegments, segments { $0 + [$0[2]] }),
-        WrongText("a dot behind", .notThreeSegments, segments { $0 + [[]] }),
+        WrongText("a dot after", .notThreeSegments, segments { $0 + [[]] }),
         WrongText("a dot before", .notThreeSegments, segments { [[]] + $0 }),
         WrongText("empty", .notThreeSegments) { envelope([]) },
-        WrongText("padding behind the header", .header, segments { [$0[0] + "=".utf8, $0[1], $0[2]] }),
-        WrongText("padding behind the payload", .notBase64, segments { [$0[0], $0[1] + "==".utf8, $0[2]] }),
-        WrongText("padding behind the signature", .notBase64, segments { [$0[0], $0[1], $0[2] + "==".utf8] }),
-        WrongText("a space behind the signature", .notBase64, segments { [$0[0], $0[1], $0[2] + " ".utf8] }),
-        WrongText("a line break behind the signature", .notBase64, segments { [$0[0], $0[1], $0[2] + #"\n"#.utf8] }),
+        WrongText("padding after the header", .header, segments { [$0[0] + "=".utf8, $0[1], $0[2]] }),
+        WrongText("padding after the payload", .notBase64, segments { [$0[0], $0[1] + "==".utf8, $0[2]] }),
+        WrongText("padding after the signature", .notBase64, segments { [$0[0], $0[1], $0[2] + "==".utf8] }),
+        WrongText("a space after the signature", .notBase64, segments { [$0[0], $0[1], $0[2] + " ".utf8] }),
+        WrongText("a line break after the signature", .notBase64, segments { [$0[0], $0[1], $0[2] + #"\n"#.utf8] }),
         WrongText("a line break in the payload", .notBase64, segments { [$0[0], #"\n"#.utf8 + $0[1], $0[2]] }),
         WrongText("a line break in the header", .header, segments { [#"\n"#.utf8 + $0[0], $0[1], $0[2]] }),
         WrongText("a NUL in the payload", .notBase64, segments { [$0[0], $0[1] + #"\u0000"#.utf8, $0[2]] }),
@@ -167,7 +167,7 @@ struct WrongText: Sendable, CustomTestStringConvertible {
         WrongText("header that is no JSON", .header, header("ES256")),
         WrongText("header that is no object", .header, header("[]")),
         WrongText("empty header", .header, header("")),
-        WrongText("header with something behind it", .header, header(V2Text.header() + "{}")),
+        WrongText("header with something after it", .header, header(V2Text.header() + "{}")),
         WrongText("header of one MiB", .headerTooLong) {
             let more = #","a":""# + String(repeating: "a", count: 1 << 20) + "\""
             return V2Text(header: V2Text.header(more: more), payload: payload).body()
@@ -235,7 +235,7 @@ struct V2EnvelopeTests {
         #expect(await V2Receiver().refusal(Array(more.utf8)) == nil)
     }
 
-    @Test("bytes behind the body's object are refused")
+    @Test("bytes after the body's object are refused")
     func trailing() async {
         guard case .undecodable(.notJSON) = await V2Receiver().refusal(good + Array("{}".utf8)) else {
             Issue.record("not refused as JSON")

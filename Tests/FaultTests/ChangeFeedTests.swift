@@ -9,7 +9,7 @@ struct ChangeFeedTests {
     private static let notifications =
         ProcessInfo.processInfo.environment["SUBLEDGER_TEST_NOTIFICATIONS"].flatMap { Int($0) } ?? 1000
 
-    /// A reader that keeps its cursor behind what it has done, and is killed again and again.
+    /// A reader that keeps its cursor after what it has done, and is killed again and again.
     private struct Reader {
         var cursor: String?
         /// Numbers of the changes that it was told of, one list for each of its lives.

@@ -40,7 +40,7 @@ struct FaultyProxyTests {
         }
     }
 
-    @Test("at every message of a transaction: the outcome is unknown, and only behind the commit is the row there")
+    @Test("at every message of a transaction: the outcome is unknown, and only after the commit is the row there")
     func moments() async throws {
         let bundle = try await Bundle.setup()
         for moment in FaultyProxy.Moment.allCases {

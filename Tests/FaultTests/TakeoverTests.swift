@@ -101,7 +101,7 @@ struct TakeoverTests {
     }
 
     /// Access periods are copied, so the server waits for the rest of a statement; to customers the leader says nothing
-    /// more behind a statement that is done.
+    /// more after a statement that is done.
     @Test(
         "stopped for good: it keeps its stream until its silent session is ended, and harms nothing later",
         arguments: ["access_period", "customer_identity"])

@@ -3,7 +3,7 @@ import Projector
 import TestSupport
 import Testing
 
-@Suite("Batches are folded ahead of what is written, and count only behind it")
+@Suite("Batches are folded ahead of what is written, and count only after it")
 struct BatchPipelineTests {
     /// As if nothing had been folded yet.
     private static let startOver = """
@@ -31,7 +31,7 @@ struct BatchPipelineTests {
         }
     }
 
-    @Test("a batch that is lost takes those behind it with it, and all are folded again")
+    @Test("a batch that is lost takes those after it with it, and all are folded again")
     func lostBatch() async throws {
         try await Self.withManyBatches { log in
             let before = try await log.projections()
@@ -44,7 +44,7 @@ struct BatchPipelineTests {
             let writer = try await eventually("the first batch waits to be written") {
                 try await log.lines(Self.waitingWriter).first
             }
-            // The batches behind it are made meanwhile.
+            // The batches after it are made meanwhile.
             try await Task.sleep(for: .milliseconds(500))
             try await log.script("select pg_terminate_backend(\(writer))")
             await blocker.close()

@@ -296,7 +296,7 @@ struct ChangeRoutesTests {
         }
     }
 
-    @Test("as server-sent events, going on behind the last id that was seen")
+    @Test("as server-sent events, going on after the last id that was seen")
     func events() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try Self.body())

@@ -10,7 +10,7 @@ struct FittingChangesTests {
         changes: (1...5).map { number in
             ChangeReader.PublishedChange(
                 number: number, publishedAt: TestBundle.now,
-                change: Change(.opened, of: "\(number)", at: TestBundle.now, because: .clock),
+                change: Change(.opened, of: "\(number)", at: TestBundle.now, cause: .clock),
                 customer: ChangeReader.Customer())
         }, asOf: TestBundle.now, through: 7)
 

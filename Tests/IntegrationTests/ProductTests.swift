@@ -162,7 +162,7 @@ struct ProductTests {
             let answer = try await server.owner.put("{\"entitlements\":[\"plus\",\"archive\"]}", to: path)
 
             #expect(answer.json["entitlements"] as? [String] == ["archive", "plus"])
-            // The projector has looked when it has folded what came behind the change.
+            // The projector has looked when it has folded what came after the change.
             _ = try await server.apple.post(try Self.bought("com.example.other", subscription: "78").bytes)
             try await server.isFolded()
             #expect(before.count == 1)

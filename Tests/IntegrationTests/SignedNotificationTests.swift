@@ -213,7 +213,7 @@ struct SignedNotificationTests {
     }
 
     private enum Clock {
-        /// Behind all stories.
+        /// After all stories.
         static let late = Instant(iso8601: "2026-11-01T00:00:00Z") ?? .latest
     }
 }

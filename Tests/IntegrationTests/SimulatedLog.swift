@@ -149,7 +149,7 @@ struct SimulatedLog {
         return lines
     }
 
-    /// Puts an event behind the last one whose facts no release can read.
+    /// Puts an event after the last one whose facts no release can read.
     func appendUnfoldable() async throws {
         try await script(
             """

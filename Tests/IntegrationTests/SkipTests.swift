@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The projector stops at what it cannot fold, until an operator decides")
 struct SkipTests {
-    @Test("it stops loudly, goes on behind the skipped event and no other, and a rebuild passes over it too")
+    @Test("it stops loudly, goes on after the skipped event and no other, and a rebuild passes over it too")
     func skip() async throws {
         let deliveries = try await SimulatedLog.deliveries(subscriptions: 4)
         try await SimulatedLog.with { log in

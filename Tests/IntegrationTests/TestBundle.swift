@@ -24,7 +24,7 @@ struct TestBundle {
     let operations: [String]
     let logs: LogRecorder
 
-    /// Runs the test with a server, and ends the server behind it.
+    /// Runs the test with a server, and ends the server after it.
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
         roots: RootCertificates = .apple, now: @escaping @Sendable () -> Instant = { Self.now },

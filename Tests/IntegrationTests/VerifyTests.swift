@@ -13,7 +13,7 @@ struct VerifyTests {
     struct Damage: Sendable, CustomTestStringConvertible {
         let name: String
         let sql: String
-        /// Behind the stream's name.
+        /// After the stream's name.
         let finding: String
         var stream = "stream 1 (com.example.magazine, sandbox) "
 

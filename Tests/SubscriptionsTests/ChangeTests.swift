@@ -12,7 +12,7 @@ struct ChangeTests {
     private func changes(at instant: String, _ told: [Told]) -> [Change] {
         let (old, new) = (Subscription(arriving: told.dropLast()), Subscription(arriving: told))
         return SubscriptionSnapshot(new).changes(
-            from: SubscriptionSnapshot(old), at: day(instant), because: .event(position: Int64(told.count)),
+            from: SubscriptionSnapshot(old), at: day(instant), cause: .event(position: Int64(told.count)),
             evidenceAfter: Int64(told.count - 1))
     }
 
@@ -22,11 +22,11 @@ struct ChangeTests {
     }
 
     private func change(
-        _ kind: Change.Kind, at instant: String, because cause: Change.Cause, product: String? = nil,
+        _ kind: Change.Kind, at instant: String, cause: Change.Cause, product: String? = nil,
         until: String? = nil, autoRenew: Bool? = nil, next: String? = nil
     ) -> Change {
         Change(
-            kind, of: testSubscription, at: day(instant), because: cause, productId: product, until: until.map(day),
+            kind, of: testSubscription, at: day(instant), cause: cause, productId: product, until: until.map(day),
             autoRenewStatus: autoRenew, nextProductId: next)
     }
 
@@ -34,7 +34,7 @@ struct ChangeTests {
     func firstPurchase() {
         #expect(
             changes(at: "2018-02-21", [Told("2018-02-20", [first], [on])]) == [
-                change(.opened, at: "2018-02-21", because: .event(position: 1), product: monthly, until: "2018-03-20")
+                change(.opened, at: "2018-02-21", cause: .event(position: 1), product: monthly, until: "2018-03-20")
             ])
     }
 
@@ -49,7 +49,7 @@ struct ChangeTests {
         #expect(
             changes(at: "2018-03-19", told) == [
                 change(
-                    .extended, at: "2018-03-19", because: .event(position: 2), product: monthly, until: "2018-04-20")
+                    .extended, at: "2018-03-19", cause: .event(position: 2), product: monthly, until: "2018-04-20")
             ])
         #expect(clock(told, after: "2018-03-19", through: "2018-04-19") == [])
     }
@@ -57,7 +57,7 @@ struct ChangeTests {
     @Test("an end comes from the clock, at its instant, and once")
     func expiry() {
         let told = [Told("2018-02-20", [first], [on])]
-        let closed = change(.closed, at: "2018-03-20", because: .clock, product: monthly)
+        let closed = change(.closed, at: "2018-03-20", cause: .clock, product: monthly)
         #expect(clock(told, after: "2018-03-19", through: "2018-03-19T23:59:59.999Z") == [])
         #expect(clock(told, after: "2018-03-19", through: "2018-03-20") == [closed])
         #expect(clock(told, after: "2018-03-20", through: "2019-03-20") == [])
@@ -69,9 +69,9 @@ struct ChangeTests {
         let told = [Told("2018-02-20", [first], [on]), Told("2018-06-17", [first, back], [on])]
         #expect(
             clock(told, after: "2018-03-01", through: "2018-08-01") == [
-                change(.closed, at: "2018-03-20", because: .clock, product: monthly),
-                change(.opened, at: "2018-06-17", because: .clock, product: monthly, until: "2018-07-17"),
-                change(.closed, at: "2018-07-17", because: .clock, product: monthly),
+                change(.closed, at: "2018-03-20", cause: .clock, product: monthly),
+                change(.opened, at: "2018-06-17", cause: .clock, product: monthly, until: "2018-07-17"),
+                change(.closed, at: "2018-07-17", cause: .clock, product: monthly),
             ])
     }
 
@@ -82,11 +82,11 @@ struct ChangeTests {
         ]
         #expect(
             changes(at: "2018-03-01", Array(told.prefix(2))) == [
-                change(.renewalSwitched, at: "2018-03-01", because: .event(position: 2), autoRenew: false)
+                change(.renewalSwitched, at: "2018-03-01", cause: .event(position: 2), autoRenew: false)
             ])
         #expect(
             changes(at: "2018-03-02", told) == [
-                change(.renewalSwitched, at: "2018-03-02", because: .event(position: 3), autoRenew: true)
+                change(.renewalSwitched, at: "2018-03-02", cause: .event(position: 3), autoRenew: true)
             ])
     }
 
@@ -101,21 +101,21 @@ struct ChangeTests {
         ]
         #expect(
             changes(at: "2018-03-01", Array(told.prefix(2))) == [
-                change(.nextProduct, at: "2018-03-01", because: .event(position: 2), next: lower)
+                change(.nextProduct, at: "2018-03-01", cause: .event(position: 2), next: lower)
             ])
         // The period before has just ended; heard of a day early, the product changes by the clock.
         #expect(
             changes(at: "2018-03-20", told) == [
-                change(.opened, at: "2018-03-20", because: .event(position: 3), product: lower, until: "2018-04-20")
+                change(.opened, at: "2018-03-20", cause: .event(position: 3), product: lower, until: "2018-04-20")
             ])
         #expect(
             clock(told, after: "2018-03-19", through: "2018-03-20") == [
-                change(.productChanged, at: "2018-03-20", because: .clock, product: lower, until: "2018-04-20")
+                change(.productChanged, at: "2018-03-20", cause: .clock, product: lower, until: "2018-04-20")
             ])
         // Withdrawn instead.
         #expect(
             changes(at: "2018-03-02", Array(told.prefix(2)) + [Told("2018-03-02", [first], [on])]) == [
-                change(.nextProduct, at: "2018-03-02", because: .event(position: 3))
+                change(.nextProduct, at: "2018-03-02", cause: .event(position: 3))
             ])
     }
 
@@ -129,18 +129,18 @@ struct ChangeTests {
         #expect(
             changes(at: "2018-03-19T23:00:00Z", told) == [
                 change(
-                    .extended, at: "2018-03-19T23:00:00Z", because: .event(position: 2), product: monthly,
+                    .extended, at: "2018-03-19T23:00:00Z", cause: .event(position: 2), product: monthly,
                     until: "2018-03-23")
             ])
         #expect(
             clock(told, after: "2018-03-19", through: "2018-03-24") == [
-                change(.closed, at: "2018-03-23", because: .clock, product: monthly)
+                change(.closed, at: "2018-03-23", cause: .clock, product: monthly)
             ])
         let switchedOff = intention(autoRenew: false) { $0.autoRenewStatusChangeDate = day("2018-03-21") }
         #expect(
             changes(at: "2018-03-21", told + [Told("2018-03-21", [first], [switchedOff])]) == [
-                change(.closed, at: "2018-03-21", because: .event(position: 3), product: monthly),
-                change(.renewalSwitched, at: "2018-03-21", because: .event(position: 3), autoRenew: false),
+                change(.closed, at: "2018-03-21", cause: .event(position: 3), product: monthly),
+                change(.renewalSwitched, at: "2018-03-21", cause: .event(position: 3), autoRenew: false),
             ])
     }
 
@@ -150,7 +150,7 @@ struct ChangeTests {
         let current = Told("2018-03-25", [first, second.refunded("2018-03-25")])
         #expect(
             changes(at: "2018-03-25", told + [current]) == [
-                change(.closed, at: "2018-03-25", because: .event(position: 3), product: monthly)
+                change(.closed, at: "2018-03-25", cause: .event(position: 3), product: monthly)
             ])
         let old = Told("2018-03-25", [first.refunded("2018-03-25"), second])
         #expect(changes(at: "2018-03-25", told + [old]) == [])
@@ -158,7 +158,7 @@ struct ChangeTests {
         #expect(
             changes(at: "2018-03-19", told + [current]) == [
                 change(
-                    .shortened, at: "2018-03-19", because: .event(position: 3), product: monthly, until: "2018-03-20")
+                    .shortened, at: "2018-03-19", cause: .event(position: 3), product: monthly, until: "2018-03-20")
             ])
     }
 
@@ -176,7 +176,7 @@ struct ChangeTests {
         #expect(
             changes(at: "2018-03-01", told) == [
                 change(
-                    .productChanged, at: "2018-03-01", because: .event(position: 2), product: premium,
+                    .productChanged, at: "2018-03-01", cause: .event(position: 2), product: premium,
                     until: "2018-04-01")
             ])
     }

@@ -57,7 +57,7 @@ struct V1Normaliser {
         let elements = value.elements(atMost: Self.rowsMax + 1)
         if elements.count > Self.rowsMax {
             defects.append(
-                Defect(path: base.description, problem: "rows behind the first \(Self.rowsMax) are passed over"))
+                Defect(path: base.description, problem: "rows after the first \(Self.rowsMax) are passed over"))
         }
         return elements.prefix(Self.rowsMax).enumerated().map { index, element in
             RowObject(value: element, base: base, index: index)

@@ -59,7 +59,7 @@ package struct EventLogWriter: Sendable {
     ///
     /// The first step locks the heads of the streams, in the order of their ids so that two writers cannot wait for
     /// each other. The append is a statement of its own because a statement sees what had been committed when it
-    /// began: it must begin behind the lock to see what the previous holder committed. The headers of the bodies go
+    /// began: it must begin after the lock to see what the previous holder committed. The headers of the bodies go
     /// in between: nothing is remembered of them here, since a failover could have lost what we remember, and a body
     /// without its header is lost.
     package func append(

@@ -29,7 +29,7 @@ package struct LogAudit: Sendable {
         return streams
     }
 
-    /// The events behind a position, oldest first: as many as go into memory, and at least one if there is one.
+    /// The events after a position, oldest first: as many as go into memory, and at least one if there is one.
     package func page(
         of stream: AuditedStream, after position: Int64
     ) async throws(PostgresError) -> [AuditedEvent] {

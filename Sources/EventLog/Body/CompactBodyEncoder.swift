@@ -68,7 +68,7 @@ struct CompactBodyEncoder {
         }
     }
 
-    /// The length is known only behind the parts.
+    /// The length is known only after the parts.
     private mutating func appendNested(_ bytes: [UInt8], depth: Int) {
         let place = stored.count
         appendLength(0)

@@ -25,7 +25,7 @@ package struct EventFilter: Sendable, Hashable {
 /// A part of a stream's log, in the order of positions.
 package struct EventPage: Sendable {
     package let events: [StoredEvent]
-    /// All that the filter lets through up to here was given: go on behind it. A page may be empty before the end,
+    /// All that the filter lets through up to here was given: go on after it. A page may be empty before the end,
     /// since only ``Limits/scannedEventsMax`` are looked at for each.
     package let through: Int64
     package let head: Int64
@@ -36,8 +36,8 @@ package struct EventPage: Sendable {
     package enum Outcome: Sendable {
         case page(EventPage)
         case noStream
-        /// The log ends before the position, so it is not the log that the position is from: a backup was restored, or a
-        /// standby lags. An empty page would have the reader miss the events that will have the positions in between.
+        /// The log ends before the position, so it is not the log that the position is from: a backup was restored, or
+        /// a standby lags. An empty page would have the reader miss the events that will have the positions in between.
         ///
         /// - Parameter head: The last position there is.
         case beyondHead(Int64)

@@ -29,7 +29,7 @@ struct MentionIndex {
         hash(subscription) % parts == part
     }
 
-    /// Adds the next event, with the subscriptions that it speaks of. Call ``sort()`` behind the last one.
+    /// Adds the next event, with the subscriptions that it speaks of. Call ``sort()`` after the last one.
     mutating func add(_ position: Int64, about subscriptions: some Sequence<String>) {
         upTo = position
         for subscription in Set(subscriptions.map(hash)) where subscription % parts == part {

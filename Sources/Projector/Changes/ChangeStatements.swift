@@ -51,7 +51,7 @@ enum ChangeStatements {
         ) as head
         """)
 
-    /// All periods of the subscriptions of which one begins or ends behind an instant, up to and with another.
+    /// All periods of the subscriptions of which one begins or ends after an instant, up to and with another.
     static let duePeriods = Statement(
         "change_due_periods",
         """

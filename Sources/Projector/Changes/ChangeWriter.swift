@@ -61,11 +61,10 @@ struct ChangeWriter {
     }
 
     /// How subscriptions differ by what was folded.
-    mutating func add(_ differences: [SubscriptionDifference], because cause: (SubscriptionDifference) -> Change.Cause)
-    {
+    mutating func add(_ differences: [SubscriptionDifference], cause: (SubscriptionDifference) -> Change.Cause) {
         for difference in differences {
             changes += difference.new.changes(
-                from: difference.old, at: instant, because: cause(difference), evidenceAfter: difference.start)
+                from: difference.old, at: instant, cause: cause(difference), evidenceAfter: difference.start)
         }
     }
 
@@ -73,12 +72,12 @@ struct ChangeWriter {
         for (subscription, position) in moved.sorted(by: {
             ($0.value, ExactText($0.key)) < ($1.value, ExactText($1.key))
         }) {
-            addCustomer(of: subscription, because: .event(position: position))
+            addCustomer(of: subscription, cause: .event(position: position))
         }
     }
 
-    mutating func addCustomer(of subscription: String, because cause: Change.Cause) {
-        changes.append(Change(.customerChanged, of: subscription, at: instant, because: cause))
+    mutating func addCustomer(of subscription: String, cause: Change.Cause) {
+        changes.append(Change(.customerChanged, of: subscription, at: instant, cause: cause))
     }
 
     /// Writes what was added since the last time, and where the stream's clock stands.
@@ -103,7 +102,7 @@ struct ChangeWriter {
 struct SubscriptionDifference: Sendable {
     let old: SubscriptionSnapshot
     let new: SubscriptionSnapshot
-    /// The position behind which the batch begins.
+    /// The position after which the batch begins.
     let start: Int64
     /// The last event about the subscription.
     let position: Int64

@@ -1,6 +1,6 @@
 /// Reads, folds and writes the batches of one stream side by side, each of the three in the order of positions.
 ///
-/// While the database writes a batch, those behind it are folded and read. What is made ahead counts only if nobody else
+/// While the database writes a batch, those after it are folded and read. What is made ahead counts only if nobody else
 /// has folded meanwhile, which the writer checks under the lock of the stream's leader.
 struct BatchPipeline {
     private enum Done: Sendable {
@@ -18,7 +18,7 @@ struct BatchPipeline {
     private var isReading = false
     private var isFolding = false
     private var isWriting = false
-    /// The page behind which to read; nil once there is nothing more.
+    /// The page after which to read; nil once there is nothing more.
     private var lastRead: EventPage?
     /// Read, and not yet being folded.
     private var page: EventPage?
@@ -26,16 +26,16 @@ struct BatchPipeline {
     private var begun = 0
     /// In order; the first of them may be under way.
     private var unwritten: [FoldedBatch] = []
-    /// A batch was not written, so none behind it may be.
+    /// A batch was not written, so none after it may be.
     private var isOver = false
     private var failure: ProjectionError?
 
     /// - Parameters:
-    ///   - first: The page behind the checkpoint.
+    ///   - first: The page after the checkpoint.
     ///   - batchesMax: Most batches; at least one.
-    ///   - end: No batch but the first is begun behind it.
+    ///   - end: No batch but the first is begun after it.
     init(
-        reader: BatchReader, writer: BatchWriter, from first: EventPage, behind checkpoint: Checkpoint, batchesMax: Int,
+        reader: BatchReader, writer: BatchWriter, from first: EventPage, after checkpoint: Checkpoint, batchesMax: Int,
         end: ContinuousClock.Instant?
     ) {
         self.reader = reader
@@ -91,18 +91,18 @@ struct BatchPipeline {
         guard !Task.isCancelled else { return }
         if !isWriting, let batch = unwritten.first {
             isWriting = true
-            group.addTask { [writer, checkpoint] in .written(await writer.write(batch, behind: checkpoint)) }
+            group.addTask { [writer, checkpoint] in .written(await writer.write(batch, after: checkpoint)) }
         }
         guard failure == nil, !isOver, begun == 0 || goesOn else { return }
         if !isFolding, unwritten.count < Limits.batchesAheadMax, let page {
             self.page = nil
             isFolding = true
             begun += 1
-            group.addTask { [reader, unwritten] in .folded(await reader.fold(page, behind: unwritten)) }
+            group.addTask { [reader, unwritten] in .folded(await reader.fold(page, after: unwritten)) }
         }
         if !isReading, page == nil, goesOn, let lastRead {
             isReading = true
-            group.addTask { [reader] in .read(await reader.page(behind: lastRead)) }
+            group.addTask { [reader] in .read(await reader.page(after: lastRead)) }
         }
     }
 

@@ -8,9 +8,9 @@ struct EventPage: Sendable {
     /// Most that there could be.
     let eventsMax: Int64
     let events: [FoldableEvent]
-    /// Why the event behind them cannot be folded.
+    /// Why the event after them cannot be folded.
     let failure: ProjectionError?
-    /// No event was behind these when they were read.
+    /// There was no event after these when they were read.
     let isLast: Bool
 }
 
@@ -34,8 +34,8 @@ struct BatchReader: Sendable {
     let products: ProductCatalog
     let tables: ProjectionTables
 
-    /// The events behind a page, up to twice as many; nil if there are none, or the next cannot be folded.
-    func page(behind page: EventPage) async -> ProjectionOutcome<EventPage?> {
+    /// The events after a page, up to twice as many; nil if there are none, or the next cannot be folded.
+    func page(after page: EventPage) async -> ProjectionOutcome<EventPage?> {
         guard let last = page.events.last, page.failure == nil, !page.isLast else { return .success(nil) }
         return await self.page(after: last.position, eventsMax: min(page.eventsMax * 2, Limits.batchEventsMax))
             .map { $0.events.isEmpty ? nil : $0 }
@@ -64,7 +64,7 @@ struct BatchReader: Sendable {
     }
 
     /// - Parameter unwritten: The batches before it whose rows may not be there yet, in order.
-    func fold(_ page: EventPage, behind unwritten: [FoldedBatch]) async -> ProjectionOutcome<FoldedBatch> {
+    func fold(_ page: EventPage, after unwritten: [FoldedBatch]) async -> ProjectionOutcome<FoldedBatch> {
         let touched = Set(page.events.flatMap(\.factsBySubscription.keys)).sorted()
         var states: [String: ProjectedSubscription] = [:]
         states.reserveCapacity(touched.count)

@@ -33,13 +33,13 @@ struct BatchWriter: Sendable {
 
     /// Writes the batch and moves the checkpoint to its end.
     ///
-    /// - Parameter expected: What the batch was folded behind.
+    /// - Parameter expected: What the batch was folded after.
     /// - Returns: The checkpoint as it is now; nil if somebody else leads the stream, the checkpoint is no longer the
     ///   expected one, the batch does not begin there, or the clock has more to publish before. Nothing of the batch
     ///   was written then.
-    func write(_ batch: FoldedBatch, behind expected: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
+    func write(_ batch: FoldedBatch, after expected: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
         guard batch.start == expected.position else { return .success(nil) }
-        return await leading(behind: expected) {
+        return await leading(after: expected) {
             (connection, changeWriter) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
             for step in batch.steps { _ = try await connection.query(step) }
             let customers = CustomerFold(
@@ -54,9 +54,9 @@ struct BatchWriter: Sendable {
     /// Writes the rows of all subscriptions anew, from the facts that they have. Their products were configured
     /// otherwise, or an earlier release had another projection version.
     func refoldAll(
-        _ products: ProductCatalog, behind expected: Checkpoint
+        _ products: ProductCatalog, after expected: Checkpoint
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
-        let written = await leading(behind: expected) {
+        let written = await leading(after: expected) {
             (connection, changeWriter) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
             let old = ProductCatalog(configured: expected.products.text)
             let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
@@ -94,7 +94,7 @@ struct BatchWriter: Sendable {
     ///
     /// - Returns: False if somebody else leads the stream. Nothing was written then.
     func publishDueBoundaries() async -> ProjectionOutcome<Bool> {
-        await leading(behind: nil) { (_, _) async throws(PostgresError) -> ProjectionOutcome<Void> in
+        await leading(after: nil) { (_, _) async throws(PostgresError) -> ProjectionOutcome<Void> in
             .success(())
         }.map { $0 != nil }
     }
@@ -119,7 +119,7 @@ struct BatchWriter: Sendable {
     /// - Returns: Nil if somebody else leads the stream, the checkpoint is no longer the expected one, or the clock has
     ///   more to publish before. The body was not run then.
     private func leading<Value: Sendable>(
-        behind expected: Checkpoint?,
+        after expected: Checkpoint?,
         _ body:
             @Sendable (PostgresConnection, inout ChangeWriter?) async throws(PostgresError) ->
             ProjectionOutcome<Value>

@@ -120,7 +120,7 @@ enum ProjectionStatements {
         """)
 
     /// As everywhere where there are many rows, the arrays are taken apart side by side by the select list: `unnest` of
-    /// them all behind `from` writes each down first.
+    /// them all after `from` writes each down first.
     static let writeSubscriptions = Statement(
         "projector_write_subscriptions",
         """

@@ -19,7 +19,7 @@ struct StreamProjector: Sendable {
     enum Progress: Sendable, Hashable {
         /// Up to this position; there may be more.
         case folded(Int64)
-        /// Nothing behind the checkpoint.
+        /// Nothing after the checkpoint.
         ///
         /// - Parameter untilNextOnClock: How long until the next period boundary is due; nil for never.
         case caughtUp(untilNextOnClock: Duration?)
@@ -35,7 +35,7 @@ struct StreamProjector: Sendable {
     /// - Throws: ``ProjectionError/unfoldable(position:problem:)`` when the next event cannot be folded. Nothing is
     ///   skipped: those before it are committed by the call before. ``ProjectionError/repeatedRefold`` when all rows
     ///   would be written again for the reason for which they were written last.
-    /// - Parameter end: No batch but the first is begun behind it.
+    /// - Parameter end: No batch but the first is begun after it.
     func fold(
         batchesMax: Int, until end: ContinuousClock.Instant? = nil
     ) async throws(ProjectionError) -> Progress {
@@ -49,7 +49,7 @@ struct StreamProjector: Sendable {
         let products = ProductCatalog(configured: checkpoint.configured.text)
         if checkpoint.isOutOfDate {
             guard refolds.allow(streamId, checkpoint) else { throw .repeatedRefold }
-            let progress = try await writer.refoldAll(products, behind: checkpoint).get()
+            let progress = try await writer.refoldAll(products, after: checkpoint).get()
             if case .folded = progress { refolds.note(streamId, checkpoint) }
             return progress
         }
@@ -63,7 +63,7 @@ struct StreamProjector: Sendable {
             return .caughtUp(untilNextOnClock: untilNext)
         }
         var pipeline = BatchPipeline(
-            reader: reader, writer: writer, from: first, behind: checkpoint, batchesMax: batchesMax, end: end)
+            reader: reader, writer: writer, from: first, after: checkpoint, batchesMax: batchesMax, end: end)
         return try await pipeline.run().get()
     }
 

@@ -60,7 +60,7 @@ package struct ChangeReader: Sendable {
         }
     }
 
-    /// The changes behind a number.
+    /// The changes after a number.
     ///
     /// - Parameter now: Customers are shown as of then, or of what was published if that is later: the projector's
     ///   clock may be a little ahead, and what was published must have happened. It is never further ahead of both this
@@ -133,7 +133,7 @@ extension Change {
             let cause = Cause(name: try row.value(at: column + 3), position: position)
         else { return nil }
         return Change(
-            kind, of: try row.value(at: column + 1), at: try row.value(at: column + 2), because: cause,
+            kind, of: try row.value(at: column + 1), at: try row.value(at: column + 2), cause: cause,
             productId: try row.optional(at: column + 5),
             until: try row.optional(Timestamptz.self, at: column + 6)?.end,
             autoRenewStatus: try row.optional(at: column + 7), nextProductId: try row.optional(at: column + 8))

@@ -8,7 +8,7 @@ actor CustomerLookups {
     private var waiting: [Waiting] = []
     private var running = 0
     private var begun = 0
-    /// The query behind which the next one gathers; nil when that may begin.
+    /// The query after which the next one gathers; nil when that may begin.
     private var awaited: Int?
 
     private typealias Answer = Result<[CustomerReader.Found], ReadError>

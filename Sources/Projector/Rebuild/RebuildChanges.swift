@@ -47,7 +47,7 @@ struct RebuildChanges {
                 originalTransactionId: subscription, access: (now[subscription] ?? []).inOrder,
                 autoRenewStatus: try row.optional(at: 3), plannedProductId: try row.optional(at: 4))
             changeWriter.add([SubscriptionDifference(from: old, to: new, after: livePosition)]) { _ in .rebuild }
-            if try row.value(Bool.self, at: 5) { changeWriter.addCustomer(of: subscription, because: .rebuild) }
+            if try row.value(Bool.self, at: 5) { changeWriter.addCustomer(of: subscription, cause: .rebuild) }
         }
     }
 }

@@ -69,7 +69,7 @@ extension AccessPeriod {
         case (nil, .consumable), (nil, .autoRenewable), (nil, nil): return nil
         }
         var cut: Cut?
-        func shorten(to instant: Instant?, because reason: Cut) {
+        func shorten(to instant: Instant?, reason: Cut) {
             guard let instant, instant < end else { return }
             end = instant
             cut = reason
@@ -77,13 +77,13 @@ extension AccessPeriod {
         if transaction.isRefunded { return nil }
         if transaction.isUpgraded {
             // A refund may follow the upgrade, with a later date; the replacement ended the row all the same.
-            shorten(to: transaction.revocationDate, because: .upgraded)
+            shorten(to: transaction.revocationDate, reason: .upgraded)
         } else if transaction.isFamilyRevoked {
-            shorten(to: transaction.revocationDate, because: .familyRevoked)
+            shorten(to: transaction.revocationDate, reason: .familyRevoked)
         } else if transaction.isRefundedInPart {
-            shorten(to: transaction.revocationDate, because: .refundedInPart)
+            shorten(to: transaction.revocationDate, reason: .refundedInPart)
         }
-        shorten(to: replacedAt, because: .upgraded)
+        shorten(to: replacedAt, reason: .upgraded)
         guard start < end else { return nil }
         self.init(
             start: start, end: end, cause: cause, cut: cut, transactionId: transaction.transactionId,

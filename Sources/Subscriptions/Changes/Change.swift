@@ -45,7 +45,7 @@ package struct Change: Sendable, Hashable {
     package var nextProductId: String?
 
     package init(
-        _ kind: Kind, of originalTransactionId: String, at instant: Instant, because cause: Cause,
+        _ kind: Kind, of originalTransactionId: String, at instant: Instant, cause: Cause,
         productId: String? = nil, until: Instant? = nil, autoRenewStatus: Bool? = nil, nextProductId: String? = nil
     ) {
         self.kind = kind

@@ -30,10 +30,10 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
     /// How this standing differs from an earlier one of the subscription, both seen at one instant.
     ///
     /// - Parameter cause: What made the difference.
-    /// - Parameter evidenceAfter: Events behind this position made it: where one of them stated the access that is
+    /// - Parameter evidenceAfter: Events after this position made it: where one of them stated the access that is
     ///   published, it is the cause.
     package func changes(
-        from old: SubscriptionSnapshot, at instant: Instant, because cause: Change.Cause, evidenceAfter: Int64 = .max
+        from old: SubscriptionSnapshot, at instant: Instant, cause: Change.Cause, evidenceAfter: Int64 = .max
     ) -> [Change] {
         let now = access.use(at: instant)
         let before = old.access == access ? now : old.access.use(at: instant)
@@ -43,27 +43,27 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
             changes.append(
                 Change(
                     kind, of: originalTransactionId, at: instant,
-                    because: position.map { .event(position: $0) } ?? cause,
+                    cause: position.map { .event(position: $0) } ?? cause,
                     productId: (now ?? before)?.productId, until: now?.until))
         }
         // Who has never heard of the switch takes it for on.
         if (autoRenewStatus ?? true) != (old.autoRenewStatus ?? true) {
             changes.append(
                 Change(
-                    .renewalSwitched, of: originalTransactionId, at: instant, because: cause,
+                    .renewalSwitched, of: originalTransactionId, at: instant, cause: cause,
                     autoRenewStatus: autoRenewStatus ?? true))
         }
         // A plan that came true is no change of plans.
         if plannedProductId != old.plannedProductId, plannedProductId != nil || old.plannedProductId != now?.productId {
             changes.append(
                 Change(
-                    .nextProduct, of: originalTransactionId, at: instant, because: cause,
+                    .nextProduct, of: originalTransactionId, at: instant, cause: cause,
                     nextProductId: plannedProductId))
         }
         return changes
     }
 
-    /// What the clock alone changes behind an instant, up to and with another: one change for each beginning or end of
+    /// What the clock alone changes after an instant, up to and with another: one change for each beginning or end of
     /// a period that makes a difference, in their order.
     package static func clockChanges(
         of originalTransactionId: String, _ access: [AccessPeriod], after start: Instant, through end: Instant
@@ -76,7 +76,7 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
             if let kind = Use.difference(from: before, to: now) {
                 changes.append(
                     Change(
-                        kind, of: originalTransactionId, at: boundary, because: .clock,
+                        kind, of: originalTransactionId, at: boundary, cause: .clock,
                         productId: (now ?? before)?.productId, until: now?.until))
             }
             before = now

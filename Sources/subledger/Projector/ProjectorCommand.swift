@@ -6,7 +6,7 @@ import Subscriptions
 struct ProjectorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "projector",
-        abstract: "See how far the log is folded, and have it go on behind an event that cannot be.",
+        abstract: "See how far the log is folded, and have it go on after an event that cannot be.",
         subcommands: [ProjectorStatus.self, ProjectorSkip.self])
 }
 

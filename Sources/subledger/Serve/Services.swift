@@ -25,7 +25,7 @@ struct DatabaseService: Service {
     }
 }
 
-/// Commits what the listeners take; ends behind them, when the queue is empty.
+/// Commits what the listeners take; ends after them, when the queue is empty.
 struct AppenderService: Service {
     let appender: Appender
 
