@@ -69,19 +69,19 @@ package struct Projector: Sendable {
 
     private func keepUp() async {
         var connection: PostgresConnection?
-        var agenda = Agenda(now: .now)
+        var schedule = StreamSchedule(now: .now)
         while !Task.isCancelled {
             if connection == nil {
                 connection = await listen()
                 // Only looking shows what was said while nobody listened.
-                agenda.lookAtAll(at: .now)
+                schedule.scheduleSweep(at: .now)
             }
-            await fold(&agenda)
+            await fold(&schedule)
             guard let listening = connection else {
                 try? await Task.sleep(for: Limits.failurePause)
                 continue
             }
-            if await waitForEvents(on: listening, &agenda) == false {
+            if await waitForEvents(on: listening, &schedule) == false {
                 await listening.close()
                 connection = nil
             }
@@ -94,10 +94,10 @@ package struct Projector: Sendable {
     /// - Returns: False if something failed.
     @discardableResult
     package func foldAllStreams() async -> Bool {
-        var agenda = Agenda(now: .now)
-        var isHealthy = await fold(&agenda)
-        while agenda.next <= .now, !Task.isCancelled {
-            if await fold(&agenda) == false { isHealthy = false }
+        var schedule = StreamSchedule(now: .now)
+        var isHealthy = await fold(&schedule)
+        while schedule.next <= .now, !Task.isCancelled {
+            if await fold(&schedule) == false { isHealthy = false }
         }
         return isHealthy
     }
@@ -106,11 +106,11 @@ package struct Projector: Sendable {
     ///
     /// - Returns: False if something failed.
     @discardableResult
-    private func fold(_ agenda: inout Agenda) async -> Bool {
-        let look = agenda.take(now: .now)
-        if case .only(let ids) = look, ids.isEmpty { return true }
+    private func fold(_ schedule: inout StreamSchedule) async -> Bool {
+        let selection = schedule.takeDue(now: .now)
+        if case .only(let ids) = selection, ids.isEmpty { return true }
         do throws(PostgresError) {
-            let rows = try await behind(look)
+            let rows = try await behind(selection)
             var lag: Int64 = 0
             for row in rows { lag += try row.value(Int64.self, at: 3) }
             metrics.lag.record(lag)
@@ -121,8 +121,8 @@ package struct Projector: Sendable {
                 let environment: String = try row.value(at: 2)
                 let outcome = await fold(
                     streamId: id, app: app, environment: environment,
-                    until: max(.now + Limits.turnMin, min(agenda.next, .now + Limits.turnMax)))
-                agenda.note(id, outcome, now: .now)
+                    until: max(.now + Limits.turnMin, min(schedule.next, .now + Limits.turnMax)))
+                schedule.record(id, outcome, now: .now)
                 if outcome == .failed {
                     metrics.failures.increment()
                     isHealthy = false
@@ -131,24 +131,24 @@ package struct Projector: Sendable {
                     metrics.lag.record(lag)
                 }
             }
-            try await endSilentLeaders(of: agenda.takeLedElsewhere(now: .now))
-            agenda.couldRead = true
+            try await endSilentLeaders(of: schedule.takeLedElsewhere(now: .now))
+            schedule.couldRead = true
             return isHealthy
         } catch {
             metrics.failures.increment()
-            if agenda.couldRead, !Task.isCancelled {
+            if schedule.couldRead, !Task.isCancelled {
                 logger.warning(
                     "projector cannot read the log",
                     metadata: ["db.error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "")"])
             }
-            agenda.couldRead = false
-            agenda.lookAtAll(at: .now + Limits.failurePause)
+            schedule.couldRead = false
+            schedule.scheduleSweep(at: .now + Limits.failurePause)
             return false
         }
     }
 
-    private func behind(_ look: Agenda.Look) async throws(PostgresError) -> RowSet {
-        switch look {
+    private func behind(_ selection: StreamSchedule.Selection) async throws(PostgresError) -> RowSet {
+        switch selection {
         case .all:
             return try await pool.query(
                 ProjectionStatements.streamsBehind,
@@ -186,7 +186,7 @@ package struct Projector: Sendable {
     /// - Parameter end: Others wait for their turn.
     private func fold(
         streamId: Int32, app: String, environment: String, until end: ContinuousClock.Instant
-    ) async -> Agenda.Outcome {
+    ) async -> StreamSchedule.Outcome {
         let projector = StreamProjector(pool: pool, streamId: streamId, now: now, refolds: refolds)
         do throws(ProjectionError) {
             let progress = try await projector.fold(batchesMax: Limits.batchesAtOnceMax, until: end)
@@ -227,8 +227,8 @@ package struct Projector: Sendable {
     }
 
     /// Returns when there may be something to fold; false if the connection is lost.
-    private func waitForEvents(on connection: PostgresConnection, _ agenda: inout Agenda) async -> Bool {
-        let next = agenda.next
+    private func waitForEvents(on connection: PostgresConnection, _ schedule: inout StreamSchedule) async -> Bool {
+        let next = schedule.next
         let arrived = await withTaskCancellationHandler { () -> [Postgres.Notification]? in
             do throws(PostgresError) {
                 return try await connection.notifications(until: next)
@@ -239,9 +239,9 @@ package struct Projector: Sendable {
             connection.interrupt()
         }
         guard let arrived else { return false }
-        agenda.name(arrived.compactMap { Int32($0.payload) })
+        schedule.markDirty(arrived.compactMap { Int32($0.payload) })
         // Products were stated anew; any of their app's streams may be folded with others.
-        if arrived.contains(where: { $0.payload == "products" }) { agenda.lookAtAll(at: .now) }
+        if arrived.contains(where: { $0.payload == "products" }) { schedule.scheduleSweep(at: .now) }
         return true
     }
 }
