@@ -32,7 +32,7 @@ extension Subscription {
             guard let statement = purchase.flatMap({ decisive[$0] }) else { continue }
             for index in copies {
                 let revoked = rows[index].transaction.revoked(as: statement)
-                if revoked != rows[index].transaction { settled[index].settledByCopy = Shared(revoked) }
+                if revoked != rows[index].transaction { settled[index].settledByCopy = Boxed(revoked) }
             }
         }
         return settled
@@ -68,8 +68,8 @@ extension Subscription {
             }
         }
         var decisive: [Purchase: (weight: Weight, transaction: Transaction)] = [:]
-        for (shared, statement) in facts.orderedTransactions {
-            let transaction = shared.value
+        for (boxed, statement) in facts.orderedTransactions {
+            let transaction = boxed.value
             guard transaction.statesRevocation || transaction.revocationDate != nil,
                 let purchase = purchases[transaction.transactionId]
             else { continue }

@@ -12,22 +12,22 @@ package struct Subscription: Sendable, Hashable {
 
     /// A transaction with all that was stated about it laid over each other, the latest on top.
     package struct ResolvedTransaction: Sendable, Hashable {
-        let shared: Shared<Transaction>
+        let boxed: Boxed<Transaction>
         /// See ``settled``; nil if it is the transaction itself.
-        var settledByCopy: Shared<Transaction>?
+        var settledByCopy: Boxed<Transaction>?
         /// The first event behind each statement that counted, ascending.
         package var positions: [Int64]
         /// Some statement about it was signed.
         package var isSigned: Bool
 
         package var transaction: Transaction {
-            _read { yield shared.value }
+            _read { yield boxed.value }
         }
 
         /// The transaction, with its revocation by the latest statement about any copy of the purchase.
         package var settled: Transaction {
             _read {
-                let settled = settledByCopy ?? shared
+                let settled = settledByCopy ?? boxed
                 yield settled.value
             }
         }
@@ -102,11 +102,11 @@ package struct Subscription: Sendable, Hashable {
             let id = transaction.value.transactionId
             guard let earlier = resolved[id] else {
                 resolved[id] = ResolvedTransaction(
-                    shared: transaction, positions: [statement.position], isSigned: statement.isSigned)
+                    boxed: transaction, positions: [statement.position], isSigned: statement.isSigned)
                 continue
             }
             resolved[id] = ResolvedTransaction(
-                shared: Shared(transaction.value.completed(by: earlier.transaction)),
+                boxed: Boxed(transaction.value.completed(by: earlier.transaction)),
                 positions: (earlier.positions + [statement.position]).sorted(),
                 isSigned: earlier.isSigned || statement.isSigned)
         }

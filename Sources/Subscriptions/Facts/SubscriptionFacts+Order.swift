@@ -1,7 +1,7 @@
 // Which of several statements about one thing counts: the last one in this order.
 
 extension SubscriptionFacts {
-    package typealias OrderedTransaction = (transaction: Shared<Transaction>, statement: Statement)
+    package typealias OrderedTransaction = (transaction: Boxed<Transaction>, statement: Statement)
 
     /// Oldest statement first.
     ///
@@ -10,7 +10,7 @@ extension SubscriptionFacts {
     /// guesses, and where they are equal the order of receipt is all there is; a signed statement of the same time
     /// counts more.
     package var orderedTransactions: [OrderedTransaction] {
-        transactionsInOrder.map { (transaction: $0.key.shared, statement: $0.value) }
+        transactionsInOrder.map { (transaction: $0.key.boxed, statement: $0.value) }
     }
 
     var transactionsInOrder: [(key: Canonical<Transaction>, value: Statement)] {
@@ -25,7 +25,7 @@ extension SubscriptionFacts {
     /// As `orderedTransactions`, for renewal statements.
     package var orderedRenewals: [RenewalStatement] {
         renewalsInOrder.map {
-            RenewalStatement(shared: $0.key.renewal.shared, statedAt: $0.key.statedAt, position: $0.value.position)
+            RenewalStatement(boxed: $0.key.renewal.boxed, statedAt: $0.key.statedAt, position: $0.value.position)
         }
     }
 

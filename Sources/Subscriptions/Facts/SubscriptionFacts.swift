@@ -33,18 +33,18 @@ package struct SubscriptionFacts: Sendable, Hashable {
     /// A fact that equals another one if their texts are the same bytes. Swift's strings are equal in several
     /// spellings, and which of them was kept would then depend on the order of their arrival.
     package struct Canonical<Fact: Sendable>: Sendable, Hashable {
-        package let shared: Shared<Fact>
+        package let boxed: Boxed<Fact>
         package let text: [UInt8]
         /// Of the text. Facts are looked up and moved about more often than they are made.
         private let textHash: Int
 
         package var fact: Fact {
-            _read { yield shared.value }
+            _read { yield boxed.value }
         }
 
         /// - Parameter text: What writing the fact gives.
         init(_ fact: consuming Fact, text: [UInt8]) {
-            shared = Shared(fact)
+            boxed = Boxed(fact)
             self.text = text
             // An array would be hashed byte by byte.
             textHash = text.withUnsafeBytes { bytes in
@@ -71,12 +71,12 @@ package struct SubscriptionFacts: Sendable, Hashable {
     }
 
     package struct RenewalStatement: Sendable, Hashable {
-        let shared: Shared<RenewalInfo>
+        let boxed: Boxed<RenewalInfo>
         package let statedAt: Instant
         package let position: Int64
 
         package var renewal: RenewalInfo {
-            _read { yield shared.value }
+            _read { yield boxed.value }
         }
     }
 

@@ -1,6 +1,6 @@
 /// An immutable value behind a reference. A copy costs one retain, whereas copying a fact with forty strings costs
 /// forty.
-package struct Shared<Value: Sendable>: Sendable {
+package struct Boxed<Value: Sendable>: Sendable {
     private final class Box: Sendable {
         let value: Value
 
@@ -20,13 +20,13 @@ package struct Shared<Value: Sendable>: Sendable {
     }
 }
 
-extension Shared: Equatable where Value: Equatable {
-    package static func == (left: Shared, right: Shared) -> Bool {
+extension Boxed: Equatable where Value: Equatable {
+    package static func == (left: Boxed, right: Boxed) -> Bool {
         left.box === right.box || left.box.value == right.box.value
     }
 }
 
-extension Shared: Hashable where Value: Hashable {
+extension Boxed: Hashable where Value: Hashable {
     package func hash(into hasher: inout Hasher) {
         hasher.combine(box.value)
     }
