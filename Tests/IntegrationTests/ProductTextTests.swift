@@ -21,7 +21,7 @@ struct ProductTextTests {
 
     /// As many different ids, byte for byte, with each one also as its canonical equivalents are written.
     private static func ids(_ random: inout SeededGenerator) -> [String] {
-        var found: Set<ExactText> = []
+        var found: Set<ByteString> = []
         while found.count < products {
             let id = (0...Int.random(in: 0..<4, using: &random)).map { _ in
                 fragments[Int.random(in: 0..<fragments.count, using: &random)]
@@ -29,7 +29,7 @@ struct ProductTextTests {
             for spelling in [
                 id, id.precomposedStringWithCanonicalMapping, id.decomposedStringWithCanonicalMapping,
             ] where found.count < products {
-                found.insert(ExactText(spelling))
+                found.insert(ByteString(spelling))
             }
         }
         return found.sorted().map(\.text)

@@ -56,7 +56,7 @@ struct ChangeWriter {
                 of: subscription, access.inOrder, after: publishedUntil, through: instant)
         }
         changes.sort {
-            ($0.at, ExactText($0.originalTransactionId)) < ($1.at, ExactText($1.originalTransactionId))
+            ($0.at, ByteString($0.originalTransactionId)) < ($1.at, ByteString($1.originalTransactionId))
         }
     }
 
@@ -70,7 +70,7 @@ struct ChangeWriter {
 
     mutating func add(_ moved: CustomerFold.Moved) {
         for (subscription, position) in moved.sorted(by: {
-            ($0.value, ExactText($0.key)) < ($1.value, ExactText($1.key))
+            ($0.value, ByteString($0.key)) < ($1.value, ByteString($1.key))
         }) {
             addCustomer(of: subscription, cause: .event(position: position))
         }

@@ -32,7 +32,7 @@ struct CustomerFold {
     }
 
     /// - Parameter position: The statement that made or ended it.
-    private typealias Link = (customer: ExactText, key: CustomerKey, position: Int64)
+    private typealias Link = (customer: ByteString, key: CustomerKey, position: Int64)
     private typealias Tie = (left: CustomerKey, right: CustomerKey, position: Int64)
 
     /// Writes statements, and returns the links that are new by them and those that hold no more.
@@ -40,7 +40,7 @@ struct CustomerFold {
         _ statements: [CustomerChanges.Statement]
     ) async throws(PostgresError) -> (new: [Link], old: [Link]) {
         guard !statements.isEmpty else { return ([], []) }
-        var last: [ExactText: CustomerChanges.Statement] = [:]
+        var last: [ByteString: CustomerChanges.Statement] = [:]
         var rows: [(link: Link, replaced: Int64?)] = []
         for statement in statements {
             let customer = statement.link.customerId
@@ -56,13 +56,13 @@ struct CustomerFold {
         let first = customers.map { customer in
             statements.first { $0.link.customerId == customer }?.position ?? 0
         }
-        var before: [ExactText: Set<CustomerKey>] = [:]
+        var before: [ByteString: Set<CustomerKey>] = [:]
         for row in try await connection.query(
             Step(
                 CustomerStatements.replaceLinks,
                 [Parameter(streamId), .array(customers.map(\.text)), .array(first)]))
         {
-            let customer = ExactText(try row.value(at: 0))
+            let customer = ByteString(try row.value(at: 0))
             if let key = try row.customerKey(at: 1) { before[customer, default: []].insert(key) }
         }
         if !rows.isEmpty {

@@ -182,8 +182,8 @@ struct BatchWriter: Sendable {
 
     private static func checkpoint(_ rows: RowSet) throws(PostgresError) -> Checkpoint {
         Checkpoint(
-            position: try rows[0].value(at: 0), products: ExactText(try rows[0].value(at: 1)),
-            projectionVersion: try rows[0].value(at: 2), configured: ExactText(try rows[0].value(at: 3)),
+            position: try rows[0].value(at: 0), products: ByteString(try rows[0].value(at: 1)),
+            projectionVersion: try rows[0].value(at: 2), configured: ByteString(try rows[0].value(at: 3)),
             version: try rows[0].value(at: 4), skips: try rows[0].value(at: 5))
     }
 }

@@ -86,11 +86,11 @@ struct Checkpoint: Sendable, Hashable {
 
     var position: Int64 = 0
     /// The configured text that the rows were folded with, byte for byte as ``configured`` was then.
-    var products = ExactText("")
+    var products = ByteString("")
     /// Of the fold that wrote the rows.
     var projectionVersion = projectionVersion
     /// What view `product_catalog` gives now.
-    var configured = ExactText("")
+    var configured = ByteString("")
     /// Of the row: whoever writes it gives it another, even if it stays the same. Empty for none.
     var version = ""
     /// How many events an operator has had the projector pass over: those read before are no longer what is to be

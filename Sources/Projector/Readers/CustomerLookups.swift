@@ -106,7 +106,7 @@ private struct KnownCustomer {
         let first = all.filter { own in
             !all.contains { $0.app == own.app && $0.kind.rank < own.kind.rank }
         }
-        return first.sorted { ExactText($0.app) < ExactText($1.app) }.map { known in
+        return first.sorted { ByteString($0.app) < ByteString($1.app) }.map { known in
             CustomerReader.Found(
                 app: known.app, knownAs: known.kind, entitlements: Entitlement.all(of: known.grants, at: instant))
         }

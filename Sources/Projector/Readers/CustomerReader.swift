@@ -95,7 +95,7 @@ package struct CustomerReader: Sendable {
                         app: try row.value(at: 1), knownAs: CustomerKey.Kind(rawValue: kind) ?? .subscription,
                         keys: keys.sorted(),
                         subscriptions: subscriptions.sorted {
-                            ExactText($0.originalTransactionId) < ExactText($1.originalTransactionId)
+                            ByteString($0.originalTransactionId) < ByteString($1.originalTransactionId)
                         }))
             }
             return customers

@@ -13,9 +13,9 @@ final class RefoldHistory: Sendable {
 
     /// What was stored with the rows, and what should have been.
     private struct Reason: Equatable {
-        let products: ExactText
+        let products: ByteString
         let projectionVersion: Int32
-        let configured: ExactText
+        let configured: ByteString
 
         init(_ checkpoint: Checkpoint) {
             products = checkpoint.products

@@ -12,11 +12,11 @@ package struct CustomerKey: Sendable, Hashable, Comparable {
     }
 
     package let kind: Kind
-    package let id: ExactText
+    package let id: ByteString
 
     package init(_ kind: Kind, _ id: String) {
         self.kind = kind
-        self.id = ExactText(kind == .account ? id.lowercased() : id)
+        self.id = ByteString(kind == .account ? id.lowercased() : id)
     }
 
     package static func < (left: CustomerKey, right: CustomerKey) -> Bool {
@@ -27,16 +27,16 @@ package struct CustomerKey: Sendable, Hashable, Comparable {
 /// The id of a group of keys that belong to one customer: the bytewise smallest `originalTransactionId` in it, so that
 /// it does not depend on the order of events. A group without one is identified by its smallest other key.
 package struct CustomerId: Sendable, Hashable, Comparable {
-    package let text: ExactText
+    package let text: ByteString
 
     /// Reads a stored id.
     package init(stored text: String) {
-        self.text = ExactText(text)
+        self.text = ByteString(text)
     }
 
     /// The id of a group that consists of this key.
     package init(_ key: CustomerKey) {
-        text = key.kind == .subscription ? key.id : ExactText(":\(key.kind.rawValue):\(key.id)")
+        text = key.kind == .subscription ? key.id : ByteString(":\(key.kind.rawValue):\(key.id)")
     }
 
     private var isSubscription: Bool { text.text.utf8.first != UInt8(ascii: ":") }

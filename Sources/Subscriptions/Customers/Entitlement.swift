@@ -15,8 +15,8 @@ package struct Entitlement: Sendable, Hashable {
     ) {
         self.entitlement = entitlement
         self.until = until
-        self.productIds = productIds.sorted { ExactText($0) < ExactText($1) }
-        self.subscriptions = subscriptions.sorted { ExactText($0) < ExactText($1) }
+        self.productIds = productIds.sorted { ByteString($0) < ByteString($1) }
+        self.subscriptions = subscriptions.sorted { ByteString($0) < ByteString($1) }
         self.positions = positions.sorted()
     }
 
@@ -69,7 +69,7 @@ package struct Entitlement: Sendable, Hashable {
 
     /// Like ``all(of:entitlements:at:)``, for periods whose entitlements are known.
     package static func all(of grants: [Grant], at instant: Instant) -> [Entitlement] {
-        Dictionary(grouping: grants) { ExactText($0.entitlement) }.sorted { $0.key < $1.key }
+        Dictionary(grouping: grants) { ByteString($0.entitlement) }.sorted { $0.key < $1.key }
             .compactMap { name, grants in
                 lastRun(grants, at: instant).map { run in
                     Entitlement(

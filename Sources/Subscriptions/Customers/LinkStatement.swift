@@ -1,7 +1,7 @@
 /// The complete set of purchases that a backend links to one of its customers. It replaces the previous set.
 package struct LinkStatement: Sendable, Hashable {
     /// The backend's own id.
-    package let customerId: ExactText
+    package let customerId: ByteString
     /// Distinct and sorted, so that equal sets have equal bytes.
     package let links: [CustomerKey]
 
@@ -20,7 +20,7 @@ package struct LinkStatement: Sendable, Hashable {
 
     /// - Parameter links: Keys of any kind except `link`.
     package init(customerId: String, links: some Sequence<CustomerKey>) {
-        self.customerId = ExactText(customerId)
+        self.customerId = ByteString(customerId)
         self.links = Set(links).sorted()
     }
 

@@ -23,7 +23,7 @@ extension SubscriptionFacts {
         for (transaction, statement) in transactions where statement.position <= last {
             add(.appTransaction, transaction.fact.appTransactionId, statement.position)
             if let previous = transaction.fact.previousOriginalTransactionId,
-                ExactText(previous) != ExactText(originalTransactionId)
+                ByteString(previous) != ByteString(originalTransactionId)
             {
                 add(.subscription, previous, statement.position)
             }
@@ -34,7 +34,7 @@ extension SubscriptionFacts {
         for (stated, evidence) in renewals where evidence.position <= last {
             add(.appTransaction, stated.renewal.fact.appTransactionId, evidence.position)
         }
-        for (companion, position) in companions where position <= last && companion != ExactText(originalTransactionId)
+        for (companion, position) in companions where position <= last && companion != ByteString(originalTransactionId)
         {
             add(.subscription, companion.text, position)
         }

@@ -190,8 +190,8 @@ package struct Facts: Sendable, Hashable {
     /// Apple Account. Nil if there is only one.
     package var companion: String? {
         let ids = Set(
-            transactions.map { ExactText($0.originalTransactionId) }
-                + renewals.map { ExactText($0.originalTransactionId) })
+            transactions.map { ByteString($0.originalTransactionId) }
+                + renewals.map { ByteString($0.originalTransactionId) })
         return ids.count > 1 ? ids.min()?.text : nil
     }
 

@@ -13,7 +13,7 @@ package struct MemoryLedger: Sendable {
     private struct Content {
         var stored: [DedupeKey: (position: Int64, receivedAt: Instant)] = [:]
         /// The last event about each subscription.
-        var subscriptionHeads: [ExactText: Int64] = [:]
+        var subscriptionHeads: [ByteString: Int64] = [:]
         var head: Int64 = 0
         var subscriptions: [String: SubscriptionFacts] = [:]
 

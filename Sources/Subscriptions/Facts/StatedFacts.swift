@@ -56,7 +56,7 @@ package struct EventFacts: Sendable {
             let renewal = try RenewalInfo(json: element)
             bySubscription[renewal.originalTransactionId, default: StatedFacts()].add(renewal)
         }
-        if bySubscription.count > 1 { companion = bySubscription.keys.map(ExactText.init).min()?.text }
+        if bySubscription.count > 1 { companion = bySubscription.keys.map(ByteString.init).min()?.text }
         if let json = json["link"] { link = try LinkStatement(json: json) }
     }
 }

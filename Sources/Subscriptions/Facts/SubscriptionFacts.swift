@@ -10,7 +10,7 @@ package struct SubscriptionFacts: Sendable, Hashable {
     package private(set) var positions: Set<Int64> = []
     /// Subscriptions that came in one notification with this one, by the smallest of them, with the first event that
     /// had both.
-    package private(set) var companions: [ExactText: Int64] = [:]
+    package private(set) var companions: [ByteString: Int64] = [:]
 
     /// When something was stated, and by which event.
     package struct Statement: Sendable, Hashable {
@@ -119,7 +119,7 @@ package struct SubscriptionFacts: Sendable, Hashable {
                 position: min(known?.position ?? position, position))
         }
         positions.insert(position)
-        if let companion = companion.map(ExactText.init) {
+        if let companion = companion.map(ByteString.init) {
             companions[companion] = min(companions[companion] ?? position, position)
         }
     }
@@ -205,7 +205,7 @@ extension SubscriptionFacts {
         }
         for element in json["companions"]?.elements ?? [] {
             guard let position = element["position"]?.int64 else { throw FactsError(member: "companions") }
-            companions[ExactText(try element.required("originalTransactionId"))] = position
+            companions[ByteString(try element.required("originalTransactionId"))] = position
         }
         positions = Set(json["events"]?.elements.compactMap(\.int64) ?? [])
     }

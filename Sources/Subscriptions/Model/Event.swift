@@ -63,11 +63,11 @@ extension Event {
     package var hasUniqueKey: Bool { source != .appleV1 }
 
     /// Every subscription that the event is about, by its original transaction id.
-    package var subscriptions: Set<ExactText> {
-        var subscriptions = Set(transactions.map { ExactText($0.originalTransactionId) })
-        for renewal in renewals { subscriptions.insert(ExactText(renewal.originalTransactionId)) }
+    package var subscriptions: Set<ByteString> {
+        var subscriptions = Set(transactions.map { ByteString($0.originalTransactionId) })
+        for renewal in renewals { subscriptions.insert(ByteString(renewal.originalTransactionId)) }
         for key in link?.links ?? [] where key.kind == .subscription { subscriptions.insert(key.id) }
-        if subscriptions.isEmpty, let namedSubscription { subscriptions.insert(ExactText(namedSubscription)) }
+        if subscriptions.isEmpty, let namedSubscription { subscriptions.insert(ByteString(namedSubscription)) }
         return subscriptions
     }
 }

@@ -48,7 +48,7 @@ package struct ConfiguredProduct: Sendable, Hashable {
         self.productId = productId
         self.kind = kind
         self.duration = duration
-        self.entitlements = Set(entitlements.map(ExactText.init)).sorted().map(\.text)
+        self.entitlements = Set(entitlements.map(ByteString.init)).sorted().map(\.text)
     }
 
     package struct Malformed: Error, Hashable, CustomStringConvertible {
@@ -87,7 +87,7 @@ extension [ConfiguredProduct] {
                 products.compactMap { product in
                     let duration = product.duration.flatMap { CalendarDuration(iso8601: $0) }
                     let kind = product.kind.flatMap { ProductCatalog.Kind(name: $0, duration: duration) }
-                    return kind.map { (ExactText(product.productId), $0) }
+                    return kind.map { (ByteString(product.productId), $0) }
                 })
         }
     }

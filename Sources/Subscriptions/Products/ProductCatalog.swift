@@ -11,19 +11,19 @@ package struct ProductCatalog: Sendable, Hashable {
     package static let empty = ProductCatalog([:])
 
     /// By product id, byte for byte as the database compares them.
-    private let kinds: [ExactText: Kind]
+    private let kinds: [ByteString: Kind]
 
     package init(_ kinds: [String: Kind]) {
-        self.init(kinds.map { (ExactText($0.key), $0.value) })
+        self.init(kinds.map { (ByteString($0.key), $0.value) })
     }
 
-    init(_ kinds: [(ExactText, Kind)]) {
+    init(_ kinds: [(ByteString, Kind)]) {
         self.kinds = Dictionary(kinds) { $1 }
     }
 
     package func kind(of productId: String?) -> Kind? {
         guard !kinds.isEmpty else { return nil }
-        return productId.flatMap { kinds[ExactText($0)] }
+        return productId.flatMap { kinds[ByteString($0)] }
     }
 
     /// Reads a text of the database's view `product_catalog`: one line a product, kind, tab, product id.
@@ -34,9 +34,10 @@ package struct ProductCatalog: Sendable, Hashable {
         self.init(Self.lines(of: text).compactMap(Self.product))
     }
 
-    /// Whether the text is one that the view can give: every line is understood, in the order of product ids, each once.
+    /// Whether the text is one that the view can give: every line is understood, in the order of product ids, each
+    /// once.
     package static func isWellFormed(_ text: String) -> Bool {
-        var last: ExactText?
+        var last: ByteString?
         for line in lines(of: text) {
             guard let (id, _) = product(line) else { return false }
             if let last, !(last < id) { return false }
@@ -49,7 +50,7 @@ package struct ProductCatalog: Sendable, Hashable {
         text.isEmpty ? [] : text[...].utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
     }
 
-    private static func product(_ line: Substring.UTF8View) -> (ExactText, Kind)? {
+    private static func product(_ line: Substring.UTF8View) -> (ByteString, Kind)? {
         let parts = line.split(separator: UInt8(ascii: "\t"), maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, !parts[1].isEmpty else { return nil }
         let words = parts[0].split(separator: UInt8(ascii: " "), maxSplits: 1).map { String(Substring($0)) }
@@ -57,7 +58,7 @@ package struct ProductCatalog: Sendable, Hashable {
         guard let name = words.first, (words.count > 1) == (duration != nil),
             let kind = Kind(name: name, duration: duration)
         else { return nil }
-        return (ExactText(String(Substring(parts[1]))), kind)
+        return (ByteString(String(Substring(parts[1]))), kind)
     }
 }
 

@@ -28,11 +28,11 @@ enum ProductFile {
                 line: 1, problem: "missing header line: expected \(columns.joined(separator: ","))")
         }
         let places = try places(header)
-        var lines: [[ExactText]: Int] = [:]
+        var lines: [[ByteString]: Int] = [:]
         var products: [ConfiguredProduct] = []
         for record in records.dropFirst() {
             let product = try product(record, places, header.fields.count)
-            let key = [ExactText(product.app), ExactText(product.productId)]
+            let key = [ByteString(product.app), ByteString(product.productId)]
             if let first = lines.updateValue(record.line, forKey: key) {
                 throw CSVRecords.Malformed(
                     line: record.line,

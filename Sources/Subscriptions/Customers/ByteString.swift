@@ -1,6 +1,6 @@
 /// A string that is compared and ordered by its bytes. Swift's `String` treats canonically equivalent spellings as
 /// equal, which are distinct keys in a database.
-package struct ExactText: Sendable, Hashable, Comparable, CustomStringConvertible {
+package struct ByteString: Sendable, Hashable, Comparable, CustomStringConvertible {
     package let text: String
 
     package init(_ text: String) {
@@ -9,7 +9,7 @@ package struct ExactText: Sendable, Hashable, Comparable, CustomStringConvertibl
 
     package var description: String { text }
 
-    package static func == (left: ExactText, right: ExactText) -> Bool {
+    package static func == (left: ByteString, right: ByteString) -> Bool {
         let isEqual = left.text.utf8.withContiguousStorageIfAvailable { left in
             right.text.utf8.withContiguousStorageIfAvailable { right in
                 left.count == right.count && left.elementsEqual(right)
@@ -18,7 +18,7 @@ package struct ExactText: Sendable, Hashable, Comparable, CustomStringConvertibl
         return (isEqual ?? nil) ?? left.text.utf8.elementsEqual(right.text.utf8)
     }
 
-    package static func < (left: ExactText, right: ExactText) -> Bool {
+    package static func < (left: ByteString, right: ByteString) -> Bool {
         left.text.utf8.lexicographicallyPrecedes(right.text.utf8)
     }
 
