@@ -666,8 +666,8 @@ create table subledger.access_period (
   previous_end            timestamptz,
   previous_cut            text,
   previous_product_id     text,
-  counted_from            timestamptz,
-  counted_until           timestamptz,
+  effective_start         timestamptz,
+  effective_end           timestamptz,
   churned_at              timestamptz,
   first_month             integer,
   last_month              integer,
@@ -701,9 +701,9 @@ comment on column subledger.access_period.previous_end is
   'The latest end of the periods before it, by start, the paid before the grace; null for the first';
 comment on column subledger.access_period.previous_cut is 'Why the one before it ended early';
 comment on column subledger.access_period.previous_product_id is 'Of the one before it, where it is another';
-comment on column subledger.access_period.counted_from is
+comment on column subledger.access_period.effective_start is
   'Where it begins to add time, if a paid one before it still ran at its start; may be after its end';
-comment on column subledger.access_period.counted_until is
+comment on column subledger.access_period.effective_end is
   'For grace: where the next period takes its place, if that is before its end';
 comment on column subledger.access_period.churned_at is
   'When access ended, if the next period began later; null for the last, see subscription.last_transaction_id';
@@ -1351,8 +1351,8 @@ select
   access_period.product_id,
   access_period.payer_state,
   access_period.cut,
-  coalesce(access_period.counted_from, access_period.starts_at) as starts_at,
-  coalesce(access_period.counted_until, access_period.ends_at) as ends_at,
+  coalesce(access_period.effective_start, access_period.starts_at) as starts_at,
+  coalesce(access_period.effective_end, access_period.ends_at) as ends_at,
   access_period.first_start,
   access_period.previous_end,
   access_period.previous_cut,

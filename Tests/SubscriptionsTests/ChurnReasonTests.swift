@@ -10,7 +10,7 @@ struct ChurnReasonTests {
     }
 
     private static func lapses(_ told: [Told]) -> [Lapse] {
-        Subscription(arriving: told).countedPeriods.compactMap { period in
+        Subscription(arriving: told).reportingPeriods.compactMap { period in
             period.churnedAt.map { Lapse(at: $0, intent: period.expirationIntent) }
         }
     }
@@ -69,23 +69,23 @@ struct ChurnReasonTests {
         let example = MagazineExample()
         var told = example.told
         told.insert(Told("2018-04-20", [example.rowA, example.rowB], [expired]), at: 3)
-        let lapsedOnce = Subscription(arriving: Array(told[..<4])).lastCounted
-        #expect(lapsedOnce?.expirationIntent == 1)
-        #expect(lapsedOnce?.firstStart == example.rowA.purchaseDate)
+        let churnedOnce = Subscription(arriving: Array(told[..<4])).lastReportingPeriod
+        #expect(churnedOnce?.expirationIntent == 1)
+        #expect(churnedOnce?.firstStart == example.rowA.purchaseDate)
 
         // Nothing was said about renewal when it was bought anew.
         told[4].facts.renewals = []
         told = Array(told[..<5])
-        #expect(Subscription(arriving: told).lastCounted?.period.start == day("2018-06-17"))
+        #expect(Subscription(arriving: told).lastReportingPeriod?.period.start == day("2018-06-17"))
         for arrival in Arrival.allCases {
-            let last = Subscription(arriving: arrival.arrange(told)).lastCounted
+            let last = Subscription(arriving: arrival.arrange(told)).lastReportingPeriod
             #expect(last?.expirationIntent == nil)
             #expect(last?.firstStart == example.rowA.purchaseDate)
         }
 
         told.append(Told("2018-07-17", [example.rowC], [expired]))
         for arrival in Arrival.allCases {
-            #expect(Subscription(arriving: arrival.arrange(told)).lastCounted?.expirationIntent == 1)
+            #expect(Subscription(arriving: arrival.arrange(told)).lastReportingPeriod?.expirationIntent == 1)
         }
     }
 }

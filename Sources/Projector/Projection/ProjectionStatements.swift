@@ -232,7 +232,7 @@ enum ProjectionStatements {
         copy access_period (
           stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position,
           payer_state, price, currency, price_period, first_start, previous_end, previous_cut, previous_product_id,
-          counted_from, counted_until, churned_at, first_month, last_month, expiration_intent
+          effective_start, effective_end, churned_at, first_month, last_month, expiration_intent
         )
         from stdin (format binary)
         """)

@@ -9,7 +9,7 @@ struct SubscriptionHead {
     /// The intention as last stated.
     let renewal: RenewalInfo
     let accessEndsAt: Timestamptz?
-    let last: Subscription.LastCounted?
+    let last: Subscription.LastReportingPeriod?
     let position: Int64
     /// As text of JSON.
     let facts: [UInt8]
@@ -19,7 +19,7 @@ struct SubscriptionHead {
         productId = subscription.transactions.last?.transaction.productId
         renewal = subscription.renewal(at: .latest)
         accessEndsAt = subscription.access.lazy.map(\.end).max().map { Timestamptz(end: $0) }
-        last = subscription.lastCounted
+        last = subscription.lastReportingPeriod
         position = state.position
         var writer = JSONWriter(bytesExpected: state.facts.textBytesExpected)
         state.facts.write(to: &writer)
@@ -105,8 +105,8 @@ extension ProjectionWriter {
     }
 
     func append(_ periods: [RowChanges.SubscriptionPeriod], to rows: inout some TableRows) {
-        for (originalTransactionId, counted) in periods {
-            let period = counted.period
+        for (originalTransactionId, reported) in periods {
+            let period = reported.period
             rows.beginRow()
             rows.append(streamId)
             rows.append(originalTransactionId)
@@ -117,20 +117,20 @@ extension ProjectionWriter {
             rows.append(period.transactionId)
             rows.append(period.productId)
             rows.append(period.position)
-            rows.append(counted.payerState?.rawValue)
-            rows.append(counted.price)
-            rows.append(counted.currency)
-            rows.append(counted.pricePeriod)
-            rows.append(counted.firstStart)
-            rows.append(counted.previousEnd.map { Timestamptz(end: $0) })
-            rows.append(counted.previousCut?.rawValue)
-            rows.append(counted.previousProductId)
-            rows.append(counted.countedFrom.map { Timestamptz(end: $0) })
-            rows.append(counted.countedUntil)
-            rows.append(counted.churnedAt)
-            rows.append(narrow: counted.anniversaries?.lowerBound)
-            rows.append(narrow: counted.anniversaries?.upperBound)
-            rows.append(narrow: counted.expirationIntent)
+            rows.append(reported.payerState?.rawValue)
+            rows.append(reported.price)
+            rows.append(reported.currency)
+            rows.append(reported.pricePeriod)
+            rows.append(reported.firstStart)
+            rows.append(reported.previousEnd.map { Timestamptz(end: $0) })
+            rows.append(reported.previousCut?.rawValue)
+            rows.append(reported.previousProductId)
+            rows.append(reported.effectiveStart.map { Timestamptz(end: $0) })
+            rows.append(reported.effectiveEnd)
+            rows.append(reported.churnedAt)
+            rows.append(narrow: reported.anniversaries?.lowerBound)
+            rows.append(narrow: reported.anniversaries?.upperBound)
+            rows.append(narrow: reported.expirationIntent)
         }
     }
 }

@@ -68,8 +68,8 @@ struct ProjectionWriter: Sendable {
                     ProjectionStatements.deletePeriods,
                     [
                         Parameter(streamId), .array(changes.oldPeriods.map(\.originalTransactionId)),
-                        .array(changes.oldPeriods.map(\.counted.period.transactionId)),
-                        .array(changes.oldPeriods.map(\.counted.period.cause.rawValue)),
+                        .array(changes.oldPeriods.map(\.reported.period.transactionId)),
+                        .array(changes.oldPeriods.map(\.reported.period.cause.rawValue)),
                     ]))
         }
         if !changes.newPeriods.isEmpty { steps.append(adding(changes.newPeriods)) }

@@ -4,7 +4,7 @@ import Subscriptions
 /// a row that stays as it is costs nothing.
 struct RowChanges {
     typealias SubscriptionTransaction = (originalTransactionId: String, transactionId: String)
-    typealias SubscriptionPeriod = (originalTransactionId: String, counted: CountedPeriod)
+    typealias SubscriptionPeriod = (originalTransactionId: String, reported: ReportingPeriod)
 
     /// To be deleted: they are gone, or others take their place.
     private(set) var oldTransactions: [SubscriptionTransaction] = []
@@ -19,7 +19,7 @@ struct RowChanges {
         let originalTransactionId = new.originalTransactionId
         guard let old, !old.transactions.isEmpty || !old.access.isEmpty else {
             newTransactions += new.transactions
-            for period in new.countedPeriods { newPeriods.append((originalTransactionId, period)) }
+            for period in new.reportingPeriods { newPeriods.append((originalTransactionId, period)) }
             return
         }
         var isOther = old.access != new.access || (new.hasChurned && old.renewals != new.renewals)
@@ -35,7 +35,7 @@ struct RowChanges {
             if known != nil { oldTransactions.append((row.transaction.originalTransactionId, id)) }
         }
         guard isOther else { return }
-        let (from, to) = (old.countedPeriods, new.countedPeriods)
+        let (from, to) = (old.reportingPeriods, new.reportingPeriods)
         let alike = zip(from, to).prefix { $0 == $1 }.count
         let (periods, newer) = (Set(from[alike...]), Set(to[alike...]))
         for period in from[alike...] where !newer.contains(period) {

@@ -6,7 +6,7 @@ import Subscriptions
 /// Finds the streams that do not move although events wait, whatever the reason is: a look of its own at the database,
 /// beside the projector, which may itself be what hangs.
 actor StallWatch {
-    private struct Standing {
+    private struct WaitingStream {
         let app: String
         let environment: String
         let position: Int64
@@ -22,7 +22,7 @@ actor StallWatch {
     private let stallAfter: Duration
     private let metrics = StallMetrics()
     /// The streams that waited at the last look, where they stand.
-    private var standing: [Int32: Standing] = [:]
+    private var waitingStreams: [Int32: WaitingStream] = [:]
     /// What the last attempt to fold each stream came to, and how it failed.
     private var attempts: [Int32: (cause: StallCause, failure: String)] = [:]
     /// Since when the log cannot be read, and why not.
@@ -39,7 +39,7 @@ actor StallWatch {
 
     /// All streams that are stalled as of the last look.
     var stalled: [StalledStream] {
-        let streams = standing.sorted { $0.key < $1.key }.compactMap { _, stream in
+        let streams = waitingStreams.sorted { $0.key < $1.key }.compactMap { _, stream in
             stream.reported.map {
                 StalledStream(app: stream.app, environment: stream.environment, cause: $0, since: stream.since)
             }
@@ -85,26 +85,26 @@ actor StallWatch {
             if Task.isCancelled { return }
             noteUnreadable(StallCause(error))
         }
-        for id in standing.keys.sorted() { await report(id) }
+        for id in waitingStreams.keys.sorted() { await report(id) }
         await clear()
         metrics.record(stalled)
     }
 
     /// Keeps what still stands where it stood, and logs what has moved on.
     private func take(_ rows: RowSet) throws(PostgresError) {
-        var waiting: [Int32: Standing] = [:]
+        var waiting: [Int32: WaitingStream] = [:]
         for row in rows {
             let id: Int32 = try row.value(at: 0)
-            let found = Standing(
+            let found = WaitingStream(
                 app: try row.value(at: 1), environment: try row.value(at: 2), position: try row.value(at: 3),
                 first: .now, since: try row.value(at: 4))
-            waiting[id] = standing[id].flatMap { $0.position == found.position ? $0 : nil } ?? found
+            waiting[id] = waitingStreams[id].flatMap { $0.position == found.position ? $0 : nil } ?? found
         }
-        for (id, old) in standing where waiting[id]?.position != old.position {
+        for (id, old) in waitingStreams where waiting[id]?.position != old.position {
             if waiting[id] == nil { attempts[id] = nil }
             if old.reported != nil { logger.notice("projector moved on", metadata: metadata(old)) }
         }
-        standing = waiting
+        waitingStreams = waiting
     }
 
     private func noteUnreadable(_ cause: StallCause) {
@@ -119,11 +119,11 @@ actor StallWatch {
 
     /// Reports a stream that has stood for too long: once, and once again when another cause is found.
     private func report(_ id: Int32) async {
-        guard var stream = standing[id], ContinuousClock.now - stream.first >= stallAfter else { return }
+        guard var stream = waitingStreams[id], ContinuousClock.now - stream.first >= stallAfter else { return }
         let cause = attempts[id]?.cause ?? unreadable?.cause ?? .busy
         if let reported = stream.reported, !cause.saysMore(than: reported) { return }
         stream.reported = cause
-        standing[id] = stream
+        waitingStreams[id] = stream
         metrics.count(cause)
         var metadata = metadata(stream)
         metadata["cause"] = "\(cause.rawValue)"
@@ -140,13 +140,13 @@ actor StallWatch {
 
     private func clear() async {
         guard unreadable == nil else { return }
-        let ids = standing.keys.sorted()
+        let ids = waitingStreams.keys.sorted()
         _ = try? await pool.query(
-            StallStatements.clear, [.array(ids), .array(ids.compactMap { standing[$0]?.position })],
+            StallStatements.clear, [.array(ids), .array(ids.compactMap { waitingStreams[$0]?.position })],
             deadline: .now + Limits.readWaitMax)
     }
 
-    private func metadata(_ stream: Standing) -> Logger.Metadata {
+    private func metadata(_ stream: WaitingStream) -> Logger.Metadata {
         [
             "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment)",
             "checkpoint.position": "\(stream.position)",

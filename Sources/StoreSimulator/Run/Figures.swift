@@ -4,8 +4,8 @@ import Subscriptions
 /// They are independent of the notifications.
 ///
 /// The name of a figure is its view, its dates in UTC, its other keys and its column, separated by spaces:
-/// `movements 2025-03-01 com.example.app.plus.monthly starts`. Amounts are in thousandths of the currency's unit. Figures
-/// of 0 are omitted.
+/// `movements 2025-03-01 com.example.app.plus.monthly starts`. Amounts are in thousandths of the currency's unit.
+/// Figures of 0 are omitted.
 package struct Figures: Sendable, Hashable {
     package private(set) var values: [String: Int64] = [:]
 
@@ -76,10 +76,10 @@ extension Figures {
         for day in Self.balanceDays {
             guard let (purchase, isGrace) = subscription.holder(at: day) else { continue }
             let isTrial = purchase.offer?.isFree ?? false
-            let standing =
+            let payerState =
                 subscription.customer.isFamilyMember ? "family" : isGrace ? "in_grace" : isTrial ? "in_trial" : "paying"
-            add(1, "active_subscribers", Self.day(day), purchase.product.id, standing)
-            guard standing == "paying" else { continue }
+            add(1, "active_subscribers", Self.day(day), purchase.product.id, payerState)
+            guard payerState == "paying" else { continue }
             let currency = subscription.customer.storefront.currency
             add(1, "mrr", Self.day(day), currency, "subscriptions")
             add(Self.monthly(purchase), "mrr", Self.day(day), currency, "mrr")
@@ -122,11 +122,11 @@ extension Figures {
     }
 
     private mutating func addRenewalsAndPlanChanges(_ subscription: SimulatedSubscription) {
-        let standing = subscription.purchases.filter { $0.revocation?.kind != .full }
-        for (index, purchase) in standing.enumerated() {
+        let kept = subscription.purchases.filter { $0.revocation?.kind != .full }
+        for (index, purchase) in kept.enumerated() {
             let start = purchase.purchaseDate
             guard index > 0, subscription.access.isActive(at: start.advanced(byMilliseconds: -1)) else { continue }
-            let previous = standing[index - 1]
+            let previous = kept[index - 1]
             if purchase.reason == .renewal { add(1, "movements", Self.month(start), purchase.product.id, "renewals") }
             guard previous.product != purchase.product else { continue }
             add(

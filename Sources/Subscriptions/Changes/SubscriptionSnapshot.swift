@@ -27,7 +27,7 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
             plannedProductId: next == subscription.transactions.last?.transaction.productId ? nil : next)
     }
 
-    /// How this standing differs from an earlier one of the subscription, both seen at one instant.
+    /// How this snapshot differs from an earlier one of the subscription, both seen at one instant.
     ///
     /// - Parameter cause: What made the difference.
     /// - Parameter evidenceAfter: Events after this position made it: where one of them stated the access that is

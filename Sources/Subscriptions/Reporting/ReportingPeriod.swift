@@ -3,7 +3,7 @@
 /// Stored in each row, so that a report over all periods reads each row once and no neighbours. The values depend on
 /// earlier periods and hardly ever on later ones: a renewal that arrives in order changes no existing row. Before a gap
 /// they also depend on renewal info.
-package struct CountedPeriod: Sendable, Hashable {
+package struct ReportingPeriod: Sendable, Hashable {
     package enum PayerState: String, Sendable {
         case paying
         /// Free trial.
@@ -32,15 +32,15 @@ package struct CountedPeriod: Sendable, Hashable {
     package var previousProductId: String?
     /// The end of earlier paid periods, if that is after the start of this one. Only time from then on is new. May be
     /// after the end of this period.
-    package var countedFrom: Instant?
+    package var effectiveStart: Instant?
     /// For grace: the start of the next period, if that is before the end of this one.
-    package var countedUntil: Instant?
+    package var effectiveEnd: Instant?
     /// When access ended, if there is a gap before the next period. Nil for the last period.
     package var churnedAt: Instant?
     /// The last `expirationIntent` reported between the start of the unbroken access and the end of the gap after it.
     /// Nil if Apple sent none before access began again.
     package var expirationIntent: Int?
-    /// The monthly anniversaries of ``firstStart`` within the counted time; nil if there are none.
+    /// The monthly anniversaries of ``firstStart`` within the effective time; nil if there are none.
     package var anniversaries: ClosedRange<Int>?
 
     fileprivate init(_ period: AccessPeriod) {
@@ -68,9 +68,9 @@ package struct CountedPeriod: Sendable, Hashable {
     }
 
     fileprivate mutating func findAnniversaries(since start: Instant) {
-        let from = start.months(until: countedFrom ?? period.start)
-        let behind = start.months(until: countedUntil ?? period.end)
-        if from < behind { anniversaries = from...behind - 1 }
+        let from = start.months(until: effectiveStart ?? period.start)
+        let after = start.months(until: effectiveEnd ?? period.end)
+        if from < after { anniversaries = from...after - 1 }
     }
 }
 
@@ -85,17 +85,17 @@ extension Instant {
 
 extension Subscription {
     /// All periods of ``access``: one-time purchases first, then the others in order.
-    package var countedPeriods: [CountedPeriod] {
-        var counted = access.filter { $0.cause == .owned }.map { CountedPeriod($0) }
-        let ordered = access.filter { $0.cause != .owned }.sorted(by: CountedPeriod.isOrdered)
-        counted.reserveCapacity(access.count)
+    package var reportingPeriods: [ReportingPeriod] {
+        var periods = access.filter { $0.cause == .owned }.map { ReportingPeriod($0) }
+        let ordered = access.filter { $0.cause != .owned }.sorted(by: ReportingPeriod.isOrdered)
+        periods.reserveCapacity(access.count)
         var previousEnd: Instant?
         var previousPaidEnd: Instant?
         var stretchStart = ordered.first?.start
         // Transactions and periods have nearly the same order, so search from the previous position.
         var place = 0
         for (index, period) in ordered.enumerated() {
-            var next = CountedPeriod(period)
+            var next = ReportingPeriod(period)
             for _ in transactions.indices where transactions[place].transaction.transactionId != period.transactionId {
                 place = (place + 1) % transactions.count
             }
@@ -107,7 +107,7 @@ extension Subscription {
                 let product = ordered[index - 1].productId
                 if product != period.productId { next.previousProductId = product }
             }
-            if let previousPaidEnd, previousPaidEnd > period.start { next.countedFrom = previousPaidEnd }
+            if let previousPaidEnd, previousPaidEnd > period.start { next.effectiveStart = previousPaidEnd }
             let end = max(previousEnd ?? period.end, period.end)
             if index + 1 < ordered.count {
                 let following = ordered[index + 1].start
@@ -116,14 +116,14 @@ extension Subscription {
                     next.expirationIntent = expirationIntent(stated: start..<following)
                     stretchStart = following
                 }
-                if period.cause == .grace, following < period.end { next.countedUntil = following }
+                if period.cause == .grace, following < period.end { next.effectiveEnd = following }
             }
             next.findAnniversaries(since: ordered[0].start)
             previousEnd = end
             if period.cause == .paid { previousPaidEnd = max(previousPaidEnd ?? period.end, period.end) }
-            counted.append(next)
+            periods.append(next)
         }
-        return counted
+        return periods
     }
 
     /// The intent of the last renewal info in the range; Apple withdraws an intent by omitting it.
@@ -132,29 +132,30 @@ extension Subscription {
         return last.flatMap { $0.statedAt >= range.lowerBound ? $0.renewal.expirationIntent : nil }
     }
 
-    /// True if any of ``countedPeriods`` has a ``CountedPeriod/churnedAt`` and thus depends on renewal info.
+    /// True if any of ``reportingPeriods`` has a ``ReportingPeriod/churnedAt`` and thus depends on renewal info.
     package var hasChurned: Bool { !access.lazy.filter { $0.cause != .owned }.gaps.isEmpty }
 
-    /// The values of the last of ``countedPeriods`` (by start, paid before grace) that are stored with the
+    /// The values of the last of ``reportingPeriods`` (by start, paid before grace) that are stored with the
     /// subscription, so that a renewal changes no row of an earlier period.
-    package struct LastCounted: Sendable {
+    package struct LastReportingPeriod: Sendable {
         package let period: AccessPeriod
-        package let payerState: CountedPeriod.PayerState
-        /// See ``CountedPeriod/firstStart``.
+        package let payerState: ReportingPeriod.PayerState
+        /// See ``ReportingPeriod/firstStart``.
         package let firstStart: Instant
-        /// See ``CountedPeriod/expirationIntent``; set if access ends with this period.
+        /// See ``ReportingPeriod/expirationIntent``; set if access ends with this period.
         package let expirationIntent: Int?
     }
 
-    /// Nil if no period is counted.
-    package var lastCounted: LastCounted? {
-        let counted = access.lazy.filter { $0.cause != .owned }
-        guard let period = counted.max(by: CountedPeriod.isOrdered), let firstStart = counted.first?.start,
+    /// Nil if reports count no period.
+    package var lastReportingPeriod: LastReportingPeriod? {
+        let periods = access.lazy.filter { $0.cause != .owned }
+        guard let period = periods.max(by: ReportingPeriod.isOrdered), let firstStart = periods.first?.start,
             let row = transactions.last(where: { $0.transaction.transactionId == period.transactionId })
         else { return nil }
-        let stretchStart = counted.gaps.last?.upperBound ?? firstStart
-        return LastCounted(
-            period: period, payerState: CountedPeriod.payerState(period.cause, row.transaction), firstStart: firstStart,
+        let stretchStart = periods.gaps.last?.upperBound ?? firstStart
+        return LastReportingPeriod(
+            period: period, payerState: ReportingPeriod.payerState(period.cause, row.transaction),
+            firstStart: firstStart,
             expirationIntent: expirationIntent(stated: stretchStart..<Instant.latest))
     }
 }

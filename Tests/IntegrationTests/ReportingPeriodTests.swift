@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 @Suite("What a period keeps for analysts")
-struct CountedPeriodTests {
+struct ReportingPeriodTests {
     @Test(
         "is what windows over its subscription and a look at its transaction say, of every story, shuffled and partly twice",
         .timeLimit(.minutes(5)), arguments: [Simulation.Format.v2, .both])
@@ -173,8 +173,8 @@ struct CountedPeriodTests {
           or previous_end is distinct from before
           or previous_cut is distinct from cut_before
           or previous_product_id is distinct from nullif(product_before, product_id)
-          or counted_from is distinct from case when paid_before > starts_at then paid_before end
-          or counted_until is distinct from case when cause = 'grace' and next < ends_at then next end
+          or effective_start is distinct from case when paid_before > starts_at then paid_before end
+          or effective_end is distinct from case when cause = 'grace' and next < ends_at then next end
           or churned_at is distinct from case when next > greatest(before, ends_at) then greatest(before, ends_at) end
           or expiration_intent is distinct from right_intent
           or first_month is distinct from months[1]
