@@ -857,13 +857,13 @@ comment on column subledger.customer_edge.kind is
 comment on column subledger.customer_edge.position is 'The first event that stated it';
 
 create table subledger.customer_link (
-  stream_id         integer not null,
-  customer          text    not null,
-  position          bigint  not null,
-  kind              text    not null,
-  id                text    not null,
-  replaced_position bigint,
-  constraint customer_link_pkey primary key (stream_id, customer, position, kind, id),
+  stream_id           integer not null,
+  backend_customer_id text    not null,
+  position            bigint  not null,
+  kind                text    not null,
+  id                  text    not null,
+  replaced_position   bigint,
+  constraint customer_link_pkey primary key (stream_id, backend_customer_id, position, kind, id),
   constraint customer_link_kind_check check (kind in ('account', 'app_transaction', 'subscription')),
   constraint customer_link_replaced_position_check check (replaced_position > position)
 );
@@ -871,7 +871,7 @@ create table subledger.customer_link (
 comment on table subledger.customer_link is
   'What a backend stated about its customers. Each statement is the whole set of a customer''s links; those of earlier '
   'statements stay, as what was believed then';
-comment on column subledger.customer_link.customer is 'The backend''s own id of the customer';
+comment on column subledger.customer_link.backend_customer_id is 'The backend''s own id of the customer';
 comment on column subledger.customer_link.position is 'The event that stated it';
 comment on column subledger.customer_link.kind is
   'As in customer_edge, with original_transaction_ids of any subscription';
@@ -881,10 +881,10 @@ comment on column subledger.customer_link.replaced_position is
 create index customer_link_id_idx on subledger.customer_link (stream_id, kind, id);
 
 create table subledger.customer_identity (
-  stream_id   integer not null,
-  kind        text    not null,
-  id          text    not null,
-  customer_id text    not null,
+  stream_id         integer not null,
+  kind              text    not null,
+  id                text    not null,
+  customer_group_id text    not null,
   constraint customer_identity_pkey primary key (stream_id, kind, id),
   constraint customer_identity_kind_check check (kind in ('link', 'account', 'app_transaction', 'subscription'))
 );
@@ -895,18 +895,18 @@ comment on table subledger.customer_identity is
 comment on column subledger.customer_identity.kind is
   'link: the backend''s own id; account: an appAccountToken, in lower case; app_transaction: an appTransactionId; '
   'subscription: an original_transaction_id';
-comment on column subledger.customer_identity.customer_id is
+comment on column subledger.customer_identity.customer_group_id is
   'The smallest original_transaction_id of the customer by bytes, so it changes when a smaller one joins; begins with '
   'a colon while there is none';
 
-create index customer_identity_customer_id_idx on subledger.customer_identity (stream_id, customer_id);
+create index customer_identity_customer_group_id_idx on subledger.customer_identity (stream_id, customer_group_id);
 create index customer_identity_id_idx on subledger.customer_identity (id);
 
 -- What a backend has stated about a customer, the latest first.
-create index event_link_idx on subledger.event (stream_id, (facts #>> '{link,customerId}'), position)
+create index event_link_idx on subledger.event (stream_id, (facts #>> '{link,backendCustomerId}'), position)
   where kind = 'link';
 
-create function subledger.customer_entitlement(stream_id integer, app text, customer_id text, instant timestamptz)
+create function subledger.customer_entitlement(stream_id integer, app text, customer_group_id text, instant timestamptz)
 returns table (
   entitlement text, until timestamptz, positions bigint[], product_ids text[], original_transaction_ids text[]
 )
@@ -944,7 +944,7 @@ language sql stable as $$
           on product_entitlement.app = customer_entitlement.app
           and product_entitlement.product_id = access_period.product_id
         where subscription.stream_id = customer_entitlement.stream_id
-          and subscription.customer_id = customer_entitlement.customer_id
+          and subscription.customer_group_id = customer_entitlement.customer_group_id
           and subscription.kind = 'subscription'
           and access_period.product_id is not null
       ) as period
@@ -962,7 +962,7 @@ comment on function subledger.customer_entitlement is
 
 create function subledger.entitlement_at(instant timestamptz)
 returns table (
-  app text, environment text, customer text, known_as text, customer_id text, entitlement text, active boolean,
+  app text, environment text, customer text, known_as text, customer_group_id text, entitlement text, active boolean,
   until timestamptz, positions bigint[]
 )
 language sql stable as $$
@@ -971,7 +971,7 @@ language sql stable as $$
     stream.environment,
     identity.id,
     identity.kind,
-    identity.customer_id,
+    identity.customer_group_id,
     given.entitlement,
     given.until > entitlement_at.instant,
     given.until,
@@ -979,14 +979,14 @@ language sql stable as $$
   from subledger.customer_identity as identity
   join subledger.stream using (stream_id)
   cross join lateral subledger.customer_entitlement(
-    identity.stream_id, stream.app, identity.customer_id, entitlement_at.instant
+    identity.stream_id, stream.app, identity.customer_group_id, entitlement_at.instant
   ) as given
 $$;
 
 comment on function subledger.entitlement_at is 'View entitlement as of an instant, as known today';
 
 create view subledger.entitlement as
-select app, environment, customer, known_as, customer_id, entitlement, active, until, positions
+select app, environment, customer, known_as, customer_group_id, entitlement, active, until, positions
 from subledger.entitlement_at(now());
 
 comment on view subledger.entitlement is
@@ -996,7 +996,7 @@ comment on column subledger.entitlement.app is 'Bundle id';
 comment on column subledger.entitlement.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column subledger.entitlement.customer is 'An id that the customer is known by';
 comment on column subledger.entitlement.known_as is 'Which kind of id it is, see customer_identity.kind';
-comment on column subledger.entitlement.customer_id is
+comment on column subledger.entitlement.customer_group_id is
   'The same for all ids of a customer, so count distinct ones of these; it may change when customers turn out to be '
   'one';
 comment on column subledger.entitlement.entitlement is

@@ -5,7 +5,7 @@ import TestSupport
 enum LookupRows {
     /// A point select of the row that identifies a customer.
     static let select = """
-        select customer_id
+        select customer_group_id
         from subledger.customer_identity
         where stream_id = 1
           and kind = 'link'
@@ -39,7 +39,7 @@ enum LookupRows {
             cross join generate_series(0, 1) as period
             """,
             """
-            insert into subledger.customer_identity (stream_id, kind, id, customer_id)
+            insert into subledger.customer_identity (stream_id, kind, id, customer_group_id)
             select 1, identity.kind, identity.id, (2000000000000000 + number)::text
             from generate_series(1, \(subscriptions)) as number
             cross join lateral (

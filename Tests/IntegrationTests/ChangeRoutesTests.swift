@@ -46,7 +46,7 @@ struct ChangeRoutesTests {
 
             let answer = try await server.backend.get("/changes?\(Self.here)")
             let customer = """
-                "customer":{"links":[],"appAccountTokens":[],"appTransactionIds":[],"subscriptions":["10"],\
+                "customer":{"backendCustomerIds":[],"appAccountTokens":[],"appTransactionIds":[],"subscriptions":["10"],\
                 "entitlements":[{"entitlement":"com.example.magazine.monthly","active":true,\
                 "until":"2019-11-08T09:14:00.000Z","productIds":["com.example.magazine.monthly"],\
                 "subscriptions":["10"],"positions":[1]}]}
@@ -183,7 +183,7 @@ struct ChangeRoutesTests {
             #expect(linked.changes.map { $0["position"] as? Int } == [4, 4])
             for change in linked.changes {
                 let customer = try #require(change["customer"] as? [String: Any])
-                #expect(customer["links"] as? [String] == ["u-1"])
+                #expect(customer["backendCustomerIds"] as? [String] == ["u-1"])
                 #expect(customer["subscriptions"] as? [String] == ["10", "20"])
             }
 
@@ -193,7 +193,7 @@ struct ChangeRoutesTests {
             let parted = try await Self.page(server, "after=\(linked.cursor)")
             let links = parted.changes.map { change in
                 [change["originalTransactionId"] as? String ?? ""]
-                    + ((change["customer"] as? [String: Any])?["links"] as? [String] ?? [])
+                    + ((change["customer"] as? [String: Any])?["backendCustomerIds"] as? [String] ?? [])
             }
             #expect(links == [["10", "u-1"], ["20"]])
         }

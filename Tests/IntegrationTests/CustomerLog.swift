@@ -121,17 +121,17 @@ struct CustomerLog {
                 source: .appleV1, environment: environment, app: app, type: nil, subtype: nil, kind: .other,
                 dedupeKey: key, occurredAt: nil, transactions: rows.map(\.stated), renewals: [], defects: [])
         case .links(let customer, let links):
-            return LinkStatement(customerId: customer, links: links)
+            return LinkStatement(backendCustomerId: customer, links: links)
                 .event(environment: environment, app: app, receivedAt: receivedAt, dedupeKey: key)
         }
     }
 
-    /// `kind id customer_id` of every key, by app and environment.
+    /// `kind id customer_group_id` of every key, by app and environment.
     func identities() async throws -> [String] {
         try await lines(
             """
             select concat_ws(' ', case when app <> 'com.example.magazine' then app end,
-              nullif(environment, 'production'), kind, id, '→', customer_id)
+              nullif(environment, 'production'), kind, id, '→', customer_group_id)
             from subledger.customer_identity
             join subledger.stream using (stream_id)
             order by 1

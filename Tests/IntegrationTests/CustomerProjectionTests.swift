@@ -181,13 +181,13 @@ struct CustomerProjectionTests {
                 from (
                   select stream_id, string_agg(row, ', ' order by row collate "C") as rows
                   from (
-                    select stream_id, concat_ws(' ', kind, id, '→', customer_id) as row
+                    select stream_id, concat_ws(' ', kind, id, '→', customer_group_id) as row
                     from subledger.customer_identity
                     union all
                     select stream_id, concat_ws(' ', original_transaction_id, '–', kind, id)
                     from subledger.customer_edge
                     union all
-                    select stream_id, concat_ws(' ', customer, '–', kind, id, replaced_position)
+                    select stream_id, concat_ws(' ', backend_customer_id, '–', kind, id, replaced_position)
                     from subledger.customer_link
                   ) as rows
                   group by stream_id

@@ -86,7 +86,7 @@ struct CustomerRoutesTests {
             #expect(
                 customer.body == """
                     {"app":"com.example.magazine","environment":"production","customerId":"u/1","knownAs":"link",\
-                    "links":["u/1"],"appAccountTokens":[],"appTransactionIds":[],"subscriptions":["10","20","30"]}
+                    "backendCustomerIds":["u/1"],"appAccountTokens":[],"appTransactionIds":[],"subscriptions":["10","20","30"]}
 
                     """)
             #expect(entitled.body.contains(#""active":true"#))
@@ -96,7 +96,7 @@ struct CustomerRoutesTests {
             #expect(gone.status == 404)
             #expect(
                 try await server.sql("select convert_from(body, 'UTF8') from subledger.event where position = 3") == [
-                    #"{"customerId":"u/1","links":[{"originalTransactionId":"10"},{"originalTransactionId":"30"}]}"#
+                    #"{"backendCustomerId":"u/1","links":[{"originalTransactionId":"10"},{"originalTransactionId":"30"}]}"#
                 ])
         }
     }
@@ -222,7 +222,7 @@ struct CustomerRoutesTests {
             let untouched = try await rebuild.run { _ in }
             try await Self.script(server.database, "delete from subledger.customer_edge")
             try await Self.script(server.database, "delete from subledger.customer_link")
-            try await Self.script(server.database, "update subledger.customer_identity set customer_id = '5'")
+            try await Self.script(server.database, "update subledger.customer_identity set customer_group_id = '5'")
             let mended = try await rebuild.run { _ in }
             await pool.close()
             #expect(untouched.rowsReplaced == 0)
@@ -254,13 +254,13 @@ struct CustomerRoutesTests {
             "customer_link account aa of u-1: differs from a fresh fold"
         ),
         (
-            "update subledger.customer_identity set customer_id = '11' where id = '20'",
-            "update subledger.customer_identity set customer_id = '10' where id = '20'",
+            "update subledger.customer_identity set customer_group_id = '11' where id = '20'",
+            "update subledger.customer_identity set customer_group_id = '10' where id = '20'",
             "customer_identity subscription 20: differs from a fresh fold"
         ),
         (
-            "update subledger.customer_identity set customer_id = '10' where customer_id = '30'",
-            "update subledger.customer_identity set customer_id = '30' where id in ('30', 'u-1')",
+            "update subledger.customer_identity set customer_group_id = '10' where customer_group_id = '30'",
+            "update subledger.customer_identity set customer_group_id = '30' where id in ('30', 'u-1')",
             "customer_identity link u-1: differs from a fresh fold"
         ),
         (
@@ -272,10 +272,10 @@ struct CustomerRoutesTests {
             """
             set session_replication_role = replica;
             alter table subledger.event disable trigger event_append_only;
-            update subledger.event set facts = jsonb_set(facts, '{link,customerId}', '"u-2"') where position = 4
+            update subledger.event set facts = jsonb_set(facts, '{link,backendCustomerId}', '"u-2"') where position = 4
             """,
             """
-            update subledger.event set facts = jsonb_set(facts, '{link,customerId}', '"u-1"') where position = 4
+            update subledger.event set facts = jsonb_set(facts, '{link,backendCustomerId}', '"u-1"') where position = 4
             """, "position 4: facts do not match the body"
         ),
         (

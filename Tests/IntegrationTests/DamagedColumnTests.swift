@@ -160,7 +160,8 @@ struct DamagedColumnTests {
             let running = Task { await appender.run() }
             for (second, subscription) in [(1, "1"), (2, "2")] {
                 let time = Instant.earliest.advanced(byMilliseconds: Int64(1_700_000_000_000 + second * 1000))
-                let statement = LinkStatement(customerId: "customer", links: [CustomerKey(.subscription, subscription)])
+                let statement = LinkStatement(
+                    backendCustomerId: "customer", links: [CustomerKey(.subscription, subscription)])
                 _ = try await appender.append(Stated(statement, at: time), receivedAt: time)
             }
             await appender.stop()
@@ -247,7 +248,9 @@ struct DamagedColumnTests {
         let findings = try await Self.findings(relation, extent: .all)
 
         #expect(findings.count >= 3)
-        let keys: Set = ["stream_id", "original_transaction_id", "transaction_id", "kind", "id", "cause", "customer"]
+        let keys: Set = [
+            "stream_id", "original_transaction_id", "transaction_id", "kind", "id", "cause", "backend_customer_id",
+        ]
         for (column, (row, finding)) in findings.sorted(by: { $0.key < $1.key }) {
             #expect(finding != nil, "\(column)")
             // A changed key is a row that nobody spoke of, and one that is missing; either is named.

@@ -48,7 +48,7 @@ struct GeneratedEvent {
             let key = DedupeKey(bytes: generated.key)
             if generated.source == .backend {
                 event = LinkStatement(
-                    customerId: "customer", links: generated.subscriptions.map { CustomerKey(.subscription, $0) }
+                    backendCustomerId: "customer", links: generated.subscriptions.map { CustomerKey(.subscription, $0) }
                 ).event(environment: .production, app: V1Body.app, receivedAt: receivedAt, dedupeKey: key)
             } else {
                 event = Event(

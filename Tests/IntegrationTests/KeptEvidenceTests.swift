@@ -71,7 +71,8 @@ struct KeptEvidenceTests {
             let kept = Set(try await server.sql(Self.kept))
             #expect(Set(answered.compactMap(\.self)).subtracting(kept).isEmpty, "seed \(TestSeed.value)")
             let links = try await server.sql(
-                "select facts #>> '{link,customerId}' from subledger.event where source = 'backend' order by position")
+                "select facts #>> '{link,backendCustomerId}' from subledger.event where source = 'backend' order by position"
+            )
             #expect(links == ["a", "b"])
         }
     }

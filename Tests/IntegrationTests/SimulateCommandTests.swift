@@ -112,7 +112,7 @@ struct SimulateCommandTests {
         let answers = try Self.lines(try ServerProcess.run(arguments + ["--expected", "-"]).output)
 
         #expect(
-            links.map { $0["customerId"] as? String }
+            links.map { $0["backendCustomerId"] as? String }
                 == ["user-1-0-1", "user-1-0-2", "user-1-0-1", "user-1-0-2"])
         let ids = Set(answers.compactMap { $0["customerId"] as? String })
         #expect(ids.isSuperset(of: ["user-1-0-1", "user-1-0-2", "70000010000000000", "70000010000000002"]))

@@ -43,8 +43,8 @@ struct CustomerStoryTests {
             // The account is identified by its receipt in version 1 and by the appTransactionId in version 2.
             var ids = rendered.subscriptions.map { Set($0.ids(.v2)) }
             var last: [String: SimulatedLinks] = [:]
-            for statement in rendered.statements { last[statement.customerId] = statement }
-            for (customerId, statement) in last {
+            for statement in rendered.statements { last[statement.backendCustomerId] = statement }
+            for (backendCustomerId, statement) in last {
                 let links = try #require(try JSONDocument(statement.body(format)).root["links"]).elements(atMost: 9)
                 #expect(links.count == statement.links.count)
                 for link in links {
@@ -54,7 +54,7 @@ struct CustomerStoryTests {
                     #expect(format == .v2 || link["appTransactionId"] == nil)
                     let subscriptions = ids.indices.filter { ids[$0].contains(named) }
                     #expect(subscriptions.count == 1, "\(rendered.story.name): \(named)")
-                    for subscription in subscriptions { ids[subscription].insert(customerId) }
+                    for subscription in subscriptions { ids[subscription].insert(backendCustomerId) }
                 }
             }
 

@@ -37,18 +37,18 @@ struct StatementOrderTests {
             switch step {
             case .notification(let delivery): notifications.append(delivery.notification.notificationUUID)
             case .statement(let statement):
-                let customerId = statement.statement.customerId
-                #expect(statement.predecessor == latest[customerId])
-                latest[customerId] = position
-                sent[customerId, default: []].append(statement.statement)
+                let backendCustomerId = statement.statement.backendCustomerId
+                #expect(statement.predecessor == latest[backendCustomerId])
+                latest[backendCustomerId] = position
+                sent[backendCustomerId, default: []].append(statement.statement)
             }
         }
 
         #expect(notifications == simulation.deliveries.map(\.notification.notificationUUID))
         for index in 0..<60 {
             let rendered = simulation.storyteller.story(at: index)
-            for (customerId, wanted) in Dictionary(grouping: rendered.statements, by: \.customerId) {
-                let got = sent.removeValue(forKey: customerId) ?? []
+            for (backendCustomerId, wanted) in Dictionary(grouping: rendered.statements, by: \.backendCustomerId) {
+                let got = sent.removeValue(forKey: backendCustomerId) ?? []
                 let distinct = got.enumerated().filter { $0.offset == 0 || got[$0.offset - 1] != $0.element }
                 #expect(distinct.map(\.element) == wanted)
                 #expect(course.duplicate != 0 || got.count == wanted.count)

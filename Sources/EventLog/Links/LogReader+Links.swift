@@ -4,12 +4,12 @@ import Subscriptions
 extension LogReader {
     /// What a backend stated last about a customer, with its position; nil if it never did.
     package func linkStatement(
-        ofCustomer customerId: String, in stream: StreamKey
+        ofCustomer backendCustomerId: String, in stream: StreamKey
     ) async throws(ReadError) -> (statement: LinkStatement, position: Int64)? {
         do {
             let rows = try await pool.query(
                 LinkStatements.last,
-                [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(customerId)],
+                [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(backendCustomerId)],
                 deadline: .now + Limits.readWaitMax)
             guard let row = rows.last else { return nil }
             let facts = try Facts(json: try JSONDocument(try row.value(JSONB.self, at: 1).utf8).root)
@@ -31,7 +31,7 @@ extension LogReader {
               select position, facts
               from subledger.event
               where event.stream_id = stream.stream_id
-                and event.facts #>> '{link,customerId}' = $3
+                and event.facts #>> '{link,backendCustomerId}' = $3
                 and event.kind = 'link'
               order by event.position desc
               limit 1

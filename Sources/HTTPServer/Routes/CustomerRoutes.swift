@@ -190,7 +190,7 @@ struct CustomerRoutes: Sendable {
         guard links.apps.contains(app) else { throw Problem(.notFound, "this app is not configured", field: "app") }
         let id = try Self.customerId(context)
         return try await bodies.withJSON(of: request) { json in
-            let statement = try LinkStatement(customerId: id, json: json)
+            let statement = try LinkStatement(backendCustomerId: id, json: json)
             let stated = try await links.state(statement, in: stream, receivedAt: now())
             logger.info(
                 stated.isNew ? "links stored" : "duplicate links",
@@ -231,7 +231,7 @@ extension [CustomerKey] {
             writer.key(name)
             writer.array(filter { $0.kind == kind }) { $0.value($1.id.text) }
         }
-        write("links", .link)
+        write("backendCustomerIds", .link)
         write("appAccountTokens", .account)
         write("appTransactionIds", .appTransaction)
         write("subscriptions", .subscription)

@@ -36,7 +36,7 @@ package struct CustomerLinkRoute: Sendable {
     func state(
         _ statement: LinkStatement, in stream: StreamKey, receivedAt: Instant
     ) async throws -> (position: Int64, isNew: Bool) {
-        let customer = statement.customerId.text
+        let customer = statement.backendCustomerId.text
         if let last = try await log.linkStatement(ofCustomer: customer, in: stream), last.statement == statement {
             return (last.position, false)
         }

@@ -84,8 +84,12 @@ enum CustomerAuditStatements {
         "audit_first_differing_link",
         """
         with stated as (
-          select facts #>> '{link,customerId}' as customer, position, facts #> '{link,links}' as links,
-            lead(position) over (partition by facts #>> '{link,customerId}' order by position) as replaced_position
+          select facts #>> '{link,backendCustomerId}' as backend_customer_id, position,
+            facts #> '{link,links}' as links,
+            lead(position) over (
+              partition by facts #>> '{link,backendCustomerId}'
+              order by position
+            ) as replaced_position
           from subledger.event
           left join subledger.projector_skip using (stream_id, position)
           where event.stream_id = $1
@@ -94,7 +98,7 @@ enum CustomerAuditStatements {
             and projector_skip.position is null
         ),
         fresh as (
-          select customer, position,
+          select backend_customer_id, position,
             case entry.key
               when 'appAccountToken' then 'account'
               when 'appTransactionId' then 'app_transaction'
@@ -106,14 +110,14 @@ enum CustomerAuditStatements {
           cross join jsonb_each_text(link) as entry
         ),
         live as (
-          select customer, position, kind, id, replaced_position
+          select backend_customer_id, position, kind, id, replaced_position
           from subledger.customer_link
           where stream_id = $1
         )
-        select concat_ws(' ', kind, id, 'of', customer) || ': differs from a fresh fold'
+        select concat_ws(' ', kind, id, 'of', backend_customer_id) || ': differs from a fresh fold'
         from (table live except table fresh) as differing
         union all
-        select concat_ws(' ', kind, id, 'of', customer) || ': is missing'
+        select concat_ws(' ', kind, id, 'of', backend_customer_id) || ': is missing'
         from (table fresh except table live) as missing
         limit 1
         """)
@@ -128,7 +132,7 @@ enum CustomerAuditStatements {
           from subledger.subscription
           where stream_id = $1
           union all
-          select 'link', customer
+          select 'link', backend_customer_id
           from subledger.customer_link
           where stream_id = $1
             and replaced_position is null
@@ -147,11 +151,11 @@ enum CustomerAuditStatements {
     static let pageNames = Statement(
         "audit_page_customers",
         """
-        select distinct customer_id
+        select distinct customer_group_id
         from subledger.customer_identity
         where stream_id = $1
-          and customer_id > $2
-        order by customer_id
+          and customer_group_id > $2
+        order by customer_group_id
         limit $3
         """)
 }

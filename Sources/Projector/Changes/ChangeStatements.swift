@@ -171,7 +171,7 @@ enum ChangeStatements {
         from subledger.customer_identity as subscription
         join subledger.customer_identity as member
           on member.stream_id = subscription.stream_id
-          and member.customer_id = subscription.customer_id
+          and member.customer_group_id = subscription.customer_group_id
         where subscription.stream_id = $1
           and subscription.kind = 'subscription'
           and subscription.id = any ($2::text[])
@@ -182,7 +182,7 @@ enum ChangeStatements {
         """
         select subscription.id, given.entitlement, given.until, given.product_ids, given.original_transaction_ids, given.positions
         from subledger.customer_identity as subscription
-        cross join lateral subledger.customer_entitlement($1, $3, subscription.customer_id, $4) as given
+        cross join lateral subledger.customer_entitlement($1, $3, subscription.customer_group_id, $4) as given
         where subscription.stream_id = $1
           and subscription.kind = 'subscription'
           and subscription.id = any ($2::text[])

@@ -43,7 +43,7 @@ struct CustomerFold {
         var last: [ByteString: CustomerChanges.Statement] = [:]
         var rows: [(link: Link, replaced: Int64?)] = []
         for statement in statements {
-            let customer = statement.link.customerId
+            let customer = statement.link.backendCustomerId
             if last[customer] != nil {
                 for index in rows.indices where rows[index].link.customer == customer && rows[index].replaced == nil {
                     rows[index].replaced = statement.position
@@ -54,7 +54,7 @@ struct CustomerFold {
         }
         let customers = last.keys.sorted()
         let first = customers.map { customer in
-            statements.first { $0.link.customerId == customer }?.position ?? 0
+            statements.first { $0.link.backendCustomerId == customer }?.position ?? 0
         }
         var before: [ByteString: Set<CustomerKey>] = [:]
         for row in try await connection.query(
@@ -112,15 +112,15 @@ struct CustomerFold {
             changes.newSubscriptions.map { CustomerKey(.subscription, $0) } + ties.map(\.left) + ties.map(\.right)
         ).sorted()
         guard !touched.isEmpty else { return [:] }
-        var names: [CustomerKey: CustomerId] = [:]
+        var names: [CustomerKey: CustomerGroupID] = [:]
         for row in try await connection.query(
             Step(
                 CustomerStatements.findIdentities,
                 [Parameter(streamId), .array(touched.map(\.kind.rawValue)), .array(touched.map(\.id.text))]))
         {
-            if let key = try row.customerKey(at: 0) { names[key] = CustomerId(stored: try row.value(at: 2)) }
+            if let key = try row.customerKey(at: 0) { names[key] = CustomerGroupID(stored: try row.value(at: 2)) }
         }
-        func name(_ key: CustomerKey) -> CustomerId { names[key] ?? CustomerId(key) }
+        func name(_ key: CustomerKey) -> CustomerGroupID { names[key] ?? CustomerGroupID(key) }
         var groups = CustomerGroups()
         for tie in ties { groups.join(name(tie.left), name(tie.right)) }
         // A subscription that joins a customer brings its own news; that two customers are one is published for both.
@@ -131,7 +131,7 @@ struct CustomerFold {
             let isOneOfSeveral = (known[groups.name(of: name(tie.right))]?.count ?? 0) > 1
             if tie.left.kind == .link || isNewId || isOneOfSeveral { joined.append((tie.right, tie.position)) }
         }
-        var renamed: [(old: CustomerId, new: CustomerId)] = []
+        var renamed: [(old: CustomerGroupID, new: CustomerGroupID)] = []
         for old in Set(names.values).sorted() {
             let new = groups.name(of: old)
             if new != old { renamed.append((old, new)) }
@@ -144,16 +144,16 @@ struct CustomerFold {
                         Parameter(streamId), .array(renamed.map(\.old.text.text)), .array(renamed.map(\.new.text.text)),
                     ]))
         }
-        var identities: [(key: CustomerKey, name: CustomerId)] = []
-        for key in touched where names[key] == nil { identities.append((key, groups.name(of: CustomerId(key)))) }
+        var identities: [(key: CustomerKey, name: CustomerGroupID)] = []
+        for key in touched where names[key] == nil { identities.append((key, groups.name(of: CustomerGroupID(key)))) }
         try await write(identities)
-        var positions: [CustomerId: Int64] = [:]
+        var positions: [CustomerGroupID: Int64] = [:]
         for (key, position) in joined { positions[groups.name(of: name(key)), default: 0] = position }
         return try await subscriptions(of: positions)
     }
 
     /// The subscriptions of some customers, each with what is given for its customer.
-    private func subscriptions(of positions: [CustomerId: Int64]) async throws(PostgresError) -> Moved {
+    private func subscriptions(of positions: [CustomerGroupID: Int64]) async throws(PostgresError) -> Moved {
         var subscriptions: Moved = [:]
         guard publishesChanges, !positions.isEmpty else { return subscriptions }
         for row in try await connection.query(
@@ -161,12 +161,12 @@ struct CustomerFold {
                 CustomerStatements.findSubscriptions,
                 [Parameter(streamId), .array(positions.keys.sorted().map(\.text.text))]))
         {
-            subscriptions[try row.value(at: 0)] = positions[CustomerId(stored: try row.value(at: 1))]
+            subscriptions[try row.value(at: 0)] = positions[CustomerGroupID(stored: try row.value(at: 1))]
         }
         return subscriptions
     }
 
-    private func write(_ identities: [(key: CustomerKey, name: CustomerId)]) async throws(PostgresError) {
+    private func write(_ identities: [(key: CustomerKey, name: CustomerGroupID)]) async throws(PostgresError) {
         guard !identities.isEmpty else { return }
         _ = try await connection.query(
             Step(

@@ -5,10 +5,10 @@ enum CustomerStatements {
     static let findIdentities = Statement(
         "customer_find_identities",
         """
-        select customer_identity.kind, customer_identity.id, customer_identity.customer_id
+        select customer_identity.kind, customer_identity.id, customer_identity.customer_group_id
         from unnest($2::text[], $3::text[]) as input (kind, id)
         cross join lateral (
-          select kind, id, customer_id
+          select kind, id, customer_group_id
           from customer_identity
           where customer_identity.stream_id = $1
             and customer_identity.kind = input.kind
@@ -20,10 +20,10 @@ enum CustomerStatements {
     static let writeIdentities = Statement(
         "customer_write_identities",
         """
-        insert into customer_identity (stream_id, kind, id, customer_id)
+        insert into customer_identity (stream_id, kind, id, customer_group_id)
         select $1, unnest($2::text[]), unnest($3::text[]), unnest($4::text[])
         on conflict (stream_id, kind, id) do update
-        set customer_id = excluded.customer_id
+        set customer_group_id = excluded.customer_group_id
         """)
 
     static let deleteIdentities = Statement(
@@ -48,22 +48,22 @@ enum CustomerStatements {
         "customer_rename",
         """
         update customer_identity
-        set customer_id = renamed.new[array_position(renamed.old, customer_identity.customer_id)]
+        set customer_group_id = renamed.new[array_position(renamed.old, customer_identity.customer_group_id)]
         from (
           select array_agg(old) as old, array_agg(new) as new
           from unnest($2::text[], $3::text[]) as input (old, new)
         ) as renamed
         where customer_identity.stream_id = $1
-          and customer_identity.customer_id = any ($2::text[])
+          and customer_identity.customer_group_id = any ($2::text[])
         """)
 
     static let findSubscriptions = Statement(
         "customer_find_subscriptions",
         """
-        select id, customer_id
+        select id, customer_group_id
         from customer_identity
         where stream_id = $1
-          and customer_id = any ($2::text[])
+          and customer_group_id = any ($2::text[])
           and kind = 'subscription'
         """)
 
@@ -101,17 +101,17 @@ enum CustomerStatements {
         """
         update customer_link
         set replaced_position = input.position
-        from unnest($2::text[], $3::bigint[]) as input (customer, position)
+        from unnest($2::text[], $3::bigint[]) as input (backend_customer_id, position)
         where customer_link.stream_id = $1
-          and customer_link.customer = input.customer
+          and customer_link.backend_customer_id = input.backend_customer_id
           and customer_link.replaced_position is null
-        returning customer_link.customer, customer_link.kind, customer_link.id
+        returning customer_link.backend_customer_id, customer_link.kind, customer_link.id
         """)
 
     static let writeLinks = Statement(
         "customer_write_links",
         """
-        insert into customer_link (stream_id, customer, position, kind, id, replaced_position)
+        insert into customer_link (stream_id, backend_customer_id, position, kind, id, replaced_position)
         select $1, unnest($2::text[]), unnest($3::bigint[]), unnest($4::text[]), unnest($5::text[]),
           unnest($6::bigint[])
         """)
@@ -120,7 +120,7 @@ enum CustomerStatements {
     static let loadGroups = Statement(
         "customer_load_groups",
         """
-        select kind, id, customer_id,
+        select kind, id, customer_group_id,
           kind = 'subscription' and exists (
             select
             from subscription
@@ -129,7 +129,7 @@ enum CustomerStatements {
           )
         from customer_identity
         where stream_id = $1
-          and customer_id = any ($2::text[])
+          and customer_group_id = any ($2::text[])
         """)
 
     /// What ties the keys of some subscriptions and customers together.
@@ -141,10 +141,10 @@ enum CustomerStatements {
         where stream_id = $1
           and original_transaction_id = any ($2::text[])
         union all
-        select 'link', customer, kind, id
+        select 'link', backend_customer_id, kind, id
         from customer_link
         where stream_id = $1
-          and customer = any ($3::text[])
+          and backend_customer_id = any ($3::text[])
           and replaced_position is null
         """)
 }

@@ -4,7 +4,7 @@ import Subscriptions
 
 /// Some groups of keys as the tables have them, with all that ties their keys together.
 struct StoredGroups {
-    private(set) var identities: [CustomerKey: CustomerId] = [:]
+    private(set) var identities: [CustomerKey: CustomerGroupID] = [:]
     /// Keys that are subscriptions with rows of their own.
     private(set) var subscriptions: Set<CustomerKey> = []
     private(set) var ties: [(left: CustomerKey, right: CustomerKey)] = []
@@ -17,7 +17,7 @@ struct StoredGroups {
             Step(CustomerStatements.loadGroups, [Parameter(streamId), .array(names)]))
         {
             guard let key = try row.customerKey(at: 0) else { continue }
-            groups.identities[key] = CustomerId(stored: try row.value(at: 2))
+            groups.identities[key] = CustomerGroupID(stored: try row.value(at: 2))
             if try row.value(Bool.self, at: 3) { groups.subscriptions.insert(key) }
         }
         let ids = groups.identities.keys.filter { $0.kind == .subscription }.map(\.id.text).sorted()
@@ -33,12 +33,12 @@ struct StoredGroups {
     }
 
     /// What the identities should be: every subscription, and every key that something is tied to.
-    func wanted() -> [CustomerKey: CustomerId] {
+    func wanted() -> [CustomerKey: CustomerGroupID] {
         var groups = CustomerGroups()
         for (left, right) in ties { groups.join(left, right) }
         let keys = subscriptions.union(ties.map(\.left)).union(ties.map(\.right))
-        var wanted: [CustomerKey: CustomerId] = [:]
-        for key in keys { wanted[key] = groups.name(of: CustomerId(key)) }
+        var wanted: [CustomerKey: CustomerGroupID] = [:]
+        for key in keys { wanted[key] = groups.name(of: CustomerGroupID(key)) }
         return wanted
     }
 }

@@ -21,7 +21,7 @@ enum CustomerReadStatements {
           and stream.app = coalesce(input.app, stream.app)
         left join subledger.customer_identity as subscription
           on subscription.stream_id = known.stream_id
-          and subscription.customer_id = known.customer_id
+          and subscription.customer_group_id = known.customer_group_id
           and subscription.kind = 'subscription'
         left join subledger.access_period
           on access_period.stream_id = subscription.stream_id
@@ -36,9 +36,9 @@ enum CustomerReadStatements {
     static let groups = Statement(
         "customer_groups",
         """
-        select known.stream_id, stream.app, known.kind, known.customer_id, product_catalog.products
+        select known.stream_id, stream.app, known.kind, known.customer_group_id, product_catalog.products
         from (
-          select distinct on (stream_id) stream_id, kind, customer_id
+          select distinct on (stream_id) stream_id, kind, customer_group_id
           from subledger.customer_identity
           where id in ($3, $4)
             and id = case when kind = 'account' then $4 else $3 end
@@ -61,7 +61,7 @@ enum CustomerReadStatements {
           and subscription.stream_id = customer_identity.stream_id
           and subscription.original_transaction_id = customer_identity.id
         where customer_identity.stream_id = $1
-          and customer_identity.customer_id = $2
+          and customer_identity.customer_group_id = $2
         """)
 
     /// Streams in which an id may ever have been known.
@@ -84,7 +84,7 @@ enum CustomerReadStatements {
               select
               from subledger.customer_link
               where customer_link.stream_id = stream.stream_id
-                and customer_link.customer = $3
+                and customer_link.backend_customer_id = $3
             )
           )
         order by stream.app
@@ -106,7 +106,7 @@ enum CustomerReadStatements {
             from subledger.customer_identity as own
             join subledger.customer_identity as member
               on member.stream_id = own.stream_id
-              and member.customer_id = own.customer_id
+              and member.customer_group_id = own.customer_group_id
             where own.stream_id = $1
               and own.kind = reached.kind
               and own.id = reached.id
@@ -114,10 +114,10 @@ enum CustomerReadStatements {
             select customer_link.kind, customer_link.id
             from subledger.customer_link
             where customer_link.stream_id = $1
-              and customer_link.customer = reached.id
+              and customer_link.backend_customer_id = reached.id
               and reached.kind = 'link'
             union all
-            select 'link', customer_link.customer
+            select 'link', customer_link.backend_customer_id
             from subledger.customer_link
             where customer_link.stream_id = $1
               and customer_link.kind = reached.kind
@@ -136,14 +136,14 @@ enum CustomerReadStatements {
     static let linksKnownAt = Statement(
         "customer_links_known_at",
         """
-        select customer_link.customer, customer_link.kind, customer_link.id
+        select customer_link.backend_customer_id, customer_link.kind, customer_link.id
         from subledger.customer_link
         join subledger.event using (stream_id, position)
         left join subledger.event as replacing
           on replacing.stream_id = customer_link.stream_id
           and replacing.position = customer_link.replaced_position
         where customer_link.stream_id = $1
-          and customer_link.customer = any ($2::text[])
+          and customer_link.backend_customer_id = any ($2::text[])
           and event.received_at <= $3
           and (replacing.position is null or replacing.received_at > $3)
         """)

@@ -76,9 +76,9 @@ extension CustomerReader {
             if let key = try row.customerKey(at: 1) { tie(CustomerKey(.link, try row.value(at: 0)), key) }
         }
         guard let key = asked.first(where: known.contains) else { return nil }
-        let group = groups.name(of: CustomerId(key))
+        let group = groups.name(of: CustomerGroupID(key))
         let catalog = ProductCatalog(configured: products ?? "")
-        let own = folded.filter { groups.name(of: CustomerId(CustomerKey(.subscription, $0.key))) == group }
+        let own = folded.filter { groups.name(of: CustomerGroupID(CustomerKey(.subscription, $0.key))) == group }
         return (key.kind, own.values.map { Subscription($0, products: catalog) })
     }
 

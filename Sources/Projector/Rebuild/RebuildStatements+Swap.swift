@@ -12,10 +12,10 @@ extension RebuildStatements {
         let insert: Statement
     }
 
-    /// What is equal is left alone, and what is not is noted for the change feed. So nobody who reads waits, each reader
-    /// sees the old rows or the new ones, and views, grants and whatever an operator has built on the tables stay as
-    /// they are. All columns are meant, those of later versions too; the tables were made alike. Rows are compared by
-    /// their bytes (`*=`), which costs less than by columns and sees more.
+    /// What is equal is left alone, and what is not is noted for the change feed. So nobody who reads waits, each
+    /// reader sees the old rows or the new ones, and views, grants and whatever an operator has built on the tables
+    /// stay as they are. All columns are meant, those of later versions too; the tables were made alike. Rows are
+    /// compared by their bytes (`*=`), which costs less than by columns and sees more.
     static let swap = [
         TableSwap(
             isSame: Statement(
@@ -244,7 +244,7 @@ extension RebuildStatements {
                   from subledger.customer_link as live
                   join subledger_rebuild.customer_link as fresh
                     on fresh.stream_id = live.stream_id
-                    and fresh.customer = live.customer
+                    and fresh.backend_customer_id = live.backend_customer_id
                     and fresh.position = live.position
                     and fresh.kind = live.kind
                     and fresh.id = live.id
@@ -261,7 +261,7 @@ extension RebuildStatements {
                     select
                     from subledger_rebuild.customer_link as fresh
                     where fresh.stream_id = live.stream_id
-                      and fresh.customer = live.customer
+                      and fresh.backend_customer_id = live.backend_customer_id
                       and fresh.position = live.position
                       and fresh.kind = live.kind
                       and fresh.id = live.id
@@ -279,7 +279,7 @@ extension RebuildStatements {
                     select
                     from subledger.customer_link as live
                     where live.stream_id = fresh.stream_id
-                      and live.customer = fresh.customer
+                      and live.backend_customer_id = fresh.backend_customer_id
                       and live.position = fresh.position
                       and live.kind = fresh.kind
                       and live.id = fresh.id

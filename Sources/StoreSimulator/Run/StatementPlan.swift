@@ -18,7 +18,7 @@ struct StatementPlan: Sendable {
     /// A statement with the number of notifications before it.
     private struct Draft {
         var entry: Entry
-        let customerId: String
+        let backendCustomerId: String
         let sentMilliseconds: Int64
         var place = 0
     }
@@ -29,7 +29,7 @@ struct StatementPlan: Sendable {
         for index in 0..<UInt32(settings.subscriptions) {
             for (number, statement) in storyteller.story(at: Int(index)).statements.enumerated() {
                 let draft = Draft(
-                    entry: Entry(index: index, number: UInt8(number)), customerId: statement.customerId,
+                    entry: Entry(index: index, number: UInt8(number)), backendCustomerId: statement.backendCustomerId,
                     sentMilliseconds: statement.sentAt.milliseconds)
                 drafts.append(draft)
                 // A backend that sends the same statement twice changes nothing.
@@ -64,8 +64,8 @@ struct StatementPlan: Sendable {
         while start < drafts.count {
             let story = drafts[start].entry.index
             let end = drafts[start...].firstIndex { $0.entry.index != story } ?? drafts.count
-            for customerId in Set(drafts[start..<end].map(\.customerId)).sorted() {
-                let own = (start..<end).filter { drafts[$0].customerId == customerId }
+            for backendCustomerId in Set(drafts[start..<end].map(\.backendCustomerId)).sorted() {
+                let own = (start..<end).filter { drafts[$0].backendCustomerId == backendCustomerId }
                 let places = own.map { _ in Int.random(in: 0...count, using: &random) }.sorted()
                 for (number, place) in zip(own, places) { drafts[number].place = place }
             }
@@ -80,7 +80,7 @@ struct StatementPlan: Sendable {
         return drafts.enumerated().map { number, draft in
             var entry = draft.entry
             entry.position = draft.place + number
-            entry.predecessor = last.updateValue(entry.position, forKey: draft.customerId)
+            entry.predecessor = last.updateValue(entry.position, forKey: draft.backendCustomerId)
             return entry
         }
     }

@@ -3,7 +3,7 @@ import Subscriptions
 /// The links that a backend sets for one customer. They replace the customer's earlier links.
 package struct SimulatedLinks: Sendable, Hashable {
     /// The backend's id of the customer.
-    package let customerId: String
+    package let backendCustomerId: String
     package let sentAt: Instant
     package let links: [SimulatedLink]
 

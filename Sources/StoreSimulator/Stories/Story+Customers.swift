@@ -85,8 +85,8 @@ extension Story {
         return RenderedStory(
             self, subscriptions, customers: [SimulatedCustomer(subscriptions: [0, 1], backendIds: [backendId])],
             statements: [
-                SimulatedLinks(customerId: backendId, sentAt: first, links: early),
-                SimulatedLinks(customerId: backendId, sentAt: draw.later(than: first), links: links),
+                SimulatedLinks(backendCustomerId: backendId, sentAt: first, links: early),
+                SimulatedLinks(backendCustomerId: backendId, sentAt: draw.later(than: first), links: links),
             ])
     }
 
@@ -106,10 +106,10 @@ extension Story {
                 SimulatedCustomer(subscriptions: [1, 2], backendIds: [right]),
             ] + (keepsOne ? [] : [SimulatedCustomer(subscriptions: [], backendIds: [wrong])]),
             statements: [
-                SimulatedLinks(customerId: wrong, sentAt: first, links: [links[0], links[1]]),
-                SimulatedLinks(customerId: right, sentAt: first, links: [links[2]]),
-                SimulatedLinks(customerId: wrong, sentAt: second, links: keepsOne ? [links[0]] : []),
-                SimulatedLinks(customerId: right, sentAt: second, links: [links[1], links[2]]),
+                SimulatedLinks(backendCustomerId: wrong, sentAt: first, links: [links[0], links[1]]),
+                SimulatedLinks(backendCustomerId: right, sentAt: first, links: [links[2]]),
+                SimulatedLinks(backendCustomerId: wrong, sentAt: second, links: keepsOne ? [links[0]] : []),
+                SimulatedLinks(backendCustomerId: right, sentAt: second, links: [links[1], links[2]]),
             ])
     }
 }

@@ -26,7 +26,7 @@ package struct CustomerKey: Sendable, Hashable, Comparable {
 
 /// The id of a group of keys that belong to one customer: the bytewise smallest `originalTransactionId` in it, so that
 /// it does not depend on the order of events. A group without one is identified by its smallest other key.
-package struct CustomerId: Sendable, Hashable, Comparable {
+package struct CustomerGroupID: Sendable, Hashable, Comparable {
     package let text: ByteString
 
     /// Reads a stored id.
@@ -41,19 +41,19 @@ package struct CustomerId: Sendable, Hashable, Comparable {
 
     private var isSubscription: Bool { text.text.utf8.first != UInt8(ascii: ":") }
 
-    package static func < (left: CustomerId, right: CustomerId) -> Bool {
+    package static func < (left: CustomerGroupID, right: CustomerGroupID) -> Bool {
         left.isSubscription == right.isSubscription ? left.text < right.text : left.isSubscription
     }
 }
 
 /// A union-find of groups of keys; a joined group has the smallest id of its parts.
 package struct CustomerGroups: Sendable {
-    private var parents: [CustomerId: CustomerId] = [:]
+    private var parents: [CustomerGroupID: CustomerGroupID] = [:]
 
     package init() {}
 
     /// Returns the id of the group that the given group is currently part of.
-    package mutating func name(of id: CustomerId) -> CustomerId {
+    package mutating func name(of id: CustomerGroupID) -> CustomerGroupID {
         var root = id
         while let parent = parents[root] { root = parent }
         var step = id
@@ -65,12 +65,12 @@ package struct CustomerGroups: Sendable {
         return root
     }
 
-    package mutating func join(_ left: CustomerId, _ right: CustomerId) {
+    package mutating func join(_ left: CustomerGroupID, _ right: CustomerGroupID) {
         let (left, right) = (name(of: left), name(of: right))
         if left != right { parents[max(left, right)] = min(left, right) }
     }
 
     package mutating func join(_ left: CustomerKey, _ right: CustomerKey) {
-        join(CustomerId(left), CustomerId(right))
+        join(CustomerGroupID(left), CustomerGroupID(right))
     }
 }

@@ -1,7 +1,7 @@
 /// The complete set of purchases that a backend links to one of its customers. It replaces the previous set.
 package struct LinkStatement: Sendable, Hashable {
     /// The backend's own id.
-    package let customerId: ByteString
+    package let backendCustomerId: ByteString
     /// Distinct and sorted, so that equal sets have equal bytes.
     package let links: [CustomerKey]
 
@@ -19,14 +19,14 @@ package struct LinkStatement: Sendable, Hashable {
     }
 
     /// - Parameter links: Keys of any kind except `link`.
-    package init(customerId: String, links: some Sequence<CustomerKey>) {
-        self.customerId = ByteString(customerId)
+    package init(backendCustomerId: String, links: some Sequence<CustomerKey>) {
+        self.backendCustomerId = ByteString(backendCustomerId)
         self.links = Set(links).sorted()
     }
 
     /// Reads `{"links":[{"originalTransactionId":"…"},{"appAccountToken":"…"},{"appTransactionId":"…"}]}`.
-    package init(customerId: String, json: JSONValue) throws(Malformed) {
-        try Self.check(customerId, "customerId")
+    package init(backendCustomerId: String, json: JSONValue) throws(Malformed) {
+        try Self.check(backendCustomerId, "backendCustomerId")
         guard json.isObject, let list = json["links"], list.isArray else {
             throw Malformed(description: "links must be an array")
         }
@@ -36,7 +36,7 @@ package struct LinkStatement: Sendable, Hashable {
         }
         var links: [CustomerKey] = []
         for (index, element) in elements.enumerated() { links.append(try Self.link(element, "links[\(index)]")) }
-        self.init(customerId: customerId, links: links)
+        self.init(backendCustomerId: backendCustomerId, links: links)
     }
 
     private static func link(_ json: JSONValue, _ path: String) throws(Malformed) -> CustomerKey {
@@ -75,7 +75,7 @@ extension LinkStatement {
 
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            writer.member("customerId", customerId.text)
+            writer.member("backendCustomerId", backendCustomerId.text)
             writer.key("links")
             writer.array(links) { writer, link in
                 writer.object { writer in
@@ -87,9 +87,11 @@ extension LinkStatement {
 
     /// Reads the JSON that ``write(to:)`` writes.
     package init(json: JSONValue) throws(FactsError) {
-        guard let customerId = json["customerId"]?.string else { throw FactsError(member: "link.customerId") }
+        guard let backendCustomerId = json["backendCustomerId"]?.string else {
+            throw FactsError(member: "link.backendCustomerId")
+        }
         do throws(Malformed) {
-            try self.init(customerId: customerId, json: json)
+            try self.init(backendCustomerId: backendCustomerId, json: json)
         } catch {
             throw FactsError(member: "link.links")
         }

@@ -11,7 +11,7 @@ struct LinkTarget: Sendable {
 
     /// The PUT request; nil if the address is not a URL.
     func request(_ statement: SimulatedStatement) -> HTTPClientRequest? {
-        let path = "/customers/\(AnswerReader.segment(statement.statement.customerId))/links"
+        let path = "/customers/\(AnswerReader.segment(statement.statement.backendCustomerId))/links"
         guard var request = AnswerReader.request(address, path, app) else { return nil }
         request.method = .PUT
         request.authorize(token)

@@ -21,13 +21,13 @@ enum SimulationFiles {
         try file.flush()
     }
 
-    /// `{"customerId":…,"links":[…],"statedAt":…,"story":…}`, in the order of sending.
+    /// `{"backendCustomerId":…,"links":[…],"statedAt":…,"story":…}`, in the order of sending.
     static func writeLinks(of simulation: Simulation, to name: String) throws {
         var file = try OutputFile(name)
         for step in simulation.statements {
             var writer = JSONWriter()
             writer.object { writer in
-                writer.member("customerId", step.statement.customerId)
+                writer.member("backendCustomerId", step.statement.backendCustomerId)
                 step.statement.writeLinks(simulation.settings.format, to: &writer)
                 writer.member("statedAt", step.statement.sentAt)
                 writer.member("story", step.story.name)
