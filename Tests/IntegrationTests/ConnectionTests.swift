@@ -16,14 +16,14 @@ struct ConnectionTests {
         let gate = Gate()
         let bodies = BodyReader()
         let router = Router(context: BasicRequestContext.self)
-        router.add(middleware: ErrorAnswers())
+        router.add(middleware: ErrorResponseMiddleware())
         router.get("/there") { _, _ in "yes" }
         router.post("/unread") { _, _ in "yes" }
         router.post("/read") { request, _ in
             do {
-                return try await bodies.withBody(of: request) { Answer.error(.ok, "\($0.count)") }
+                return try await bodies.withBody(of: request) { JSONResponse.error(.ok, "\($0.count)") }
             } catch BodyReader.Failure.tooLarge {
-                return Answer.error(.contentTooLarge, "large")
+                return JSONResponse.error(.contentTooLarge, "large")
             }
         }
         router.get("/wait") { _, _ in

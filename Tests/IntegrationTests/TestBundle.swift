@@ -54,10 +54,10 @@ struct TestBundle {
             appender: appender, health: health + [.database(log)], now: now, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
         let routes = PrivateRoutes(
-            tokens: TokenBook(read: TokenReader(pool: authenticator).live), log: log,
+            tokens: TokenCache(read: TokenReader(pool: authenticator).active), log: log,
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
-            links: CustomerLinkRoute(log: log, appender: appender, apps: Set(apps.map(\.bundleId))),
+            links: LinkService(log: log, appender: appender, apps: Set(apps.map(\.bundleId))),
             changes: ChangeReader(pool: reader), signal: signal, metrics: MetricsRegistry(),
             health: health + [.database(log)], now: now, logger: logger)
         let operations = routes.operations

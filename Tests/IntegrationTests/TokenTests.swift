@@ -79,10 +79,10 @@ struct TokenTests {
             var random = SystemRandomNumberGenerator()
             return (scope, token: AccessToken(using: &random))
         }
-        let book = TokenBook { () async throws(ReadError) in
-            tokens.map { LiveToken(id: $0.token.id, scope: $0.0, digest: $0.token.digest) }
+        let cache = TokenCache { () async throws(ReadError) in
+            tokens.map { ActiveToken(id: $0.token.id, scope: $0.0, digest: $0.token.digest) }
         }
-        let routes = PrivateRoutes(tokens: book, logger: LogRecorder().logger)
+        let routes = PrivateRoutes(tokens: cache, logger: LogRecorder().logger)
         for (name, group) in [("read", routes.read), ("link", routes.link), ("admin", routes.admin)] {
             group.get("/\(name)") { _, _ in Response(status: .ok) }
         }
@@ -135,12 +135,12 @@ struct TokenTests {
 
     /// A clock that is moved by hand, and tokens that are counted when they are read.
     private final class Source: Sendable {
-        let state = Mutex((now: ContinuousClock.now, reads: 0, tokens: [LiveToken](), isAway: false))
+        let state = Mutex((now: ContinuousClock.now, reads: 0, tokens: [ActiveToken](), isAway: false))
 
         func move(_ duration: Duration) { state.withLock { $0.now += duration } }
 
-        func book() -> TokenBook {
-            TokenBook(now: { self.state.withLock { $0.now } }) { () async throws(ReadError) in
+        func cache() -> TokenCache {
+            TokenCache(now: { self.state.withLock { $0.now } }) { () async throws(ReadError) in
                 let (tokens, isAway) = self.state.withLock { state in
                     state.reads += 1
                     return (state.tokens, state.isAway)
@@ -156,21 +156,21 @@ struct TokenTests {
         var random = SystemRandomNumberGenerator()
         let token = AccessToken(using: &random)
         let source = Source()
-        source.state.withLock { $0.tokens = [LiveToken(id: token.id, scope: .link, digest: token.digest)] }
-        let book = source.book()
+        source.state.withLock { $0.tokens = [ActiveToken(id: token.id, scope: .link, digest: token.digest)] }
+        let cache = source.cache()
 
-        for _ in 0..<1000 { #expect(try await book.scope(of: token) == .link) }
+        for _ in 0..<1000 { #expect(try await cache.scope(of: token) == .link) }
         #expect(source.state.withLock { $0.reads } == 1)
 
         source.state.withLock { $0.tokens = [] }
         source.move(.milliseconds(400))
-        #expect(try await book.scope(of: token) == .link)
+        #expect(try await cache.scope(of: token) == .link)
         source.move(.milliseconds(601))
-        #expect(try await book.scope(of: token) == nil)
+        #expect(try await cache.scope(of: token) == nil)
 
         source.state.withLock { $0.isAway = true }
         source.move(.milliseconds(1001))
-        await #expect(throws: ReadError.unavailable) { try await book.scope(of: token) }
+        await #expect(throws: ReadError.unavailable) { try await cache.scope(of: token) }
     }
 
     @Test("no log line, metric or row of the database holds a token or its secret")

@@ -84,7 +84,7 @@ struct CheckState: Sendable {
     mutating func stop() -> [Task<Void, Never>] {
         isStopped = true
         for chain in queue {
-            chains[chain.id]?.promise?.keep(.unknown)
+            chains[chain.id]?.promise?.fulfill(.unknown)
             chains[chain.id]?.promise = nil
         }
         queue = []

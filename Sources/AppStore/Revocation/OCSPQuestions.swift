@@ -27,7 +27,7 @@ final class OCSPQuestions: Sendable {
     /// Returns nil if there is no usable response. An address that failed is not tried again within the check.
     private func answer(to request: [UInt8], at address: String) async -> [UInt8]? {
         guard !silent.withLock({ $0.contains(address) }) else { return nil }
-        let answer = await within(limits.answerWaitMax) { [transport, limits] in
+        let answer = await withTimeout(limits.answerWaitMax) { [transport, limits] in
             try? await transport.answer(to: request, at: address, bytesMax: limits.answerBytesMax)
         }
         if let answer = answer ?? nil, answer.count <= limits.answerBytesMax { return answer }

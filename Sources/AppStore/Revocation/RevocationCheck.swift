@@ -18,7 +18,7 @@ struct RevocationCheck: Sendable {
     ///
     /// Returns `unknown` after ``RevocationLimits/checkWaitMax`` at the latest, and immediately when cancelled.
     func verdict(of chain: CertificateChain) async -> RevocationVerdict {
-        await within(limits.checkWaitMax) { await ask(about: chain) } ?? .unknown
+        await withTimeout(limits.checkWaitMax) { await ask(about: chain) } ?? .unknown
     }
 
     private func ask(about chain: CertificateChain) async -> RevocationVerdict {

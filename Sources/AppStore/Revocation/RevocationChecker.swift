@@ -59,7 +59,7 @@ package final class RevocationChecker: Sendable {
         }
         if let known { return known }
         guard let promise else { return .unknown }
-        return await within(limits.checkWaitMax) { await promise.value } ?? .unknown
+        return await withTimeout(limits.checkWaitMax) { await promise.value } ?? .unknown
     }
 
     /// Restores revocations that were found before a restart, each with the time of its check.
@@ -107,7 +107,7 @@ package final class RevocationChecker: Sendable {
             guard answer != .unknown || !Task.isCancelled else { return nil }
             return state.settle(chain.id, answer, at: now)
         }
-        state.withLock { $0.promise(of: chain.id) }?.keep(settled?.verdict ?? .unknown)
+        state.withLock { $0.promise(of: chain.id) }?.fulfill(settled?.verdict ?? .unknown)
         if let settled, settled.isNew { await onVerdict(chain.id, settled.verdict, now) }
         state.withLock { state in
             state.end(chain.id)

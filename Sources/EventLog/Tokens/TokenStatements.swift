@@ -1,8 +1,8 @@
 import Postgres
 
 enum TokenStatements {
-    static let live = Statement(
-        "token_live",
+    static let active = Statement(
+        "token_active",
         """
         select token_id, scope, secret_sha256
         from subledger.token

@@ -2,7 +2,7 @@ import Postgres
 import Subscriptions
 
 /// A token that is in force, as far as requests are checked by it.
-package struct LiveToken: Sendable {
+package struct ActiveToken: Sendable {
     package let id: String
     package let scope: TokenScope
     /// SHA-256 of the secret.
@@ -10,7 +10,7 @@ package struct LiveToken: Sendable {
 }
 
 /// A token as operators see it.
-package struct ListedToken: Sendable {
+package struct TokenRecord: Sendable {
     package let id: String
     package let scope: TokenScope
     package let name: String
@@ -44,15 +44,15 @@ package struct TokenReader: Sendable {
     }
 
     /// At most ``Limits/tokensMax``, since no more are made.
-    package func live() async throws(ReadError) -> [LiveToken] {
+    package func active() async throws(ReadError) -> [ActiveToken] {
         do throws(PostgresError) {
-            let rows = try await pool.query(TokenStatements.live, [], deadline: .now + Limits.readWaitMax)
-            var tokens: [LiveToken] = []
+            let rows = try await pool.query(TokenStatements.active, [], deadline: .now + Limits.readWaitMax)
+            var tokens: [ActiveToken] = []
             for index in 0..<rows.count {
                 // A scope of a newer release gives no right in this one.
                 guard let scope = TokenScope(rawValue: try rows[index].value(at: 1)) else { continue }
                 tokens.append(
-                    LiveToken(id: try rows[index].value(at: 0), scope: scope, digest: try rows[index].value(at: 2)))
+                    ActiveToken(id: try rows[index].value(at: 0), scope: scope, digest: try rows[index].value(at: 2)))
             }
             return tokens
         } catch {
@@ -81,14 +81,14 @@ package struct TokenStore: Sendable {
     }
 
     /// All that were ever made, oldest first.
-    package func all() async throws -> [ListedToken] {
+    package func all() async throws -> [TokenRecord] {
         let rows = try await connection.query(TokenStatements.all, [], deadline: .now + Limits.readWaitMax)
-        var tokens: [ListedToken] = []
+        var tokens: [TokenRecord] = []
         for index in 0..<rows.count {
             let row = rows[index]
             guard let scope = TokenScope(rawValue: try row.value(at: 1)) else { continue }
             tokens.append(
-                ListedToken(
+                TokenRecord(
                     id: try row.value(at: 0), scope: scope, name: try row.value(at: 2),
                     createdAt: try row.value(at: 3), revokedAt: try row.optional(at: 4)))
         }

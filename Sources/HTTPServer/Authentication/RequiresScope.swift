@@ -6,7 +6,7 @@ import Metrics
 /// Passes requests whose `Authorization: Bearer …` is an active token with at least the required scope.
 struct RequiresScope<Context: RequestContext>: RouterMiddleware {
     let scope: TokenScope
-    let tokens: TokenBook
+    let tokens: TokenCache
 
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response

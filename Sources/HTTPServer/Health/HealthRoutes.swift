@@ -1,7 +1,7 @@
 import Hummingbird
 
-/// `GET /health/live`: the process runs and answers. `GET /health/ready`, and `GET /health`: requests can be served; 503
-/// while a condition is failing.
+/// `GET /health/live`: the process runs and answers. `GET /health/ready`, and `GET /health`: requests can be served;
+/// 503 while a condition is failing.
 struct HealthRoutes: Sendable {
     private let reports: HealthReports
     private let showsConditions: Bool
@@ -13,14 +13,14 @@ struct HealthRoutes: Sendable {
     }
 
     func add(to routes: some RouterMethods<BasicRequestContext>) {
-        routes.get("/health/live") { _, _ in Answer.json(.ok) { $0.member("status", "ok") } }
+        routes.get("/health/live") { _, _ in JSONResponse.json(.ok) { $0.member("status", "ok") } }
         for path in ["/health", "/health/ready"] {
             routes.get(RouterPath(path)) { _, _ in answer(await reports.report()) }
         }
     }
 
     private func answer(_ report: HealthReport) -> Response {
-        var response = Answer.json(report.isReady ? .ok : .serviceUnavailable) { writer in
+        var response = JSONResponse.json(report.isReady ? .ok : .serviceUnavailable) { writer in
             guard showsConditions else {
                 return writer.member("status", report.isReady ? "ok" : "unavailable")
             }

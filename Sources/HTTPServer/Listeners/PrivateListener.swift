@@ -32,8 +32,8 @@ extension PrivateRoutes {
     ///   - links: Nil where nothing is appended to the log.
     ///   - health: What the server's readiness depends on.
     package init(
-        tokens: TokenBook, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
-        customers: CustomerReader, links: CustomerLinkRoute?, changes: ChangeReader, signal: ChangeSignal,
+        tokens: TokenCache, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
+        customers: CustomerReader, links: LinkService?, changes: ChangeReader, signal: ChangeSignal,
         metrics: MetricsRegistry, health: [HealthCheck], now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.init(tokens: tokens, logger: logger)
@@ -54,7 +54,7 @@ extension PrivateRoutes {
     ///
     /// - Parameter health: What the server's readiness depends on.
     package init(health: [HealthCheck], metrics: MetricsRegistry, logger: Logger) {
-        self.init(tokens: TokenBook { [] }, logger: logger)
+        self.init(tokens: TokenCache { [] }, logger: logger)
         MonitoringRoutes(health: health, metrics: metrics).add(to: self)
     }
 }

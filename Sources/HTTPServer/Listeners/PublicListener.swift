@@ -19,7 +19,7 @@ extension Listener {
         onListening: @escaping @Sendable (Int) async -> Void
     ) -> Listener {
         let router = Router(context: BasicRequestContext.self)
-        router.add(middleware: ErrorAnswers())
+        router.add(middleware: ErrorResponseMiddleware())
         NotificationRoutes(verifier: verifier, appender: appender, now: now, logger: logger).add(to: router)
         HealthRoutes(checks: health, showsConditions: false).add(to: router)
         return Listener(

@@ -40,7 +40,7 @@ struct Problem: Error {
     }
 
     var response: Response {
-        var response = Answer.json(status) { writer in
+        var response = JSONResponse.json(status) { writer in
             writer.member("type", "about:blank")
             writer.member("title", status.reasonPhrase)
             writer.member("status", status.code)

@@ -72,7 +72,7 @@ struct ChangeRoutes: Sendable {
         let page = try await next(
             question.stream, head, after: question.after ?? head.number, limit: question.limit,
             until: start + question.wait)
-        return Answer.json(.ok) { writer in
+        return JSONResponse.json(.ok) { writer in
             writer.member("app", question.stream.app)
             writer.member("environment", question.stream.environment.rawValue)
             writer.member("asOf", page.asOf)

@@ -8,13 +8,13 @@ import Subscriptions
 /// returns the entitlements of many customers.
 struct CustomerRoutes: Sendable {
     let customers: CustomerReader
-    let links: CustomerLinkRoute?
+    let links: LinkService?
     let now: @Sendable () -> Instant
     let logger: Logger
     private let bodies = BodyReader()
 
     init(
-        customers: CustomerReader, links: CustomerLinkRoute?, now: @escaping @Sendable () -> Instant,
+        customers: CustomerReader, links: LinkService?, now: @escaping @Sendable () -> Instant,
         logger: Logger
     ) {
         self.customers = customers
@@ -42,7 +42,7 @@ struct CustomerRoutes: Sendable {
         let found = try await customers.customers(id, environment: environment, app: try query.text("app"))
         guard let only = found.first else { throw Self.unknown(environment) }
         guard found.count == 1 else { throw Self.ambiguous(found.map(\.app)) }
-        return Answer.json(.ok) { writer in
+        return JSONResponse.json(.ok) { writer in
             writer.member("app", only.app)
             writer.member("environment", environment.rawValue)
             writer.member("customerId", id)
@@ -66,7 +66,7 @@ struct CustomerRoutes: Sendable {
             }
         guard let only = found.first else { throw Self.unknown(environment) }
         guard found.count == 1 else { throw Self.ambiguous(found.map(\.app)) }
-        return Answer.json(.ok) { writer in
+        return JSONResponse.json(.ok) { writer in
             writer.member("app", only.app)
             writer.member("environment", environment.rawValue)
             writer.member("customerId", question.customerId)
@@ -103,7 +103,7 @@ struct CustomerRoutes: Sendable {
                     CustomerReader.Question(app: app, environment: environment, customerId: id, at: at))
             }
             let found = try await customers.entitlements(questions)
-            return Answer.json(.ok) { writer in
+            return JSONResponse.json(.ok) { writer in
                 writer.member("app", app)
                 writer.member("environment", environment.rawValue)
                 writer.member("asOf", at)
@@ -153,7 +153,7 @@ struct CustomerRoutes: Sendable {
             guard found.count == 1 else { throw Self.ambiguous(found.map(\.app)) }
             let judged = ContentAccess.of(only.subscriptions, issues: issues.map(\.publishedAt), at: at)
             let reached = Dictionary(uniqueKeysWithValues: judged.map { ($0.publishedAt, $0.reachedBy) })
-            return Answer.json(.ok) { writer in
+            return JSONResponse.json(.ok) { writer in
                 writer.member("app", only.app)
                 writer.member("environment", environment.rawValue)
                 writer.member("customerId", id)
@@ -198,7 +198,7 @@ struct CustomerRoutes: Sendable {
                     "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment.rawValue)",
                     "event.position": "\(stated.position)",
                 ])
-            return Answer.json(.ok) { writer in
+            return JSONResponse.json(.ok) { writer in
                 writer.member("position", stated.position)
                 writer.member("duplicate", !stated.isNew)
             }

@@ -31,7 +31,7 @@ struct EventRoutes: Sendable {
                 .gone, "position \(after) is after the end of the log, \(head): compare your copy with it",
                 field: try query.text("cursor") == nil ? "after" : "cursor")
         }
-        return Answer.json(.ok) { writer in
+        return JSONResponse.json(.ok) { writer in
             writer.member("app", stream.app)
             writer.member("environment", stream.environment.rawValue)
             writer.key("events")

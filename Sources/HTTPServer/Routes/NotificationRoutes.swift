@@ -29,7 +29,7 @@ struct NotificationRoutes: Sendable {
         router.post("/apple/notifications") { request, _ in await receive(request) }
         // An operator opens the URL in a browser to see whether it is there.
         router.get("/apple/notifications") { _, _ in
-            var response = Answer.error(.methodNotAllowed, "notifications are posted to this address")
+            var response = JSONResponse.error(.methodNotAllowed, "notifications are posted to this address")
             response.headers[.allow] = "POST"
             return response
         }
@@ -99,7 +99,7 @@ struct NotificationRoutes: Sendable {
                     appended.isNew ? "notification stored" : "duplicate notification", metadata: metadata)
             }
             // The one place where a 200 is given: the event is committed.
-            return Answer.json(.ok) { writer in
+            return JSONResponse.json(.ok) { writer in
                 writer.member("position", appended.position)
                 writer.member("duplicate", !appended.isNew)
                 writer.member("conflict", appended.isConflict ? true : nil)
@@ -114,7 +114,7 @@ struct NotificationRoutes: Sendable {
     ) -> Response {
         metrics.noteRefusal(label)
         refusals.note(label, metadata.merging(["http.status": "\(status.code)"]) { $1 })
-        return Answer.error(status, problem)
+        return JSONResponse.error(status, problem)
     }
 }
 

@@ -13,11 +13,11 @@ package struct PrivateRoutes {
     let link: Group
     let admin: Group
     private let router: Router<BasicRequestContext>
-    private let paths = KnownPaths()
+    private let allowedMethods = AllowedMethods()
 
-    init(tokens: TokenBook, logger: Logger) {
+    init(tokens: TokenCache, logger: Logger) {
         router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
-        router.add(middleware: ProblemAnswers(paths: paths, logger: logger))
+        router.add(middleware: ProblemMiddleware(allowedMethods: allowedMethods, logger: logger))
         open = router.group()
         read = router.group().add(middleware: RequiresScope(scope: .read, tokens: tokens))
         link = router.group().add(middleware: RequiresScope(scope: .link, tokens: tokens))
@@ -31,7 +31,7 @@ package struct PrivateRoutes {
 
     /// The router, when all routes are there.
     func finished() -> Router<BasicRequestContext> {
-        paths.note(router.routes)
+        allowedMethods.record(router.routes)
         return router
     }
 

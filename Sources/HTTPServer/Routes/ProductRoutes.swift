@@ -21,7 +21,7 @@ struct ProductRoutes: Sendable {
     private func list(_ request: Request) async throws -> Response {
         let app = try Self.app(request)
         let found = try await products.products(of: app)
-        return Answer.json(.ok) { writer in
+        return JSONResponse.json(.ok) { writer in
             writer.member("app", app)
             writer.key("products")
             writer.array(found) { writer, product in writer.object { product.writeMembers(to: &$0) } }
@@ -39,7 +39,7 @@ struct ProductRoutes: Sendable {
             throw Query.Malformed(problem: error.description, field: error.field)
         }
         try await products.state(product)
-        return Answer.json(.ok) { writer in
+        return JSONResponse.json(.ok) { writer in
             writer.member("app", app)
             product.writeMembers(to: &writer)
         }

@@ -44,7 +44,7 @@ struct SubscriptionRoutes: Sendable {
             let apps = found.map(\.app).joined(separator: ", ")
             throw Problem(.conflict, "several apps have this id: choose one with ?app= (\(apps))", field: "app")
         }
-        return try Answer.json(.ok) { writer in
+        return try JSONResponse.json(.ok) { writer in
             writer.member("app", only.app)
             writer.member("environment", environment.rawValue)
             try write(only.subscription, query, at, &writer)

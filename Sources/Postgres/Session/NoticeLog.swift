@@ -20,7 +20,7 @@ final class NoticeLog {
     }
 
     private func record(_ result: OpaquePointer) {
-        let report = ServerReport(result)
+        let report = ErrorFields(result)
         if report.endsSession { sessionEnded = true }
         guard report.severity == "WARNING", !report.isAboutNotifyQueue else { return }
         warningCount += 1

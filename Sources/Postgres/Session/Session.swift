@@ -27,7 +27,7 @@ final class Session {
     /// The parameter types with which each statement was prepared.
     private var prepared: [Statement: [UInt32]] = [:]
 
-    private var replanning = Replanning()
+    private var planReset = PlanReset()
 
     /// True once a prepared statement no longer fits the schema; a new session prepares it again.
     private(set) var isStale = false
@@ -60,7 +60,7 @@ final class Session {
         }
         // Not inside a transaction: it would count as a query, and commands such as `set transaction` must come before
         // any.
-        if replanning.isDue(), !isInTransaction { try discardPlans(deadline: deadline) }
+        if planReset.isDue(), !isInTransaction { try discardPlans(deadline: deadline) }
         var expected: [Expectation] = []
         for (index, step) in steps.enumerated() {
             try send(step, index: index, expected: &expected)
@@ -73,8 +73,8 @@ final class Session {
     private func discardPlans(deadline: ContinuousClock.Instant) throws(PostgresError) {
         try require(PQsendQueryParams(connection, "discard plans", 0, nil, nil, nil, nil, 0))
         try require(PQpipelineSync(connection))
-        _ = try receive([.replanning], of: [], deadline: deadline)
-        replanning.isDone()
+        _ = try receive([.planReset], of: [], deadline: deadline)
+        planReset.isDone()
     }
 
     /// Runs several statements with the simple query protocol and drops their rows.
@@ -134,7 +134,7 @@ final class Session {
 extension Session {
     /// A command that the server responds to.
     private enum Expectation {
-        case replanning
+        case planReset
         case preparation(step: Int)
         case execution(step: Int)
     }
@@ -209,7 +209,7 @@ extension Session {
                 throw lost()
             }
             switch expected[position] {
-            case .replanning:
+            case .planReset:
                 defer { PQclear(result) }
                 if status != PGRES_COMMAND_OK { throw try error(in: result, statement: nil) }
             case .preparation(let index):
@@ -255,7 +255,7 @@ extension Session {
 
     /// Returns the server's error, or throws it if it ends the session.
     private func error(in result: OpaquePointer, statement: Statement?) throws(PostgresError) -> PostgresError {
-        let report = ServerReport(result)
+        let report = ErrorFields(result)
         let error = report.error(statement: statement)
         guard report.sqlstate != nil, !report.endsSession else {
             throw error.message == nil ? lost() : error.with(kind: .unavailable)

@@ -9,7 +9,7 @@ import Subscriptions
 package struct ProjectionAudit: Sendable {
     let connection: PostgresConnection
     /// Compare side by side, each with tables of its own.
-    private let lanes: [AuditLane]
+    private let workers: [AuditWorker]
     private let seed: UInt64
     private let subscriptionsAtOnceMax: Int
 
@@ -40,11 +40,11 @@ package struct ProjectionAudit: Sendable {
         subscriptionsAtOnceMax: Int = Self.subscriptionsAtOnceMax
     ) async throws(PostgresError) {
         self.connection = connection
-        lanes = ([connection] + others).map(AuditLane.init)
+        workers = ([connection] + others).map(AuditWorker.init)
         self.seed = seed
         self.subscriptionsAtOnceMax = subscriptionsAtOnceMax
-        for lane in lanes {
-            try await lane.connection.script(AuditStatements.makeTables, deadline: .now + Limits.statementWaitMax)
+        for worker in workers {
+            try await worker.connection.script(AuditStatements.makeTables, deadline: .now + Limits.statementWaitMax)
         }
     }
 
@@ -143,7 +143,7 @@ package struct ProjectionAudit: Sendable {
         var rest = subscriptions[...]
         while !rest.isEmpty {
             var pages: [[String]] = []
-            while pages.count < lanes.count, !rest.isEmpty {
+            while pages.count < workers.count, !rest.isEmpty {
                 pages.append(Array(rest.prefix(Limits.auditSubscriptionsMax)))
                 rest = rest.dropFirst(Limits.auditSubscriptionsMax)
             }
@@ -160,8 +160,8 @@ package struct ProjectionAudit: Sendable {
     /// - Returns: False if the projector is further than the index.
     private func compare(_ pages: [[String]], _ stream: Int32, _ index: MentionIndex) async throws -> Bool {
         let outcomes = await withTaskGroup(of: (Int, Result<Bool, any Error>).self) { group in
-            for (number, (lane, page)) in zip(lanes, pages).enumerated() {
-                group.addTask { (number, await lane.compare(page, stream, index)) }
+            for (number, (worker, page)) in zip(workers, pages).enumerated() {
+                group.addTask { (number, await worker.compare(page, stream, index)) }
             }
             var outcomes = [Result<Bool, any Error>](repeating: .success(true), count: pages.count)
             for await (number, outcome) in group { outcomes[number] = outcome }

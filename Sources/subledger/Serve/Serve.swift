@@ -117,7 +117,7 @@ struct Serve: AsyncParsableCommand {
         try settings.checkFilesAreReadable()
         let roles = try settings.roles()
         let configured = try settings.apps()
-        let receiving = ReceiverPart.Settings(
+        let receiving = ReceiverServices.Settings(
             apps: configured, address: try settings.publicAddress(), roots: try settings.roots(),
             revocationMode: try settings.revocationMode(),
             identity: try settings.publicTLS().map { try TLSIdentity(files: $0, logger: logger) },
@@ -127,29 +127,29 @@ struct Serve: AsyncParsableCommand {
         let privatePerAddress = try settings.privateConnectionsPerAddress()
         try settings.leaveRoot(logger: logger)
         if roles.contains(.receiver) {
-            ReceiverPart.warn(about: configured, rootFiles: settings.rootFiles, logger: logger)
+            ReceiverServices.warn(about: configured, rootFiles: settings.rootFiles, logger: logger)
         }
         let metrics = MetricsRegistry()
         MetricsSystem.bootstrap(metrics)
         Gauge(label: "subledger_build_info", dimensions: [("version", Subledger.configuration.version)]).record(1)
 
-        let opened = try await Database.openUnlessStopped(
+        let opened = try await Database.openInterruptibly(
             settings, checking: roles.flatMap(\.databaseRoles), logger: logger)
         guard let database = opened else { return }
         if database.durability.synchronousCommitIsOff {
             logger.warning("the database's synchronous_commit is off; it is switched on for our own sessions")
         }
-        let appending = try await AppendingPart.make(
+        let appending = try await AppenderServices.make(
             roles, apps: configured, database: database, logger: logger)
-        var receiver: ReceiverPart?
+        var receiver: ReceiverServices?
         if roles.contains(.receiver), let appending {
-            receiver = try await ReceiverPart(
+            receiver = try await ReceiverServices(
                 receiving, appender: appending.appender, health: appending.health, database: database, logger: logger)
         }
         let projector =
             roles.contains(.projector)
-            ? ProjectorPart(database: database, logger: logger) : nil
-        let backends = PrivatePart(
+            ? ProjectorServices(database: database, logger: logger) : nil
+        let backends = PrivateServices(
             at: privateAddress, connectionsPerAddress: privatePerAddress, identity: privateIdentity, roles: roles,
             database: database, appender: appending?.appender,
             health: (appending?.health ?? []) + [projector.map { .projection($0.projector) }].compactMap(\.self),

@@ -5,7 +5,7 @@ import Logging
 import Postgres
 
 /// The services that receive Apple's notifications.
-struct ReceiverPart {
+struct ReceiverServices {
     let revocation: RevocationService
     let listener: Listener
     let healthPool: PostgresPool

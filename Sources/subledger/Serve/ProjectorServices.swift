@@ -3,7 +3,7 @@ import Postgres
 import Projector
 
 /// What folds the log.
-struct ProjectorPart {
+struct ProjectorServices {
     let service: ProjectorService
     let pools: [PostgresPool]
 

@@ -1,7 +1,7 @@
 import CLibpq
 
 /// The fields of an error or a notice. DETAIL is left out on purpose: it quotes whole rows.
-struct ServerReport {
+struct ErrorFields {
     let severity: String?
     let sqlstate: String?
     let constraint: String?

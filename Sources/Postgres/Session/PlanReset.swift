@@ -4,7 +4,7 @@
 /// were inserted. A plan made for an empty table may use any access path and is a disaster once the table holds a few
 /// thousand rows. So plans are discarded after 2, 4, 8, … runs, up to every 2048: rarely enough to cost nothing, and
 /// often enough that a table has not grown much more than twofold in between.
-struct Replanning {
+struct PlanReset {
     private static let pauseMax = 2048
     private var runs = 0
     /// Runs between two discards.

@@ -5,7 +5,7 @@ import Logging
 import Postgres
 
 /// What appends to the log: notifications of a receiver, links that backends state to a reader.
-struct AppendingPart {
+struct AppenderServices {
     let service: AppenderService
     let durability: DurabilityService
     let pool: PostgresPool
@@ -18,7 +18,7 @@ struct AppendingPart {
     /// - Returns: Nil for a process that appends nothing: a projector, or a reader that may not.
     static func make(
         _ roles: Set<ServerRole>, apps: [App], database: Database, logger: Logger
-    ) async throws -> AppendingPart? {
+    ) async throws -> AppenderServices? {
         if !roles.contains(.receiver) {
             guard roles.contains(.reader) else { return nil }
             guard try await database.stoppingOnError({ try await database.readerMayAppend() }) else {
@@ -33,7 +33,7 @@ struct AppendingPart {
         let pool = database.pool(.receiver, limit: 3, logger: logger)
         let durability = DurabilityWatch(pool: pool, logger: logger)
         let appender = Appender(pool: pool, durability: durability, logger: logger)
-        return AppendingPart(
+        return AppenderServices(
             service: AppenderService(appender: appender), durability: DurabilityService(watch: durability), pool: pool)
     }
 }

@@ -3,8 +3,9 @@ import Hummingbird
 import NIOCore
 import Subscriptions
 
-/// Answers are JSON on one line. Errors of the public listener are `{"error":"…"}`; for the private one's see ``Problem``.
-enum Answer {
+/// Answers are JSON on one line. Errors of the public listener are `{"error":"…"}`; for the private one's see
+/// ``Problem``.
+enum JSONResponse {
     static func json(
         _ status: HTTPResponse.Status, _ write: (inout JSONWriter) throws -> Void
     ) rethrows -> Response {
@@ -26,14 +27,14 @@ enum Answer {
 
 /// Gives the errors that the framework itself raises on the public listener (no such route, broken request) the form
 /// of all others there.
-struct ErrorAnswers<Context: RequestContext>: RouterMiddleware {
+struct ErrorResponseMiddleware<Context: RequestContext>: RouterMiddleware {
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
     ) async throws -> Response {
         do {
             return try await next(request, context)
         } catch let error as any HTTPResponseError {
-            return Answer.error(error.status, error.status.reasonPhrase.lowercased())
+            return JSONResponse.error(error.status, error.status.reasonPhrase.lowercased())
         }
     }
 }

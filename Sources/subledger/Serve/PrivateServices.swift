@@ -7,7 +7,7 @@ import Subscriptions
 
 /// The private listener: every process has one, so that each can be asked for its health and metrics. Only a reader
 /// answers backends on it.
-struct PrivatePart {
+struct PrivateServices {
     let listener: Listener
     /// Ends before the listener, which waits for those who wait for changes.
     let changes: ChangeSignalService?
@@ -31,10 +31,10 @@ struct PrivatePart {
             let signal = ChangeSignal(listener: database.configuration(.reader), logger: logger)
             changes = ChangeSignalService(signal: signal)
             routes = PrivateRoutes(
-                tokens: TokenBook(read: TokenReader(pool: authenticatorPool).live), log: log,
+                tokens: TokenCache(read: TokenReader(pool: authenticatorPool).active), log: log,
                 subscriptions: SubscriptionReader(pool: pool), products: ProductStore(pool: productPool),
                 customers: CustomerReader(pool: pool),
-                links: appender.map { CustomerLinkRoute(log: log, appender: $0, apps: apps) },
+                links: appender.map { LinkService(log: log, appender: $0, apps: apps) },
                 changes: ChangeReader(pool: pool), signal: signal, metrics: metrics,
                 health: [.database(LogReader(pool: pool))] + health, now: Clock.now, logger: logger)
         } else {

@@ -2,7 +2,7 @@ import EventLog
 import Subscriptions
 
 /// Customer links that an authenticated backend sent to the private listener. Only the link route creates them.
-struct StatedLinks: ProvenEvent {
+struct LinkEvent: ProvenEvent {
     let stream: StreamKey
     let event: Event
     let body: [UInt8]
@@ -19,7 +19,7 @@ struct StatedLinks: ProvenEvent {
 }
 
 /// Appends customer links to the log unless they equal the current ones.
-package struct CustomerLinkRoute: Sendable {
+package struct LinkService: Sendable {
     private let log: LogReader
     private let appender: Appender
     /// Bundle ids of the apps for which links are accepted.
@@ -41,7 +41,7 @@ package struct CustomerLinkRoute: Sendable {
             return (last.position, false)
         }
         let appended = try await appender.append(
-            StatedLinks(statement, stream: stream, receivedAt: receivedAt), receivedAt: receivedAt)
+            LinkEvent(statement, stream: stream, receivedAt: receivedAt), receivedAt: receivedAt)
         return (appended.position, appended.isNew)
     }
 }

@@ -2,8 +2,8 @@ import HTTPTypes
 import Hummingbird
 import Synchronization
 
-/// The paths that there are, so that a method that one of them has not is answered 405 and what it has.
-final class KnownPaths: Sendable {
+/// The methods of each path, for responses with status 405.
+final class AllowedMethods: Sendable {
     private struct Known {
         /// Nil stands for any segment.
         let segments: [String?]
@@ -13,7 +13,7 @@ final class KnownPaths: Sendable {
     private let known = Mutex<[Known]>([])
 
     /// To be called when all routes are there.
-    func note(_ routes: [Router<BasicRequestContext>.RouteDescription]) {
+    func record(_ routes: [Router<BasicRequestContext>.RouteDescription]) {
         let paths = Dictionary(grouping: routes, by: \.path.description).map { path, routes in
             var methods = Set(routes.map(\.method))
             // The router answers it wherever it answers GET.

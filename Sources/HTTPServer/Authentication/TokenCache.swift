@@ -6,8 +6,8 @@ import Synchronization
 /// Requests trigger reloads of all tokens, and a cache older than ``EventLog/Limits/tokensAgeMax`` is never used. A
 /// created or revoked token takes effect after at most that time plus the time of one reload. If reloading fails,
 /// requests fail as soon as the cache has expired.
-package final class TokenBook: Sendable {
-    private typealias Tokens = [String: LiveToken]
+package final class TokenCache: Sendable {
+    private typealias Tokens = [String: ActiveToken]
 
     private struct State {
         var tokens: Tokens = [:]
@@ -17,12 +17,12 @@ package final class TokenBook: Sendable {
     }
 
     private let state = Mutex(State())
-    private let read: @Sendable () async throws(ReadError) -> [LiveToken]
+    private let read: @Sendable () async throws(ReadError) -> [ActiveToken]
     private let now: @Sendable () -> ContinuousClock.Instant
 
     package init(
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
-        read: @escaping @Sendable () async throws(ReadError) -> [LiveToken]
+        read: @escaping @Sendable () async throws(ReadError) -> [ActiveToken]
     ) {
         self.now = now
         self.read = read

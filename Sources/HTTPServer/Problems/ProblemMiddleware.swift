@@ -4,8 +4,8 @@ import Logging
 import Subscriptions
 
 /// Converts errors of routes and the framework to ``Problem`` responses and logs server errors.
-struct ProblemAnswers<Context: RequestContext>: RouterMiddleware {
-    let paths: KnownPaths
+struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
+    let allowedMethods: AllowedMethods
     let logger: Logger
 
     func handle(
@@ -33,7 +33,7 @@ struct ProblemAnswers<Context: RequestContext>: RouterMiddleware {
         case let failure as BodyReader.Failure: return Problem(failure)
         case let error as any HTTPResponseError:
             // Routes do not throw it, so it is the router's 404, which it also returns for an unsupported method.
-            if error.status == .notFound, let allow = paths.allow(request.uri.path) {
+            if error.status == .notFound, let allow = allowedMethods.allow(request.uri.path) {
                 return Problem(.methodNotAllowed, "method not allowed: expected \(allow)", headers: [.allow: allow])
             }
             return Problem(error.status, error.status.reasonPhrase.lowercased())

@@ -3,7 +3,7 @@ import Postgres
 import Subscriptions
 
 /// Folds subscriptions anew into a session's own tables, and compares them with the live ones.
-struct AuditLane: Sendable {
+struct AuditWorker: Sendable {
     let connection: PostgresConnection
 
     /// Compares some subscriptions in one moment of the database.
