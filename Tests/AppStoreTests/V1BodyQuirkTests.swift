@@ -152,12 +152,13 @@ struct V1BodyQuirkTests {
     @Test(
         "each documented type has its word (quirk 26: RENEWAL is a recovery)",
         arguments: [
-            ("INITIAL_BUY", Kind.purchase), ("DID_RENEW", .renewal), ("RENEWAL", .recovery), ("DID_RECOVER", .recovery),
+            ("INITIAL_BUY", EventKind.purchase), ("DID_RENEW", .renewal), ("RENEWAL", .recovery),
+            ("DID_RECOVER", .recovery),
             ("DID_FAIL_TO_RENEW", .renewalFailure), ("DID_CHANGE_RENEWAL_PREF", .planChange),
             ("DID_CHANGE_RENEWAL_STATUS", .autoRenewChange), ("REFUND", .refund), ("REVOKE", .revoke),
             ("PRICE_INCREASE_CONSENT", .priceConsent), ("CONSUMPTION_REQUEST", .consumptionRequest),
         ])
-    func kinds(type: String, kind: Kind) throws {
+    func kinds(type: String, kind: EventKind) throws {
         let isCancellation = [.refund, .revoke].contains(kind)
         let rows = isCancellation ? [cancelled(rows[0], "2022-03-07")] + rows.dropFirst() : rows
 

@@ -9,12 +9,13 @@ struct V2Action: Sendable, CustomTestStringConvertible {
     var spans: [Span]
     /// The instant at which the phase, the switch and the next product are asked for.
     var at: String
-    var status: Status
+    var status: SubscriptionStatus
     var autoRenew: Bool?
     var next: String
 
     private init(
-        _ name: String, _ bodies: [V2Body], _ spans: [Span], at: String, _ status: Status, autoRenew: Bool? = true,
+        _ name: String, _ bodies: [V2Body], _ spans: [Span], at: String, _ status: SubscriptionStatus,
+        autoRenew: Bool? = true,
         next: String = monthly
     ) {
         testDescription = name

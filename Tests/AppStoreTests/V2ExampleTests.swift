@@ -91,12 +91,13 @@ struct V2MagazineTests {
     @Test(
         "the status just after each date is the table's",
         arguments: [
-            ("2018-02-01", Status.never), ("2018-02-20", .active), ("2018-03-20", .active), ("2018-04-09", .active),
+            ("2018-02-01", SubscriptionStatus.never), ("2018-02-20", .active), ("2018-03-20", .active),
+            ("2018-04-09", .active),
             ("2018-04-10", .activeWillEnd), ("2018-04-19T23:59:59.999Z", .activeWillEnd), ("2018-04-20", .expired),
             ("2018-06-16T23:59:59.999Z", .expired), ("2018-06-17", .active), ("2018-07-16T23:59:59.999Z", .active),
             ("2018-07-17", .expired),
         ], Arrival.allCases)
-    func status(expected: (date: String, status: Status), arrival: Arrival) throws {
+    func status(expected: (date: String, status: SubscriptionStatus), arrival: Arrival) throws {
         let subscription = try folded(V2MagazineVariant.base.bodies, arrival)
 
         #expect(subscription.status(at: day(expected.date)) == expected.status)
@@ -186,13 +187,13 @@ struct V2BillingIssueTests {
     @Test(
         "every question of the table has the table's answer",
         arguments: [
-            ("2018-04-19", [Status.active, .active, .active, .active]),
+            ("2018-04-19", [SubscriptionStatus.active, .active, .active, .active]),
             ("2018-04-20", [.retry, .grace, .grace, .grace]),
             ("2018-04-22", [.retry, .grace, .grace, .grace]), ("2018-04-23", [.retry, .retry, .grace, .grace]),
             ("2018-05-04", [.retry, .retry, .grace, .grace]), ("2018-05-05", [.active, .active, .active, .active]),
             ("2018-05-19", [.active, .active, .active, .active]),
         ], Arrival.allCases)
-    func questions(expected: (date: String, statuses: [Status]), arrival: Arrival) throws {
+    func questions(expected: (date: String, statuses: [SubscriptionStatus]), arrival: Arrival) throws {
         for (grace, status) in zip(V2Grace.allCases, expected.statuses) {
             let subscription = try folded(grace.recovered(purchase: "2018-05-05", graceStays: false), arrival)
 

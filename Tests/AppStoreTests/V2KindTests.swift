@@ -6,12 +6,12 @@ import Testing
 struct V2TypeRow: Sendable, CustomTestStringConvertible {
     var type: String
     var subtype: String?
-    var kind: Kind
+    var kind: EventKind
     var body: V2Body
 
     var testDescription: String { [type, subtype].compactMap { $0 }.joined(separator: "/") }
 
-    private init(_ kind: Kind, _ type: String, _ subtype: String?, _ body: V2Body) {
+    private init(_ kind: EventKind, _ type: String, _ subtype: String?, _ body: V2Body) {
         (self.kind, self.type, self.subtype, self.body) = (kind, type, subtype, body)
     }
 
@@ -19,7 +19,7 @@ struct V2TypeRow: Sendable, CustomTestStringConvertible {
     private static let row = v2Row("2000000000000002", "2024-06-01", "2024-07-01")
 
     private static func line(
-        _ kind: Kind, _ type: String, _ subtype: String? = nil, row: JSON = row, renewal: JSON? = v2Renewal(),
+        _ kind: EventKind, _ type: String, _ subtype: String? = nil, row: JSON = row, renewal: JSON? = v2Renewal(),
         data: KeyValuePairs<String, JSON> = ["status": 1]
     ) -> V2TypeRow {
         V2TypeRow(kind, type, subtype, V2Body(type, subtype, at: date, row, renewal, data: data))

@@ -7,13 +7,13 @@ import TestSupport
 
 /// An event out of so few that most of a course are repeats of some kind.
 struct GeneratedEvent {
-    let source: Source
+    let source: EventSource
     let subscriptions: Set<String>
     let body: [UInt8]
     let key: [UInt8]
 
     init(using random: inout SeededGenerator) {
-        let source: Source = random.chance(60) ? .appleV1 : random.chance(60) ? .appleV2 : .backend
+        let source: EventSource = random.chance(60) ? .appleV1 : random.chance(60) ? .appleV2 : .backend
         let content = Int.random(in: 0..<5, using: &random)
         // The subscriptions follow from the content, as in a body.
         let pool = [["1"], ["2"], ["1", "2"], ["2", "3"], []]

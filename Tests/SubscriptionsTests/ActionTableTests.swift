@@ -8,12 +8,12 @@ struct Action: Sendable, CustomTestStringConvertible {
     var spans: [Span]
     /// The instant at which the phase, the switch and the next product are asked for.
     var at: String
-    var status: Status
+    var status: SubscriptionStatus
     var autoRenew: Bool?
     var next: String? = monthly
 
     init(
-        _ name: String, _ told: [Told], _ spans: [Span], at: String, _ status: Status, autoRenew: Bool?,
+        _ name: String, _ told: [Told], _ spans: [Span], at: String, _ status: SubscriptionStatus, autoRenew: Bool?,
         next: String? = monthly
     ) {
         testDescription = name

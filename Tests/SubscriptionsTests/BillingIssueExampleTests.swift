@@ -121,7 +121,7 @@ struct BillingIssueExampleTests {
     @Test(
         "the status goes from active over grace to retry, and back to active with the payment",
         arguments: [
-            ("2018-04-19", [Status.active, .active, .active, .active]),
+            ("2018-04-19", [SubscriptionStatus.active, .active, .active, .active]),
             ("2018-04-20", [.retry, .grace, .grace, .grace]),
             ("2018-04-22", [.retry, .grace, .grace, .grace]),
             ("2018-04-23", [.retry, .retry, .grace, .grace]),
@@ -129,7 +129,7 @@ struct BillingIssueExampleTests {
             ("2018-05-05", [.active, .active, .active, .active]),
             ("2018-05-19", [.active, .active, .active, .active]),
         ])
-    func status(date: String, statuses: [Status]) {
+    func status(date: String, statuses: [SubscriptionStatus]) {
         for (setting, status) in zip(GraceSetting.allCases, statuses) {
             let subscription = Subscription(arriving: BillingIssueExample(setting: setting).recovered)
 

@@ -76,12 +76,13 @@ struct MagazineExampleTests {
     @Test(
         "the status just after each date is that of the table",
         arguments: [
-            ("2018-02-01", Status.never), ("2018-02-20", .active), ("2018-03-01", .active), ("2018-03-20", .active),
+            ("2018-02-01", SubscriptionStatus.never), ("2018-02-20", .active), ("2018-03-01", .active),
+            ("2018-03-20", .active),
             ("2018-04-01", .active), ("2018-04-10", .activeWillEnd), ("2018-04-19T23:59:59.999Z", .activeWillEnd),
             ("2018-04-20", .expired), ("2018-05-01", .expired), ("2018-06-01", .expired), ("2018-06-17", .active),
             ("2018-07-01", .active), ("2018-07-17", .expired),
         ], Arrival.allCases)
-    func status(expected: (date: String, status: Status), arrival: Arrival) {
+    func status(expected: (date: String, status: SubscriptionStatus), arrival: Arrival) {
         let subscription = Subscription(arriving: arrival.arrange(MagazineExample().told))
 
         #expect(subscription.status(at: day(expected.date)) == expected.status)

@@ -2,7 +2,7 @@ import Subscriptions
 
 /// The common word for a V1 `notification_type`.
 enum V1Kind {
-    static func kind(of type: String?, _ transactions: [Transaction]) -> Kind {
+    static func kind(of type: String?, _ transactions: [Transaction]) -> EventKind {
         switch type {
         case "INITIAL_BUY": .purchase
         case "DID_RENEW": .renewal

@@ -23,7 +23,7 @@ extension V1Notification {
 
 /// Works through one body once, collecting defects on the way.
 struct V1Normaliser {
-    var body: Fields
+    var body: JSONFields
     private let unified: JSONValue?
     var defects: [Defect] = []
 
@@ -34,7 +34,7 @@ struct V1Normaliser {
 
     init(_ document: JSONDocument) {
         let root = document.root
-        body = Fields(root)
+        body = JSONFields(root)
         unified = root["unified_receipt"].flatMap { $0.isObject ? $0 : nil }
         if document.holdsNonASCII, String(validating: document.bytes, as: UTF8.self) == nil {
             defects.append(Defect(path: "", problem: "the body is not UTF-8 throughout"))
@@ -76,7 +76,7 @@ struct V1Normaliser {
             guard let value = body.object[key] else { continue }
             let row = value.isObject ? value : value.elements(atMost: 1).first
             if let row {
-                var fields = Fields(row)
+                var fields = JSONFields(row)
                 if let named = fields.text("bid") { return named }
             }
         }
@@ -131,7 +131,7 @@ struct V1Normaliser {
     /// `PROD` at the top level, `Production` in the unified receipt; case varies.
     private mutating func environment() -> Environment {
         let top = body.text("environment")
-        var unifiedFields = unified.map { Fields($0, base: "unified_receipt") }
+        var unifiedFields = unified.map { JSONFields($0, base: "unified_receipt") }
         let inner = unifiedFields?.text("environment")
         let stated = [top, inner].compactMap { $0.flatMap(Self.environment(named:)) }
         if stated.count == 2, stated[0] != stated[1] {
@@ -158,7 +158,7 @@ struct V1Normaliser {
         var result: [Transaction] = []
         result.reserveCapacity(min(objects.count, 100))
         for row in objects {
-            var fields = Fields(row.value, base: row.base, index: row.index)
+            var fields = JSONFields(row.value, base: row.base, index: row.index)
             if row.value.isObject {
                 if let transaction = fields.transaction(of: subscription, isUnified: isUnified) {
                     result.append(transaction)
@@ -203,7 +203,7 @@ struct V1Normaliser {
     {
         var result: [RenewalInfo] = []
         for element in objects(unified?["pending_renewal_info"], base: "unified_receipt.pending_renewal_info") {
-            var fields = Fields(element.value, base: element.base, index: element.index)
+            var fields = JSONFields(element.value, base: element.base, index: element.index)
             if let renewal = fields.renewal() { result.append(renewal) }
             defects += fields.defects
         }

@@ -1,6 +1,6 @@
 import Subscriptions
 
-extension Fields {
+extension JSONFields {
     /// One transaction of receipt info, iOS 6 or iOS 7 style: their keys do not contradict each other.
     ///
     /// - Parameters:

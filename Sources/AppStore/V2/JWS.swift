@@ -38,7 +38,7 @@ package struct JWS: Sendable {
 
     /// When Apple signed it, by its own word; app transactions call it otherwise.
     var signedDate: Instant? {
-        var fields = Fields(payload.root)
+        var fields = JSONFields(payload.root)
         return fields.instant("signedDate") ?? fields.instant("receiptCreationDate")
     }
 }

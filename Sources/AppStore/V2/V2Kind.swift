@@ -2,7 +2,7 @@ import Subscriptions
 
 /// The common word for a V2 `notificationType` and `subtype`.
 enum V2Kind {
-    static func kind(of type: String?, _ subtype: String?) -> Kind {
+    static func kind(of type: String?, _ subtype: String?) -> EventKind {
         switch (type, subtype) {
         case ("SUBSCRIBED", _), ("ONE_TIME_CHARGE", _): .purchase
         case ("DID_RENEW", "BILLING_RECOVERY"): .recovery

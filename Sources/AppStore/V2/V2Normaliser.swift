@@ -55,7 +55,7 @@ private struct V2Normaliser {
     }
 
     mutating func event() -> Event {
-        var body = Fields(notification.notification.payload.root)
+        var body = JSONFields(notification.notification.payload.root)
         let type = body.text("notificationType")
         if type == nil { body.note("notificationType", "is missing or blank") }
         let subtype = body.text("subtype")
@@ -92,11 +92,11 @@ private struct V2Normaliser {
 
     /// Keeps an object of the notification, less the fields that are read elsewhere.
     private mutating func part(
-        _ key: StaticString, of body: inout Fields, reading read: [StaticString], signed: [StaticString] = []
+        _ key: StaticString, of body: inout JSONFields, reading read: [StaticString], signed: [StaticString] = []
     ) {
         guard let value = body.raw(key) else { return }
         guard value.isObject else { return body.note(key, "is not an object") }
-        var fields = Fields(value, base: key)
+        var fields = JSONFields(value, base: key)
         for key in read { _ = fields.raw(key) }
         for key in signed {
             if let text = fields.raw(key), !text.isString { fields.note(key, "is not a signed text") }
@@ -119,7 +119,7 @@ private struct V2Normaliser {
 
     private mutating func transaction(subscription: String?) -> Transaction? {
         guard let jws = notification.transaction else { return nil }
-        var fields = Fields(jws.payload.root, base: "data.signedTransactionInfo")
+        var fields = JSONFields(jws.payload.root, base: "data.signedTransactionInfo")
         var transaction = fields.signedTransaction(of: subscription)
         if let type = transaction?.type, Transaction.ProductType(rawValue: type) == nil {
             fields.note("type", "is of no kind of product that this version knows")
@@ -132,7 +132,7 @@ private struct V2Normaliser {
 
     private mutating func renewal() -> RenewalInfo? {
         guard let jws = notification.renewal else { return nil }
-        var fields = Fields(jws.payload.root, base: "data.signedRenewalInfo")
+        var fields = JSONFields(jws.payload.root, base: "data.signedRenewalInfo")
         var renewal = fields.signedRenewal()
         let additional = keep(fields.rest, base: "data.signedRenewalInfo.")
         if !additional.isEmpty { renewal?.additional = CanonicalJSON(members: additional) }

@@ -95,7 +95,7 @@ struct AppClaim {
     init() {}
 
     init(_ object: JSONValue) {
-        var fields = Fields(object)
+        var fields = JSONFields(object)
         bundleId = fields.text("bundleId")
         appAppleId = fields.integer64("appAppleId")
         // App transactions write the environment under an older name.

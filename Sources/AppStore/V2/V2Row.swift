@@ -1,6 +1,6 @@
 import Subscriptions
 
-extension Fields {
+extension JSONFields {
     /// A signed transaction (`JWSTransactionDecodedPayload`).
     ///
     /// - Parameter subscription: The subscription that the renewal info beside it names, for a transaction that leaves

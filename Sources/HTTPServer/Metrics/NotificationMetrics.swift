@@ -18,7 +18,7 @@ struct NotificationMetrics: Sendable {
     }
 
     init() {
-        for source in Source.allCases {
+        for source in EventSource.allCases {
             for outcome in Outcome.allCases { Self.taken(outcome, source).increment(by: 0) }
         }
         let ours: [AppendError] = [.queueFull, .unavailable, .outcomeUnknown, .refused(sqlstate: "")]
@@ -51,7 +51,7 @@ struct NotificationMetrics: Sendable {
         if event.defects.contains(.cancellationWithoutPurchase) { cancellationsWithoutPurchase.increment() }
     }
 
-    private static func taken(_ outcome: Outcome, _ source: Source) -> Counter {
+    private static func taken(_ outcome: Outcome, _ source: EventSource) -> Counter {
         Counter(
             label: "subledger_notifications_total",
             dimensions: [("outcome", outcome.rawValue), ("source", source.rawValue)])

@@ -21,7 +21,7 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
     private func problem(_ error: any Error, _ request: Request) -> Problem {
         switch error {
         case let problem as Problem: return problem
-        case let malformed as Query.Malformed:
+        case let malformed as RequestQuery.Malformed:
             return Problem(.badRequest, malformed.problem, field: malformed.field)
         case let malformed as LinkStatement.Malformed:
             return Problem(.badRequest, malformed.description, field: malformed.field)

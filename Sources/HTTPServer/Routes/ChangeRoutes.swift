@@ -19,15 +19,15 @@ struct ChangeRoutes: Sendable {
         let limit: Int
         let wait: Duration
 
-        init(_ request: Request) throws(Query.Malformed) {
-            let query = Query(request)
+        init(_ request: Request) throws(RequestQuery.Malformed) {
+            let query = RequestQuery(request)
             // Clients resume server-sent events with this header, which takes precedence over the URL.
             let resumed = request.headers[.lastEventID]
             let after = try query.text("after")
             if let text = resumed ?? after.flatMap({ $0 == "now" ? nil : $0 }) {
                 let field = resumed == nil ? "after" : "Last-Event-ID"
                 guard let cursor = StreamCursor(text), cursor.list == .changes else {
-                    throw Query.Malformed(
+                    throw RequestQuery.Malformed(
                         problem: "\(field) must be now or a cursor from an earlier page", field: field)
                 }
                 stream = cursor.stream
@@ -36,12 +36,12 @@ struct ChangeRoutes: Sendable {
                 let environment =
                     try query.text("environment") == nil ? stream.environment : try query.environment()
                 guard stream == StreamKey(app: app, environment: environment) else {
-                    throw Query.Malformed(
+                    throw RequestQuery.Malformed(
                         problem: "\(field) must belong to the requested app and environment", field: field)
                 }
             } else {
                 guard let app = try query.text("app") else {
-                    throw Query.Malformed(problem: "app must be a bundle id", field: "app")
+                    throw RequestQuery.Malformed(problem: "app must be a bundle id", field: "app")
                 }
                 stream = StreamKey(app: app, environment: try query.environment())
                 self.after = after == nil ? 0 : nil

@@ -36,7 +36,7 @@ struct CustomerRoutes: Sendable {
     // MARK: - Routes
 
     private func customer(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
-        let query = Query(request)
+        let query = RequestQuery(request)
         let environment = try query.environment()
         let id = try Self.customerId(context)
         let found = try await customers.customers(id, environment: environment, app: try query.text("app"))
@@ -52,7 +52,7 @@ struct CustomerRoutes: Sendable {
     }
 
     private func entitlements(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
-        let query = Query(request)
+        let query = RequestQuery(request)
         let environment = try query.environment()
         let at = try query.instant("at") ?? now()
         let knownAt = try query.instant("knownAt")
@@ -80,22 +80,22 @@ struct CustomerRoutes: Sendable {
     private func manyEntitlements(_ request: Request) async throws -> Response {
         try await bodies.withJSON(of: request) { json in
             guard let app = json["app"]?.string, !app.isEmpty, !app.utf8.contains(0) else {
-                throw Query.Malformed(problem: "app must be a bundle id", field: "app")
+                throw RequestQuery.Malformed(problem: "app must be a bundle id", field: "app")
             }
-            let environment = try json["environment"].map { try Query.environment($0.string) } ?? .production
+            let environment = try json["environment"].map { try RequestQuery.environment($0.string) } ?? .production
             let at = try json.instant("at", in: "") ?? now()
             guard let list = json["customerIds"], list.isArray else {
-                throw Query.Malformed(problem: "customerIds must be an array of strings", field: "customerIds")
+                throw RequestQuery.Malformed(problem: "customerIds must be an array of strings", field: "customerIds")
             }
             let elements = list.elements(atMost: Limits.customersMax + 1)
             guard elements.count <= Limits.customersMax else {
-                throw Query.Malformed(
+                throw RequestQuery.Malformed(
                     problem: "customerIds must have at most \(Limits.customersMax) elements", field: "customerIds")
             }
             var questions: [CustomerReader.Question] = []
             for (index, element) in elements.enumerated() {
                 guard let id = element.string else {
-                    throw Query.Malformed(
+                    throw RequestQuery.Malformed(
                         problem: "customerIds[\(index)] must be a string", field: "customerIds[\(index)]")
                 }
                 try LinkStatement.check(id, "customerIds[\(index)]")
@@ -124,26 +124,28 @@ struct CustomerRoutes: Sendable {
     }
 
     private func content(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
-        let query = Query(request)
+        let query = RequestQuery(request)
         let environment = try query.environment()
         let id = try Self.customerId(context)
         let app = try query.text("app")
         return try await bodies.withJSON(of: request) { json in
             let at = try json.instant("at", in: "") ?? now()
             guard let list = json["issues"], list.isArray else {
-                throw Query.Malformed(problem: "issues must be an array", field: "issues")
+                throw RequestQuery.Malformed(problem: "issues must be an array", field: "issues")
             }
             let elements = list.elements(atMost: Limits.issuesMax + 1)
             guard elements.count <= Limits.issuesMax else {
-                throw Query.Malformed(problem: "issues must have at most \(Limits.issuesMax) elements", field: "issues")
+                throw RequestQuery.Malformed(
+                    problem: "issues must have at most \(Limits.issuesMax) elements", field: "issues")
             }
             var issues: [(id: String, publishedAt: Instant)] = []
             for (index, element) in elements.enumerated() {
                 guard let id = element["id"]?.string else {
-                    throw Query.Malformed(problem: "issues[\(index)].id must be a string", field: "issues[\(index)].id")
+                    throw RequestQuery.Malformed(
+                        problem: "issues[\(index)].id must be a string", field: "issues[\(index)].id")
                 }
                 guard let publishedAt = try element.instant("publishedAt", in: "issues[\(index)].") else {
-                    throw Query.Malformed(
+                    throw RequestQuery.Malformed(
                         problem: "issues[\(index)].publishedAt is missing", field: "issues[\(index)].publishedAt")
                 }
                 issues.append((id, publishedAt))
@@ -177,9 +179,9 @@ struct CustomerRoutes: Sendable {
     }
 
     private func stateLinks(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
-        let query = Query(request)
+        let query = RequestQuery(request)
         guard let app = try query.text("app") else {
-            throw Query.Malformed(problem: "app must be a bundle id", field: "app")
+            throw RequestQuery.Malformed(problem: "app must be a bundle id", field: "app")
         }
         let stream = StreamKey(app: app, environment: try query.environment())
         guard let links else {
@@ -244,7 +246,7 @@ extension BodyReader {
     ) async throws -> Value {
         try await withBody(of: request) { body in
             let json = try JSONDocument(body).root
-            guard json.isObject else { throw Query.Malformed(problem: "the body must be an object") }
+            guard json.isObject else { throw RequestQuery.Malformed(problem: "the body must be an object") }
             return try await use(json)
         }
     }
@@ -252,10 +254,10 @@ extension BodyReader {
 
 extension JSONValue {
     /// Returns nil if absent.
-    fileprivate func instant(_ key: StaticString, in path: String) throws(Query.Malformed) -> Instant? {
+    fileprivate func instant(_ key: StaticString, in path: String) throws(RequestQuery.Malformed) -> Instant? {
         guard let value = self[key] else { return nil }
         guard let instant = value.string.flatMap({ Instant(iso8601: $0) }) else {
-            throw Query.Malformed(
+            throw RequestQuery.Malformed(
                 problem: "\(path)\(key) must be an ISO 8601 instant such as 2019-11-08T08:11:46Z",
                 field: "\(path)\(key)")
         }

@@ -7,12 +7,12 @@ struct EventRoutes: Sendable {
     let log: LogReader
 
     func add(to routes: PrivateRoutes) {
-        routes.read.get("/events") { request, _ in try await answer(Query(request)) }
+        routes.read.get("/events") { request, _ in try await answer(RequestQuery(request)) }
     }
 
-    private func answer(_ query: Query) async throws -> Response {
+    private func answer(_ query: RequestQuery) async throws -> Response {
         guard let app = try query.text("app") else {
-            throw Query.Malformed(problem: "app must be a bundle id", field: "app")
+            throw RequestQuery.Malformed(problem: "app must be a bundle id", field: "app")
         }
         let stream = StreamKey(app: app, environment: try query.environment())
         let after = try start(query, stream)
@@ -44,18 +44,19 @@ struct EventRoutes: Sendable {
     }
 
     /// The position after which the page starts.
-    private func start(_ query: Query, _ stream: StreamKey) throws(Query.Malformed) -> Int64 {
+    private func start(_ query: RequestQuery, _ stream: StreamKey) throws(RequestQuery.Malformed) -> Int64 {
         guard let text = try query.text("cursor") else {
             return try query.number("after", in: 0...Int64.max, default: 0)
         }
         guard try query.text("after") == nil else {
-            throw Query.Malformed(problem: "after must not be combined with cursor", field: "after")
+            throw RequestQuery.Malformed(problem: "after must not be combined with cursor", field: "after")
         }
         guard let cursor = StreamCursor(text), cursor.list == .events else {
-            throw Query.Malformed(problem: "cursor must come from an earlier page", field: "cursor")
+            throw RequestQuery.Malformed(problem: "cursor must come from an earlier page", field: "cursor")
         }
         guard cursor.stream == stream else {
-            throw Query.Malformed(problem: "cursor must belong to the requested app and environment", field: "cursor")
+            throw RequestQuery.Malformed(
+                problem: "cursor must belong to the requested app and environment", field: "cursor")
         }
         return cursor.position
     }

@@ -36,7 +36,7 @@ struct ProductRoutes: Sendable {
         do {
             product = try Self.product(app, id, body)
         } catch let error as ConfiguredProduct.Malformed {
-            throw Query.Malformed(problem: error.description, field: error.field)
+            throw RequestQuery.Malformed(problem: error.description, field: error.field)
         }
         try await products.state(product)
         return JSONResponse.json(.ok) { writer in
@@ -45,9 +45,9 @@ struct ProductRoutes: Sendable {
         }
     }
 
-    private static func app(_ request: Request) throws(Query.Malformed) -> String {
-        guard let app = try Query(request).text("app") else {
-            throw Query.Malformed(problem: "app must be a bundle id", field: "app")
+    private static func app(_ request: Request) throws(RequestQuery.Malformed) -> String {
+        guard let app = try RequestQuery(request).text("app") else {
+            throw RequestQuery.Malformed(problem: "app must be a bundle id", field: "app")
         }
         return app
     }
@@ -55,29 +55,31 @@ struct ProductRoutes: Sendable {
     /// Reads `{"kind","duration","entitlements":[…]}`; all members are optional.
     private static func product(_ app: String, _ productId: String, _ body: [UInt8]) throws -> ConfiguredProduct {
         guard let root = try? JSONDocument(body).root, root.isObject else {
-            throw Query.Malformed(problem: "the body must be a JSON object")
+            throw RequestQuery.Malformed(problem: "the body must be a JSON object")
         }
         let known: Set = ["kind", "duration", "entitlements"]
         // Ignoring a misspelt name would silently clear the property.
         if let unknown = root.members.first(where: { !known.contains($0.key.string ?? "") }) {
-            throw Query.Malformed(problem: "unknown member \"\(unknown.key.string ?? "")\"")
+            throw RequestQuery.Malformed(problem: "unknown member \"\(unknown.key.string ?? "")\"")
         }
         return try ConfiguredProduct(
             app: app, productId: productId, kind: try text(root["kind"], "kind"),
             duration: try text(root["duration"], "duration"), entitlements: try texts(root["entitlements"]))
     }
 
-    private static func text(_ value: JSONValue?, _ name: String) throws(Query.Malformed) -> String? {
+    private static func text(_ value: JSONValue?, _ name: String) throws(RequestQuery.Malformed) -> String? {
         guard let value, !value.isNull else { return nil }
-        guard let text = value.string else { throw Query.Malformed(problem: "\(name) must be a string", field: name) }
+        guard let text = value.string else {
+            throw RequestQuery.Malformed(problem: "\(name) must be a string", field: name)
+        }
         return text
     }
 
-    private static func texts(_ value: JSONValue?) throws(Query.Malformed) -> [String] {
+    private static func texts(_ value: JSONValue?) throws(RequestQuery.Malformed) -> [String] {
         guard let value, !value.isNull else { return [] }
         let texts = value.elements.compactMap(\.string)
         guard value.isArray, texts.count == value.elements.count else {
-            throw Query.Malformed(problem: "entitlements must be an array of strings", field: "entitlements")
+            throw RequestQuery.Malformed(problem: "entitlements must be an array of strings", field: "entitlements")
         }
         return texts
     }

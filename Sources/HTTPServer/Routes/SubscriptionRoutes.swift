@@ -29,9 +29,9 @@ struct SubscriptionRoutes: Sendable {
     /// Finds the subscription that the request refers to and writes the response.
     private func answer(
         _ request: Request, _ context: BasicRequestContext,
-        _ write: (Subscription, Query, Instant, inout JSONWriter) throws -> Void
+        _ write: (Subscription, RequestQuery, Instant, inout JSONWriter) throws -> Void
     ) async throws -> Response {
-        let query = Query(request)
+        let query = RequestQuery(request)
         let id = try PathParameter.text("originalTransactionId", context)
         let environment = try query.environment()
         let at = try query.instant("at") ?? now()

@@ -129,7 +129,7 @@ package actor PostgresConnection {
     /// - Throws: ``PostgresError/Kind/unavailable`` when the connection is lost. Notifications may then be missed.
     package func notifications(
         until deadline: ContinuousClock.Instant
-    ) throws(PostgresError) -> [Notification] {
+    ) throws(PostgresError) -> [ServerNotification] {
         try perform(deadline: nil) { session throws(PostgresError) in
             try session.notifications(until: deadline, wakeUp: wakeUp)
         }

@@ -5,7 +5,7 @@ extension Session {
     /// Waits until a notification arrives, the deadline passes, or the wake-up descriptor becomes readable.
     func notifications(
         until deadline: ContinuousClock.Instant, wakeUp: WakeUp
-    ) throws(PostgresError) -> [Notification] {
+    ) throws(PostgresError) -> [ServerNotification] {
         while true {
             try refresh()
             let arrived = takeNotifications()
@@ -24,11 +24,11 @@ extension Session {
         }
     }
 
-    private func takeNotifications() -> [Notification] {
-        var arrived: [Notification] = []
+    private func takeNotifications() -> [ServerNotification] {
+        var arrived: [ServerNotification] = []
         while let notification = PQnotifies(connection) {
             arrived.append(
-                Notification(
+                ServerNotification(
                     channel: String(cString: notification.pointee.relname),
                     payload: String(cString: notification.pointee.extra),
                     senderPID: notification.pointee.be_pid

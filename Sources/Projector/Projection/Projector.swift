@@ -229,7 +229,7 @@ package struct Projector: Sendable {
     /// Returns when there may be something to fold; false if the connection is lost.
     private func waitForEvents(on connection: PostgresConnection, _ schedule: inout StreamSchedule) async -> Bool {
         let next = schedule.next
-        let arrived = await withTaskCancellationHandler { () -> [Postgres.Notification]? in
+        let arrived = await withTaskCancellationHandler { () -> [ServerNotification]? in
             do throws(PostgresError) {
                 return try await connection.notifications(until: next)
             } catch {

@@ -72,7 +72,7 @@ package actor ChangeSignal {
         var sweep = ContinuousClock.now + Limits.sweepInterval
         while !Task.isCancelled {
             let until = sweep
-            let arrived = await withTaskCancellationHandler { () -> [Postgres.Notification]? in
+            let arrived = await withTaskCancellationHandler { () -> [ServerNotification]? in
                 do throws(PostgresError) {
                     return try await connection.notifications(until: until)
                 } catch {

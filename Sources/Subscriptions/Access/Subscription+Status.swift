@@ -1,5 +1,5 @@
 /// Where a subscription stands at an instant.
-package enum Status: String, Sendable, CaseIterable {
+package enum SubscriptionStatus: String, Sendable, CaseIterable {
     /// Nothing had been bought yet.
     case never
     case active
@@ -29,7 +29,7 @@ extension Subscription {
         access.inForce(at: instant)
     }
 
-    package func status(at instant: Instant) -> Status {
+    package func status(at instant: Instant) -> SubscriptionStatus {
         if let period = period(at: instant) {
             switch period.cause {
             case .grace: return .grace
@@ -103,7 +103,7 @@ extension Subscription {
     }
 
     /// The next time at which the status changes by the clock alone, and what it then is.
-    package func nextChange(after instant: Instant) -> (at: Instant, to: Status)? {
+    package func nextChange(after instant: Instant) -> (at: Instant, to: SubscriptionStatus)? {
         let now = status(at: instant)
         let retryEnds = [retryEnd(at: instant), retryEnd(at: .latest)].compactMap { $0 }
         let boundaries = Set(access.flatMap { [$0.start, $0.end] } + retryEnds).filter { $0 > instant && $0 < .latest }

@@ -1,13 +1,13 @@
 /// A normalised notification, with the same names and units for every source format.
 package struct Event: Sendable, Hashable {
-    package var source: Source
+    package var source: EventSource
     package var environment: Environment
     /// The bundle id in the body; nil if it has none.
     package var app: String?
     /// Apple's spelling, even if this version does not know the type; nil if the body's value was unreadable.
     package var type: String?
     package var subtype: String?
-    package var kind: Kind
+    package var kind: EventKind
     package var dedupeKey: DedupeKey
     /// Equal for V1 notifications that say the same, whatever their receipts; 32 bytes. Nil for other sources.
     package var fingerprint: [UInt8]?
@@ -28,7 +28,7 @@ package struct Event: Sendable, Hashable {
     package var unknownFields: [String]
 
     package init(
-        source: Source, environment: Environment, app: String?, type: String?, subtype: String?, kind: Kind,
+        source: EventSource, environment: Environment, app: String?, type: String?, subtype: String?, kind: EventKind,
         dedupeKey: DedupeKey, fingerprint: [UInt8]? = nil, namedSubscription: String? = nil,
         notificationUUID: String? = nil,
         occurredAt: Instant?, transactions: [Transaction], renewals: [RenewalInfo], details: CanonicalJSON? = nil,
@@ -73,7 +73,7 @@ extension Event {
 }
 
 /// The wire format of an event.
-package enum Source: String, Sendable, Hashable, CaseIterable {
+package enum EventSource: String, Sendable, Hashable, CaseIterable {
     case appleV1 = "apple-v1"
     case appleV2 = "apple-v2"
     /// The operator's backend, over the private listener.
@@ -81,7 +81,7 @@ package enum Source: String, Sendable, Hashable, CaseIterable {
 }
 
 /// The kind of event, common to all sources. For people and reports: access is derived from facts alone.
-package enum Kind: String, Sendable, Hashable, CaseIterable {
+package enum EventKind: String, Sendable, Hashable, CaseIterable {
     case purchase
     case renewal
     case recovery

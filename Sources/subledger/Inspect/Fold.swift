@@ -43,7 +43,7 @@ struct Fold: ParsableCommand {
                 hasFailed = true
             }
         }
-        let instant = at ?? knownAt ?? Clock.now()
+        let instant = at ?? knownAt ?? SystemClock.now()
         for (stream, subscription) in ledger.subscriptions(products: catalogs) {
             var writer = JSONWriter()
             writer.object { writer in
@@ -81,7 +81,7 @@ struct Fold: ParsableCommand {
             switch delivery {
             case .failure(let malformed): note(malformed.line, malformed)
             case .success(let delivery):
-                let receivedAt = delivery.receivedAt ?? Clock.now()
+                let receivedAt = delivery.receivedAt ?? SystemClock.now()
                 if let knownAt, receivedAt > knownAt { continue }
                 do throws(UndecodableBody) {
                     let notification = try AppleNotification(decoding: delivery.body)

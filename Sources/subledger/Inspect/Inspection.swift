@@ -29,19 +29,19 @@ struct Inspection {
             case .v1: Verdict.notChecked("version 1 is not signed")
             case .v2(let signed):
                 await verdict(of: signed.environment) { (signatures) throws(Refusal) in
-                    try await signatures.verify(signed, fallback: Clock.now())[0]
+                    try await signatures.verify(signed, fallback: SystemClock.now())[0]
                 } expectation: { (expectation) throws(Refusal) in
                     try expectation.check(signed)
                 }
             }
         return write(verdict, file) { writer in
-            notification.event(receivedAt: Clock.now()).writeMembers(to: &writer)
+            notification.event(receivedAt: SystemClock.now()).writeMembers(to: &writer)
         }
     }
 
     private func inspect(_ object: SignedObject, _ file: String) async -> (String, Refusal?) {
         let verdict = await verdict(of: object.environment) { (signatures) throws(Refusal) in
-            try await signatures.verify(object, fallback: Clock.now())
+            try await signatures.verify(object, fallback: SystemClock.now())
         } expectation: { (expectation) throws(Refusal) in
             try expectation.check(object)
         }

@@ -25,7 +25,7 @@ struct Rebuild: AsyncParsableCommand {
             let outcome = try await Database.withExisting(settings, logger: logger) { database in
                 let pool = database.pool(.projector, limit: Projector.connectionsMax, logger: logger)
                 let rebuild = ProjectionRebuild(
-                    owner: database.owner, pool: pool, app: app, environment: environment?.value, now: Clock.now)
+                    owner: database.owner, pool: pool, app: app, environment: environment?.value, now: SystemClock.now)
                 let report = ProgressReport("rebuild", unit: "events")
                 do {
                     let outcome = try await rebuild.run { progress in

@@ -36,7 +36,7 @@ struct PrivateServices {
                 customers: CustomerReader(pool: pool),
                 links: appender.map { LinkService(log: log, appender: $0, apps: apps) },
                 changes: ChangeReader(pool: pool), signal: signal, metrics: metrics,
-                health: [.database(LogReader(pool: pool))] + health, now: Clock.now, logger: logger)
+                health: [.database(LogReader(pool: pool))] + health, now: SystemClock.now, logger: logger)
         } else {
             changes = nil
             // The health of what this process does: it works as the role that it has anyway.

@@ -15,6 +15,6 @@ struct ProjectorServices {
         let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: logger)
         pools = [pool]
         service = ProjectorService(
-            projector: Projector(pool: pool, listener: session, now: Clock.now, logger: logger))
+            projector: Projector(pool: pool, listener: session, now: SystemClock.now, logger: logger))
     }
 }

@@ -38,7 +38,7 @@ struct ReceiverServices {
                 apps: Apps(settings.apps), signatures: SignatureVerifier(roots: settings.roots),
                 revocation: revocation.checker),
             appender: appender, health: [.database(LogReader(pool: healthPool))] + health,
-            connectionsPerAddress: settings.connectionsPerAddress, identity: settings.identity, now: Clock.now,
+            connectionsPerAddress: settings.connectionsPerAddress, identity: settings.identity, now: SystemClock.now,
             logger: logger,
             onListening: { port in
                 logger.info("public listener is up", metadata: ["http.address": "\(address.on(port))"])

@@ -16,7 +16,7 @@ struct RevocationService: Service {
         mode: RevocationMode, revoked: [(chain: [UInt8], decidedAt: Instant)], verdicts: VerdictLog, logger: Logger
     ) {
         client = OCSPClient()
-        checker = RevocationChecker(mode: mode, transport: client, now: Clock.now) { chain, verdict, decidedAt in
+        checker = RevocationChecker(mode: mode, transport: client, now: SystemClock.now) { chain, verdict, decidedAt in
             await Self.report(chain, verdict, decidedAt, verdicts, logger)
         }
         for verdict in RevocationVerdict.allCases { Self.counter(verdict).increment(by: 0) }

@@ -45,7 +45,7 @@ struct EventCheck: Sendable {
         } catch {
             return Result(problem: error.description)
         }
-        if stored.source == Source.backend.rawValue { return checkStatement(body, stored) }
+        if stored.source == EventSource.backend.rawValue { return checkStatement(body, stored) }
         let notification: AppleNotification
         do throws(UndecodableBody) {
             notification = try AppleNotification(decoding: body)

@@ -1,5 +1,5 @@
 /// A message that another session sent with `notify`.
-package struct Notification: Sendable, Hashable {
+package struct ServerNotification: Sendable, Hashable {
     package let channel: String
     package let payload: String
     /// The process id of the sender's backend, to distinguish own messages from others.

@@ -2,7 +2,7 @@ import Foundation
 import Subscriptions
 
 /// The wall clock. Everything else is handed its time.
-enum Clock {
+enum SystemClock {
     @Sendable static func now() -> Instant {
         Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest
     }

@@ -4,7 +4,7 @@ import Subscriptions
 ///
 /// A field that cannot be read becomes a defect and is absent; so does nothing else. Blank texts and `null` are
 /// how Apple writes absence in places, and are no defects. What nobody asked for can be had at the end.
-struct Fields {
+struct JSONFields {
     let object: JSONValue
     /// Where the object stands, as in `unified_receipt.latest_receipt_info`; empty for the body itself.
     let base: StaticString

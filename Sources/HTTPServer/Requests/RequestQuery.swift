@@ -2,7 +2,7 @@ import Hummingbird
 import Subscriptions
 
 /// Parses the query of a request; errors name the invalid parameter.
-struct Query {
+struct RequestQuery {
     private let parameters: Parameters
 
     struct Malformed: Error {
