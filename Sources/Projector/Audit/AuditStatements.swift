@@ -11,12 +11,13 @@ enum AuditStatements {
         """
 
     /// Nothing but temporary tables can be written, and all statements see the same moment.
-    static let freeze = Statement("audit_freeze", "set transaction isolation level repeatable read, read only")
+    static let beginSnapshot = Statement(
+        "audit_begin_snapshot", "set transaction isolation level repeatable read, read only")
 
-    static let chooseTables = Statement("audit_choose_tables", "select set_config('search_path', $1, true)")
+    static let selectTables = Statement("audit_select_tables", "select set_config('search_path', $1, true)")
 
-    static let place = Statement(
-        "audit_place",
+    static let streamPosition = Statement(
+        "audit_stream_position",
         """
         select stream_head.position, checkpoint.position, checkpoint.products, checkpoint.projection_version
         from (select $1::integer as stream_id) as asked

@@ -31,10 +31,10 @@ struct AuditWorker: Sendable {
     }
 
     private func compareInTransaction(_ ids: [String], _ stream: Int32, _ index: MentionIndex) async throws -> Bool {
-        _ = try await query(Step(AuditStatements.freeze))
+        _ = try await query(Step(AuditStatements.beginSnapshot))
         _ = try await query(
-            Step(AuditStatements.chooseTables, [Parameter(ProjectionTables.temporary.rawValue)]))
-        let place = try await query(Step(AuditStatements.place, [Parameter(stream)]))
+            Step(AuditStatements.selectTables, [Parameter(ProjectionTables.temporary.rawValue)]))
+        let place = try await query(Step(AuditStatements.streamPosition, [Parameter(stream)]))
         let folded: Int64 = try place[0].optional(at: 1) ?? 0
         guard folded <= index.upTo else { return false }
 

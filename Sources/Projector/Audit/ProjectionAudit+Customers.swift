@@ -61,13 +61,13 @@ extension ProjectionAudit {
     private func atOneMoment(of stream: Int32, _ body: (Int64) async throws -> Void) async throws {
         try await connection.begin(deadline: .now + Limits.statementWaitMax)
         do {
-            _ = try await query(Step(AuditStatements.freeze), Limits.statementWaitMax)
+            _ = try await query(Step(AuditStatements.beginSnapshot), Limits.statementWaitMax)
             // The session's own tables would come first if they were not named.
             let tables = "\(ProjectionTables.live.rawValue), \(ProjectionTables.temporary.rawValue)"
             _ = try await query(
-                Step(AuditStatements.chooseTables, [Parameter(tables)]), Limits.statementWaitMax)
+                Step(AuditStatements.selectTables, [Parameter(tables)]), Limits.statementWaitMax)
             let place = try await query(
-                Step(AuditStatements.place, [Parameter(stream)]), Limits.statementWaitMax)
+                Step(AuditStatements.streamPosition, [Parameter(stream)]), Limits.statementWaitMax)
             try await body(try place[0].optional(at: 1) ?? 0)
             try await connection.rollback(deadline: .now + Limits.statementWaitMax)
         } catch {

@@ -63,7 +63,7 @@ package struct ProjectionAudit: Sendable {
     package func check(
         stream: Int32, _ extent: Extent, onProgress: (Int64, Int64) -> Void
     ) async throws -> Int64 {
-        let place = try await query(Step(AuditStatements.place, [Parameter(stream)]), Limits.statementWaitMax)
+        let place = try await query(Step(AuditStatements.streamPosition, [Parameter(stream)]), Limits.statementWaitMax)
         let head: Int64 = try place[0].optional(at: 0) ?? 0
         let folded: Int64 = try place[0].optional(at: 1) ?? 0
         if folded > head {

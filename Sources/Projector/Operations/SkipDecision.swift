@@ -46,7 +46,7 @@ package struct SkipDecision: Sendable {
         guard try await connection.lockOutRebuilds(by: Statements.keepOutRebuilds) else {
             throw SkipRefusal.rebuildRuns
         }
-        _ = try await query(Step(RebuildStatements.leadLive, [id]))
+        _ = try await query(Step(RebuildStatements.lockLive, [id]))
         let state = try await query(Step(Statements.state, [id, Parameter(position)]))
         let folded: Int64 = try state[0].value(at: 1)
         guard try state[0].value(Bool.self, at: 0) else { throw SkipRefusal.noEvent(position) }

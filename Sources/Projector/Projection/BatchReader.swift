@@ -104,7 +104,7 @@ struct BatchReader: Sendable {
     private func load(_ ids: [String]) async -> ProjectionOutcome<[ProjectedSubscription]> {
         guard !ids.isEmpty else { return .success([]) }
         let steps = [
-            Step(ProjectionStatements.choose, [Parameter(tables.rawValue)]),
+            Step(ProjectionStatements.selectTables, [Parameter(tables.rawValue)]),
             Step(ProjectionStatements.loadSubscriptions, [Parameter(streamId), .array(ids)]),
         ]
         do throws(PostgresError) {

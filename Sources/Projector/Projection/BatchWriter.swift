@@ -10,7 +10,7 @@ struct BatchWriter: Sendable {
 
     /// How far the stream is folded at this moment. Makes the checkpoint of a new stream.
     func checkpoint() async -> ProjectionOutcome<Checkpoint> {
-        let choose = Step(ProjectionStatements.choose, [Parameter(tables.rawValue)])
+        let selectTables = Step(ProjectionStatements.selectTables, [Parameter(tables.rawValue)])
         let make = Step(
             ProjectionStatements.makeCheckpoint, [Parameter(streamId), Parameter(Checkpoint.projectionVersion)])
         let read = Step(ProjectionStatements.checkpoint, [Parameter(streamId)])
@@ -20,11 +20,11 @@ struct BatchWriter: Sendable {
                     (connection) async throws(PostgresError) -> Checkpoint in
                     let found = try Self.checkpoint(
                         try await connection.transaction(
-                            [choose, read], deadline: .now + Limits.statementWaitMax)[1])
+                            [selectTables, read], deadline: .now + Limits.statementWaitMax)[1])
                     guard found.version.isEmpty else { return found }
                     return try Self.checkpoint(
                         try await connection.transaction(
-                            [choose, make, read], deadline: .now + Limits.statementWaitMax)[2])
+                            [selectTables, make, read], deadline: .now + Limits.statementWaitMax)[2])
                 })
         } catch {
             return .failure(.database(error))
@@ -131,13 +131,13 @@ struct BatchWriter: Sendable {
                 // has committed.
                 let first = try await connection.begin(
                     with: [
-                        Step(ProjectionStatements.choose, [Parameter(tables.rawValue)]),
-                        Step(ProjectionStatements.lead, [Parameter(streamId)]),
+                        Step(ProjectionStatements.selectTables, [Parameter(tables.rawValue)]),
+                        Step(ProjectionStatements.lockStream, [Parameter(streamId)]),
                         Step(ProjectionStatements.checkpoint, [Parameter(streamId)]),
                     ], deadline: .now + Limits.statementWaitMax)
-                let (lead, rows) = (first[1], first[2])
+                let (locked, rows) = (first[1], first[2])
                 let found = try Self.checkpoint(rows)
-                guard lead.count == 1, expected == nil || found == expected else {
+                guard locked.count == 1, expected == nil || found == expected else {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)
                     return .success(nil)
                 }

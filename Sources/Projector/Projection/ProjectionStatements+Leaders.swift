@@ -15,8 +15,8 @@ extension ProjectionStatements {
     /// Locks the stream's checkpoint for its one leader; no row while another transaction leads. The lock ends with the
     /// transaction, so a dead leader holds nothing, and a role that may only read cannot take it. Each set of tables
     /// has leaders of its own.
-    static let lead = Statement(
-        "projector_lead",
+    static let lockStream = Statement(
+        "projector_lock_stream",
         """
         select stream_id
         from checkpoint

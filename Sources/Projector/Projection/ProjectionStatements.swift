@@ -38,8 +38,8 @@ enum ProjectionStatements {
         """)
 
     /// Chooses the set of tables.
-    static let choose = Statement(
-        "projector_choose",
+    static let selectTables = Statement(
+        "projector_select_tables",
         """
         select set_config('search_path', $1, true)
         """)

@@ -69,7 +69,7 @@ actor CustomerLookups {
     ) async throws(ReadError) -> [[CustomerReader.Found]] {
         do throws(PostgresError) {
             let rows = try await pool.query(
-                CustomerReadStatements.grants,
+                CustomerReadStatements.customerGrants,
                 [
                     .array(questions.map(\.app)), .array(questions.map(\.environment.rawValue)),
                     .array(questions.map(\.customerId)), .array(questions.map { $0.customerId.lowercased() }),

@@ -5,7 +5,7 @@ enum CustomerReadStatements {
     /// For each question the customers with the id, a row for each period and what it entitles to; nulls for none. What
     /// they amount to is worked out by who asks: the database would take several times as long for it, and all of them
     /// share it. `customer_entitlement` in SQL says the same.
-    static let grants = Statement(
+    static let customerGrants = Statement(
         "customer_grants",
         """
         select input.ordinal, stream.app, known.kind, subscription.id, access_period.starts_at, access_period.ends_at,

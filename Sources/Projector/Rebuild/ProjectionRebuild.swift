@@ -163,9 +163,9 @@ package struct ProjectionRebuild: Sendable {
                 deadline: .now + Limits.statementWaitMax)
         }
         _ = try await query(Step(RebuildStatements.workAsProjector), Limits.statementWaitMax)
-        _ = try await query(Step(RebuildStatements.interpret), Limits.statementWaitMax)
+        _ = try await query(Step(RebuildStatements.disableJIT), Limits.statementWaitMax)
         for stream in streams {
-            _ = try await query(Step(RebuildStatements.leadLive, [Parameter(stream.id)]), Limits.leadWaitMax)
+            _ = try await query(Step(RebuildStatements.lockLive, [Parameter(stream.id)]), Limits.leadWaitMax)
         }
         var replaced = 0
         var changed: [Int32] = []

@@ -95,8 +95,8 @@ enum RebuildStatements {
         """)
 
     /// Waits for the leader of the live stream, and leads it until the end of the transaction.
-    static let leadLive = Statement(
-        "rebuild_lead_live",
+    static let lockLive = Statement(
+        "rebuild_lock_live",
         """
         select stream_id
         from subledger.checkpoint
@@ -118,7 +118,7 @@ enum RebuildStatements {
     static let workAsOwner = Statement("rebuild_work_as_owner", "reset role")
 
     /// Compiling the comparison of two tables takes longer than it saves.
-    static let interpret = Statement("rebuild_interpret", "set local jit = off")
+    static let disableJIT = Statement("rebuild_disable_jit", "set local jit = off")
 
     /// Subscriptions of which a row was taken away or added, in the order of their ids from one on.
     static let changedSubscriptions = Statement(
