@@ -23,7 +23,7 @@ extension Instant {
     }
 
     /// As ``advanced(by:)``; the months may be none.
-    func advanced(byMonths months: Int, days: Int = 0) -> Instant {
+    package func advanced(byMonths months: Int, days: Int = 0) -> Instant {
         let date = calendarDate
         let month = date.year * 12 + date.month - 1 + months
         guard

@@ -1,13 +1,26 @@
-/// Bytes as lower-case hexadecimal digits, two a byte.
-enum Hexadecimal {
-    private static let digits = Array("0123456789abcdef".utf8)
+/// Bytes as lower-case hexadecimal digits, two per byte.
+package enum Hex {
+    static let digits = Array("0123456789abcdef".utf8)
 
-    static func text(_ bytes: [UInt8]) -> String {
-        String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    package static func text(_ bytes: [UInt8]) -> String {
+        String(unsafeUninitializedCapacity: bytes.count * 2) { buffer in
+            for (index, byte) in bytes.enumerated() {
+                buffer[index * 2] = digits[Int(byte >> 4)]
+                buffer[index * 2 + 1] = digits[Int(byte & 15)]
+            }
+            return bytes.count * 2
+        }
+    }
+
+    /// The 16 digits of a number.
+    package static func text(_ number: UInt64) -> String {
+        text(withUnsafeBytes(of: number.bigEndian) { Array($0) })
     }
 
     /// Nil unless all are such digits, and an even number of them.
-    static func bytes(_ text: some Collection<UInt8>) -> [UInt8]? {
+    ///
+    /// - Parameter acceptsUpperCase: Whether `A` to `F` are digits too.
+    package static func bytes(_ text: UnsafeBufferPointer<UInt8>, acceptsUpperCase: Bool = false) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count / 2)
         var high: UInt8?
@@ -16,6 +29,7 @@ enum Hexadecimal {
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"): value = byte - UInt8(ascii: "0")
             case UInt8(ascii: "a")...UInt8(ascii: "f"): value = byte - UInt8(ascii: "a") + 10
+            case UInt8(ascii: "A")...UInt8(ascii: "F") where acceptsUpperCase: value = byte - UInt8(ascii: "A") + 10
             default: return nil
             }
             if let first = high {

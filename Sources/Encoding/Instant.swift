@@ -18,6 +18,7 @@ package struct Instant: Hashable, Comparable, Sendable {
         self.milliseconds = milliseconds
     }
 
+    @inlinable
     package static func < (left: Instant, right: Instant) -> Bool {
         left.milliseconds < right.milliseconds
     }
@@ -73,7 +74,7 @@ extension Instant {
         return marchYear * 365 + marchYear / 4 - marchYear / 100 + marchYear / 400 + dayOfYear - 719_468
     }
 
-    var calendarDate: (year: Int, month: Int, day: Int) {
+    package var calendarDate: (year: Int, month: Int, day: Int) {
         let shifted = Int(milliseconds / 86_400_000) + 719_468
         let era = shifted / 146_097
         let dayOfEra = shifted % 146_097

@@ -1,5 +1,5 @@
+import Encoding
 import Foundation
-import Subscriptions
 import TestSupport
 import Testing
 

@@ -1,5 +1,5 @@
+import Encoding
 import Foundation
-import Subscriptions
 import Testing
 
 private func problem(_ bytes: [UInt8]) -> JSONError.Problem? {

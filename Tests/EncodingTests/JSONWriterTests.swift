@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 import TestSupport
 import Testing
 

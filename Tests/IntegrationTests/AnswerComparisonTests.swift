@@ -1,5 +1,5 @@
+import Encoding
 import StoreSimulator
-import Subscriptions
 import Testing
 
 @testable import subledger

@@ -1,5 +1,6 @@
 import AppStore
 import Crypto
+import Encoding
 import EventLog
 import Logging
 import Postgres

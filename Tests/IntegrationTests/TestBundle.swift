@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import EventLog
 import Foundation
 import HTTPServer
@@ -6,7 +7,6 @@ import Logging
 import Postgres
 import Projector
 import ServiceLifecycle
-import Subscriptions
 import TestSupport
 
 /// A whole server in this process: its own database, both listeners on free ports, a clock that stands still.

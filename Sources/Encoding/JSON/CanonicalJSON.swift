@@ -16,7 +16,7 @@ package struct CanonicalJSON: Sendable, Hashable {
     }
 
     /// Reads a value that this type wrote, possibly as part of another canonical object.
-    init(stored value: JSONValue) {
+    package init(stored value: JSONValue) {
         self.init(value, levels: 2 * Self.depthMax)
     }
 
@@ -35,7 +35,7 @@ package struct CanonicalJSON: Sendable, Hashable {
 
     private static func write(_ value: JSONValue, levels: Int, to writer: inout JSONWriter) {
         guard levels > 0 else {
-            writer.value(rawJSON: "null".utf8)
+            writer.value(rawJSON: "null")
             return
         }
         if value.isObject {
@@ -47,12 +47,12 @@ package struct CanonicalJSON: Sendable, Hashable {
             writer.value(value.repairedString)
         } else if let number = value.numberText {
             if isPlain(number) {
-                writer.value(rawJSON: number.utf8)
+                writer.value(rawJSON: number)
             } else {
                 writer.value(number)
             }
         } else {
-            writer.value(rawJSON: (value.bool.map { $0 ? "true" : "false" } ?? "null").utf8)
+            writer.value(rawJSON: value.bool.map { $0 ? "true" : "false" } ?? "null")
         }
     }
 

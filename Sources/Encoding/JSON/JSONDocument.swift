@@ -144,7 +144,7 @@ package struct JSONValue: Sendable {
     }
 
     /// The instant of a string in the format of ``Instant/description``.
-    var canonicalInstant: Instant? {
+    package var canonicalInstant: Instant? {
         let node = node
         guard node.kind == .string, !node.isEscaped else { return nil }
         return document.bytes.withUnsafeBufferPointer {
@@ -165,7 +165,7 @@ package struct JSONValue: Sendable {
 
     /// Equivalent to `self[key]?.string`, without creating a value: facts have dozens of members, and creating a value
     /// costs more than finding it.
-    func string(_ key: StaticString) -> String? {
+    package func string(_ key: StaticString) -> String? {
         guard let place = place(of: key) else { return nil }
         let node = document.nodes[place]
         guard node.kind == .string, !node.isEscaped, !document.holdsNonASCII else {
@@ -177,7 +177,7 @@ package struct JSONValue: Sendable {
         }
     }
 
-    func bool(_ key: StaticString) -> Bool? {
+    package func bool(_ key: StaticString) -> Bool? {
         switch place(of: key).map({ document.nodes[$0].kind }) {
         case .true: true
         case .false: false
@@ -186,7 +186,7 @@ package struct JSONValue: Sendable {
     }
 
     /// The same value with a filter that rejects most absent keys without a search. Pays off for many lookups.
-    var indexed: JSONValue {
+    package var indexed: JSONValue {
         var indexed = self
         indexed.keys = document.nodes.withUnsafeBufferPointer { nodes in
             guard nodes[index].kind == .object else { return 0 }

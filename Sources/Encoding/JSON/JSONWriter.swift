@@ -18,6 +18,7 @@ package struct JSONWriter {
         try container("{", "}", content)
     }
 
+    @inlinable
     package mutating func array<Element>(
         _ elements: some Sequence<Element>, _ write: (inout JSONWriter, Element) throws -> Void
     ) rethrows {
@@ -26,7 +27,8 @@ package struct JSONWriter {
         }
     }
 
-    private mutating func container(
+    @usableFromInline
+    mutating func container(
         _ start: Unicode.Scalar, _ end: Unicode.Scalar, _ content: (inout JSONWriter) throws -> Void
     ) rethrows {
         separate()
@@ -80,18 +82,16 @@ package struct JSONWriter {
                 bytes.append(byte)
             case 0..<0x20, 0x7F:
                 bytes.append(contentsOf: Array("\\u00".utf8))
-                bytes.append(Self.hexadecimal[Int(byte >> 4)])
-                bytes.append(Self.hexadecimal[Int(byte & 15)])
+                bytes.append(Hex.digits[Int(byte >> 4)])
+                bytes.append(Hex.digits[Int(byte & 15)])
             default: bytes.append(byte)
             }
         }
     }
 
-    private static let hexadecimal = Array("0123456789abcdef".utf8)
-
+    @inlinable
     package mutating func value(_ number: some BinaryInteger) {
-        separate()
-        bytes.append(contentsOf: String(number).utf8)
+        value(rawJSON: String(number))
     }
 
     package mutating func value(_ flag: Bool) {
@@ -111,9 +111,15 @@ package struct JSONWriter {
     }
 
     /// Writes a value that is already JSON text.
-    package mutating func value(rawJSON: some Sequence<UInt8>) {
+    package mutating func value(rawJSON: [UInt8]) {
         separate()
         bytes.append(contentsOf: rawJSON)
+    }
+
+    /// Writes a value that is already JSON text.
+    package mutating func value(rawJSON text: String) {
+        separate()
+        bytes.append(contentsOf: text.utf8)
     }
 
     package mutating func member(_ key: StaticString, _ value: String?) {
@@ -122,6 +128,7 @@ package struct JSONWriter {
         self.value(value)
     }
 
+    @inlinable
     package mutating func member(_ key: StaticString, _ value: (some BinaryInteger)?) {
         guard let value else { return }
         self.key(key)

@@ -1,4 +1,5 @@
 import Crypto
+import Encoding
 import Subscriptions
 
 /// A body as it is stored, with what it takes to tell whether it is the one that arrived.

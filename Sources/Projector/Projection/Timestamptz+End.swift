@@ -1,5 +1,5 @@
+import Encoding
 import Postgres
-import Subscriptions
 
 /// What has no end is `infinity` in SQL.
 extension Timestamptz {

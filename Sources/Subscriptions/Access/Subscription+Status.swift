@@ -1,3 +1,5 @@
+import Encoding
+
 /// Where a line stands at an instant.
 package enum Status: String, Sendable, CaseIterable {
     /// Nothing had been bought yet.

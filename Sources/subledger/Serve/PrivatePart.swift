@@ -3,7 +3,6 @@ import HTTPServer
 import Logging
 import Postgres
 import Projector
-import Subscriptions
 
 /// The private listener: every process has one, so that each can be asked for its health and metrics. Only a reader
 /// answers backends on it.

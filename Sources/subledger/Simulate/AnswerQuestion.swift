@@ -1,5 +1,5 @@
+import Encoding
 import StoreSimulator
-import Subscriptions
 
 /// One request to a server, with its expected answer.
 enum AnswerQuestion: Sendable {

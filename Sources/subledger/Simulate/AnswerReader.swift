@@ -1,8 +1,8 @@
 import AsyncHTTPClient
+import Encoding
 import Foundation
 import NIOCore
 import StoreSimulator
-import Subscriptions
 
 /// Reads answers about one app from a private listener.
 struct AnswerReader {

@@ -1,7 +1,6 @@
 import ArgumentParser
 import Foundation
 import StoreSimulator
-import Subscriptions
 
 struct Simulate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
