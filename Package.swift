@@ -34,8 +34,8 @@ let package = Package(
         .executableTarget(
             name: "subledger",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "StoreSimulator",
-                "Subscriptions",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "Readers",
+                "StoreSimulator", "Subscriptions",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -47,7 +47,7 @@ let package = Package(
         .target(
             name: "HTTPServer",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "Projector", "Subscriptions",
+                "AppStore", "Encoding", "EventLog", "Readers", "Subscriptions",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -88,12 +88,20 @@ let package = Package(
             ],
             // A link to the file at the top of the repository.
             resources: [.embedInCode("schema.sql")]),
+        // Folds the log into the projections, and keeps them up to date.
         .target(
             name: "Projector",
             dependencies: [
                 "Encoding", "EventLog", "Postgres", "Subscriptions",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
+            ]),
+        // What a reader process answers: subscriptions, customers, changes, configured products.
+        .target(
+            name: "Readers",
+            dependencies: [
+                "Encoding", "EventLog", "Postgres", "Subscriptions",
+                .product(name: "Logging", package: "swift-log"),
             ]),
         .target(
             name: "Postgres",
@@ -195,8 +203,8 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "StoreSimulator",
-                "Subscriptions", "TestSupport", "subledger",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "Readers",
+                "StoreSimulator", "Subscriptions", "TestSupport", "subledger",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),

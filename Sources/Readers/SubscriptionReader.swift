@@ -26,7 +26,7 @@ package struct SubscriptionReader: Sendable {
     ) async throws(ReadError) -> [Found] {
         do {
             let rows = try await pool.query(
-                ProjectionStatements.findSubscriptions,
+                Self.findSubscriptions,
                 [Parameter(environment.rawValue), Parameter(originalTransactionId), Parameter(app)],
                 deadline: .now + Limits.readWaitMax)
             var found: [Found] = []
@@ -47,4 +47,21 @@ package struct SubscriptionReader: Sendable {
             throw .damaged(detail: String(describing: error))
         }
     }
+
+    private static let findSubscriptions = Statement(
+        "subscription_find",
+        """
+        select stream.app, subscription.position, subscription.facts,
+          (
+            select product_catalog.products
+            from subledger.product_catalog
+            where product_catalog.app = stream.app
+          )
+        from subledger.stream
+        join subledger.subscription using (stream_id)
+        where stream.environment = $1
+          and subscription.original_transaction_id = $2
+          and stream.app = coalesce($3, stream.app)
+        order by stream.app
+        """)
 }

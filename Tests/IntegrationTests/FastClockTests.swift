@@ -2,6 +2,7 @@ import Encoding
 import Foundation
 import Postgres
 import Projector
+import Readers
 import Subscriptions
 import TestSupport
 import Testing

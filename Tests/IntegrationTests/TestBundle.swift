@@ -6,6 +6,7 @@ import HTTPServer
 import Logging
 import Postgres
 import Projector
+import Readers
 import ServiceLifecycle
 import TestSupport
 

@@ -1,22 +1,22 @@
 import Encoding
-import EventLog
 import Postgres
 import Subscriptions
 
 /// An event with what the fold needs of it.
-struct FoldableEvent: Sendable {
-    let position: Int64
+package struct FoldableEvent: Sendable {
+    package let position: Int64
     let receivedAt: Instant
     let occurredAt: Instant?
     /// Empty for an event that an operator has the projector pass over.
-    let factsByLine: [String: StatedFacts]
+    package let factsByLine: [String: StatedFacts]
     /// See ``Facts/companion``.
     var companion: String?
     /// What a backend stated.
-    var link: LinkStatement?
+    package private(set) var link: LinkStatement?
 
-    /// Reads a row with the columns of ``ProjectionStatements/nextEvents``.
-    static func read(_ row: Row) throws(PostgresError) -> Result<FoldableEvent, ProjectionError> {
+    /// Reads a row with the columns `position`, `received_at`, `occurred_at` and `facts` of an event, and whether it is
+    /// skipped.
+    package static func read(_ row: Row) throws(PostgresError) -> Result<FoldableEvent, UnfoldableEvent> {
         let position: Int64 = try row.value(at: 0)
         let receivedAt: Instant = try row.value(at: 1)
         let occurredAt: Instant? = try row.optional(at: 2)
@@ -35,42 +35,33 @@ struct FoldableEvent: Sendable {
     }
 
     /// As ``read(_:)``, with no facts for an event that cannot be folded.
-    static func readOrEmpty(_ row: Row) throws(PostgresError) -> FoldableEvent {
+    package static func readOrEmpty(_ row: Row) throws(PostgresError) -> FoldableEvent {
         if case .success(let event) = try read(row) { return event }
         return FoldableEvent(
             position: try row.value(at: 0), receivedAt: try row.value(at: 1), occurredAt: nil, factsByLine: [:])
     }
 
     /// The same event, as far as it is about some lines.
-    func about(_ lines: Set<String>) -> FoldableEvent {
+    package func about(_ lines: Set<String>) -> FoldableEvent {
         FoldableEvent(
             position: position, receivedAt: receivedAt, occurredAt: occurredAt,
             factsByLine: factsByLine.filter { lines.contains($0.key) }, companion: companion)
     }
 
-    func fold(into lines: inout [String: ProjectedLine]) {
-        for (id, facts) in factsByLine {
-            let new = ProjectedLine(
-                facts: SubscriptionFacts(originalTransactionId: id), position: position, isNew: true)
-            // In its place: a line that is held twice is copied with all its facts.
-            fold(facts, into: &lines[id, default: new])
-        }
-    }
-
-    private func fold(_ facts: StatedFacts, into line: inout ProjectedLine) {
-        line.facts.fold(
-            facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position, companion: companion)
-        line.position = position
+    /// Folds what the event says about a line.
+    package func fold(_ facts: StatedFacts, into line: inout SubscriptionFacts) {
+        line.fold(facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position, companion: companion)
     }
 }
 
 /// What a JSON text of the row with some position stands for.
-func readJSON<Value>(
+@inlinable
+package func readJSON<Value>(
     _ text: [UInt8], position: Int64, _ read: (JSONValue) throws -> Value
-) -> Result<Value, ProjectionError> {
+) -> Result<Value, UnfoldableEvent> {
     do {
         return .success(try read(try JSONDocument(text).root))
     } catch {
-        return .failure(.unfoldable(position: position, problem: String(describing: error)))
+        return .failure(UnfoldableEvent(position: position, problem: String(describing: error)))
     }
 }

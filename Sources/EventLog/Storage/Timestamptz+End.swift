@@ -3,9 +3,9 @@ import Postgres
 
 /// What has no end is `infinity` in SQL.
 extension Timestamptz {
-    init(end: Instant) {
+    package init(end: Instant) {
         self.init(microsecondsSinceUnixEpoch: end < .latest ? end.milliseconds * 1000 : .max)
     }
 
-    var end: Instant { Instant(milliseconds: microsecondsSinceUnixEpoch / 1000) ?? .latest }
+    package var end: Instant { Instant(milliseconds: microsecondsSinceUnixEpoch / 1000) ?? .latest }
 }

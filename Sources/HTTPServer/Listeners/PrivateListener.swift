@@ -2,7 +2,7 @@ import Encoding
 import EventLog
 import Hummingbird
 import Logging
-import Projector
+import Readers
 
 extension Listener {
     /// The listener for backends and operators.

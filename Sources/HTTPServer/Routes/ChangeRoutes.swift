@@ -2,7 +2,7 @@ import Encoding
 import EventLog
 import HTTPTypes
 import Hummingbird
-import Projector
+import Readers
 import Subscriptions
 
 /// `GET /changes` returns changes of access and renewal preferences in order of publication: as a page, immediately or

@@ -186,14 +186,6 @@ struct BatchWriter: Sendable {
     }
 }
 
-extension Instant {
-    /// This instant by our clock, or the database's clock and a little where ours runs ahead of that: what is published
-    /// early cannot be taken back.
-    func held(by databaseClock: Instant) -> Instant {
-        min(self, databaseClock.advanced(by: Limits.clockAheadMax))
-    }
-}
-
 extension PostgresConnection {
     /// Notifies those that listen of a stream, in a transaction of its own, if that is possible at once: they look by
     /// themselves every ``Limits/sweepInterval``, so a queue of notifications that is full stops nothing.

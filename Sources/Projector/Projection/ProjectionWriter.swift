@@ -2,17 +2,6 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// A line as the projector holds it while it folds a batch.
-struct ProjectedLine: Sendable {
-    var facts: SubscriptionFacts
-    /// The last event that said something about the line.
-    var position: Int64
-    /// What its rows say now, so that only those are written that change; nil where that is not known.
-    var written: Subscription?
-    /// It has no row yet, so that its rows can be copied in.
-    var isNew = false
-}
-
 /// Turns folded lines into the rows of the projection tables.
 struct ProjectionWriter: Sendable {
     let streamId: Int32

@@ -50,7 +50,7 @@ package struct ChangeReader: Sendable {
     package func head(of stream: StreamKey) async throws(ReadError) -> Head? {
         do throws(PostgresError) {
             let rows = try await pool.query(
-                ChangeStatements.end, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
+                ChangeReadStatements.end, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
                 deadline: .now + Limits.readWaitMax)
             guard rows.count == 1 else { return nil }
             return Head(
@@ -75,7 +75,7 @@ package struct ChangeReader: Sendable {
         let asOf = max(now, published.held(by: max(now, head.databaseClock)))
         do throws(PostgresError) {
             let rows = try await pool.query(
-                ChangeStatements.page,
+                ChangeReadStatements.page,
                 [
                     Parameter(head.streamId), Parameter(number), Parameter(head.number), Parameter(Int64(limit)),
                 ],
@@ -111,12 +111,12 @@ package struct ChangeReader: Sendable {
         }
         // Each by the lines, since customers may be joined and parted between two queries.
         var customers: [String: Customer] = [:]
-        for row in try await query(ChangeStatements.keysOfLines, []) {
+        for row in try await query(ChangeReadStatements.keysOfLines, []) {
             guard let key = try row.customerKey(at: 1) else { continue }
             customers[try row.value(at: 0), default: Customer()].keys.append(key)
         }
         for row in try await query(
-            ChangeStatements.entitlementsOfLines, [Parameter(app), Parameter(instant)])
+            ChangeReadStatements.entitlementsOfLines, [Parameter(app), Parameter(instant)])
         {
             let entitlement = try Entitlement.read(row, at: 1)
             customers[try row.value(at: 0), default: Customer()].entitlements.append(entitlement)

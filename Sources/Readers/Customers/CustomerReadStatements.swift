@@ -148,7 +148,7 @@ enum CustomerReadStatements {
           and (replacing.position is null or replacing.received_at > $3)
         """)
 
-    /// The columns of ``ProjectionStatements/nextEvents``, for events that were received until an instant.
+    /// The columns that ``FoldableEvent/read(_:)`` reads, of events that were received until an instant.
     static let eventsKnownAt = Statement(
         "customer_events_known_at",
         """

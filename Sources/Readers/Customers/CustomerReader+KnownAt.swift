@@ -89,14 +89,17 @@ extension CustomerReader {
         let rows = try await pool.query(
             CustomerReadStatements.eventsKnownAt, [Parameter(streamId), .array(positions), Parameter(knownAt)],
             deadline: .now + Limits.readWaitMax)
-        var folded: [String: ProjectedLine] = [:]
+        var folded: [String: SubscriptionFacts] = [:]
         for row in rows {
             switch try FoldableEvent.read(row) {
-            case .success(let event): event.about(lines).fold(into: &folded)
+            case .success(let event):
+                for (line, facts) in event.factsByLine where lines.contains(line) {
+                    event.fold(facts, into: &folded[line, default: SubscriptionFacts(originalTransactionId: line)])
+                }
             case .failure(let failure): throw ReadError.damaged(detail: failure.description)
             }
         }
-        return folded.mapValues(\.facts)
+        return folded
     }
 
     private func mapping(_ app: String) async throws(PostgresError) -> [String: [String]] {

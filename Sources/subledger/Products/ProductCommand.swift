@@ -1,6 +1,6 @@
 import ArgumentParser
 import Encoding
-import Projector
+import Readers
 import Subscriptions
 
 struct ProductCommand: AsyncParsableCommand {
