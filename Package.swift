@@ -31,11 +31,12 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],
     targets: [
+        // The commands: flags, wiring, printing.
         .executableTarget(
             name: "subledger",
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "Readers",
-                "StoreSimulator", "Subscriptions",
+                "SimulatorClient", "StoreSimulator", "Subscriptions", "Verification",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -78,6 +79,17 @@ let package = Package(
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ]),
+        // Posts a simulation to a server, and compares its answers with those expected.
+        .target(
+            name: "SimulatorClient",
+            dependencies: [
+                "Encoding", "StoreSimulator",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+            ]),
+        // Checks log and projections against the bodies and their signatures.
+        .target(
+            name: "Verification",
+            dependencies: ["AppStore", "Encoding", "EventLog", "Projector", "Subscriptions"]),
         .target(
             name: "EventLog",
             dependencies: [
@@ -195,6 +207,8 @@ let package = Package(
                 .product(name: "X509", package: "swift-certificates"),
             ]),
         .testTarget(
+            name: "SimulatorClientTests", dependencies: ["Encoding", "SimulatorClient", "StoreSimulator"]),
+        .testTarget(
             name: "PostgresTests",
             dependencies: ["Postgres", .product(name: "Logging", package: "swift-log")]),
         .testTarget(
@@ -204,7 +218,7 @@ let package = Package(
             name: "IntegrationTests",
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "Readers",
-                "StoreSimulator", "Subscriptions", "TestSupport", "subledger",
+                "StoreSimulator", "Subscriptions", "TestSupport", "Verification", "subledger",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),

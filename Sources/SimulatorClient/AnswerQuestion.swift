@@ -55,33 +55,33 @@ enum AnswerQuestion: Sendable {
 }
 
 /// Whether access is active, and its end if the answer contains one.
-struct AccessText: Sendable, Hashable, CustomStringConvertible {
-    let active: Bool
-    let until: Instant?
+package struct AccessText: Sendable, Hashable, CustomStringConvertible {
+    package let active: Bool
+    package let until: Instant?
 
     static let notActive = AccessText(active: false, until: nil)
 
-    var description: String {
+    package var description: String {
         (active ? "active" : "not active") + (until.map { " until \($0)" } ?? "")
     }
 }
 
 /// A wrong or missing answer.
-struct AnswerDifference: Sendable, CustomStringConvertible {
+package struct AnswerDifference: Sendable, CustomStringConvertible {
     /// The original transaction id, or the customer id and the entitlement.
-    let subject: String
-    let story: Story
-    let at: Instant
-    let expected: AccessText
+    package let subject: String
+    package let story: Story
+    package let at: Instant
+    package let expected: AccessText
     /// Nil if there was no answer.
-    let answered: AccessText?
+    package let answered: AccessText?
     /// A notification about the subject was never delivered.
-    let isIncomplete: Bool
+    package let isIncomplete: Bool
 
     var isUnanswered: Bool { answered == nil }
     var order: (String, Instant) { (subject, at) }
 
-    var description: String {
+    package var description: String {
         "\(subject) (\(story.name)) at \(at): expected \(expected), answered \(answered?.description ?? "nothing")"
             + (isIncomplete ? " (notifications lost)" : "")
     }

@@ -3,11 +3,17 @@ import NIOCore
 import StoreSimulator
 
 /// The private listener to which a backend sends customer links.
-struct LinkTarget: Sendable {
+package struct LinkTarget: Sendable {
     /// The base URL.
     let address: String
     let token: String?
     let app: SimulatedApp
+
+    package init(address: String, token: String?, app: SimulatedApp) {
+        self.address = address
+        self.token = token
+        self.app = app
+    }
 
     /// The PUT request; nil if the address is not a URL.
     func request(_ statement: SimulatedStatement) -> HTTPClientRequest? {

@@ -6,13 +6,20 @@ import Synchronization
 
 /// Posts the notifications of a run as the App Store does, concurrently and with retries, and sends the backend's link
 /// statements between them.
-struct NotificationPoster {
+package struct NotificationPoster {
     let url: String
     /// Nil if link statements are not sent.
     let links: LinkTarget?
     let connections: Int
     /// Requests per second; nil for no limit.
     let rate: Double?
+
+    package init(url: String, links: LinkTarget?, connections: Int, rate: Double?) {
+        self.url = url
+        self.links = links
+        self.connections = connections
+        self.rate = rate
+    }
 
     enum Limits {
         /// Apple retries five times.
@@ -25,13 +32,17 @@ struct NotificationPoster {
     }
 
     /// Sends all steps. Stops early if the server does not answer at all.
-    func post(_ steps: Steps) async -> Outcome {
+    ///
+    /// - Parameter onProgress: Called every two seconds with the counts so far.
+    package func post(
+        _ steps: Steps, onProgress: @escaping @Sendable (PostingCounts) -> Void = { _ in }
+    ) async -> Outcome {
         let state = PostingState()
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         let progress = Task {
             while !Task.isCancelled {
                 try await Task.sleep(for: Limits.progressInterval)
-                printError(state.outcome.all.description(of: steps.count))
+                onProgress(state.outcome.all)
             }
         }
         let start = ContinuousClock.now
@@ -115,11 +126,11 @@ struct NotificationPoster {
 
 extension NotificationPoster {
     /// The counts of notifications and of link statements.
-    struct Outcome: Sendable {
-        var posted = PostingCounts()
-        var linked = PostingCounts()
+    package struct Outcome: Sendable {
+        package fileprivate(set) var posted = PostingCounts()
+        package fileprivate(set) var linked = PostingCounts()
 
-        var all: PostingCounts {
+        package var all: PostingCounts {
             var sum = posted
             sum.statuses.merge(linked.statuses, uniquingKeysWith: +)
             sum.failed += linked.failed

@@ -3,23 +3,32 @@ import EventLog
 import Projector
 
 /// Checks log and projections, stream by stream, and stops at the first bad row.
-struct Verification {
+package struct DatabaseVerifier {
     let log: LogAudit
     let projections: ProjectionAudit
     let signatures: SignatureVerifier
     let extent: ProjectionAudit.Extent
 
-    struct Outcome: Sendable {
-        var finding: Finding?
-        var streams = 0
-        var events: Int64 = 0
-        var lines: Int64 = 0
+    package init(
+        log: LogAudit, projections: ProjectionAudit, signatures: SignatureVerifier, extent: ProjectionAudit.Extent
+    ) {
+        self.log = log
+        self.projections = projections
+        self.signatures = signatures
+        self.extent = extent
+    }
+
+    package struct Outcome: Sendable {
+        package fileprivate(set) var finding: Finding?
+        package fileprivate(set) var streams = 0
+        package fileprivate(set) var events: Int64 = 0
+        package fileprivate(set) var lines: Int64 = 0
     }
 
     /// - Parameters:
     ///   - onEvents: Called with the numbers of checked events and of all events.
     ///   - onLines: Called with the numbers of checked subscriptions and of all subscriptions of the current stream.
-    func run(
+    package func run(
         onEvents: (Int64, Int64) -> Void = { _, _ in }, onLines: (Int64, Int64) -> Void = { _, _ in }
     ) async throws -> Outcome {
         var outcome = Outcome()
@@ -36,9 +45,9 @@ struct Verification {
                 return outcome
             }
             let before = outcome.events
-            let check = LogCheck(
-                audit: log, stream: stream, check: EventCheck(stream: key, signatures: signatures))
-            outcome.finding = try await check.firstProblem { position in
+            let verifier = LogVerifier(
+                audit: log, stream: stream, events: EventVerifier(stream: key, signatures: signatures))
+            outcome.finding = try await verifier.firstProblem { position in
                 outcome.events = before + position
                 onEvents(outcome.events, total)
             }

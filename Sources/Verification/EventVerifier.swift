@@ -4,17 +4,22 @@ import EventLog
 import Subscriptions
 
 /// Checks a stored event by decoding and verifying its body again.
-struct EventCheck: Sendable {
+package struct EventVerifier: Sendable {
     let stream: StreamKey
     let signatures: SignatureVerifier
 
-    struct Result: Sendable {
+    package init(stream: StreamKey, signatures: SignatureVerifier) {
+        self.stream = stream
+        self.signatures = signatures
+    }
+
+    package struct Result: Sendable {
         /// Nil if the event is valid.
-        var problem: String?
+        package private(set) var problem: String?
         /// The facts of the body as JSON text, in the form in which the log stores them. Nil if the body has none.
-        var facts: [UInt8]?
+        package private(set) var facts: [UInt8]?
         /// The defects of the body as JSON text, in the form in which the log stores them. Nil if there are none.
-        var defects: [UInt8]?
+        package private(set) var defects: [UInt8]?
 
         /// A valid event, with the columns that the database compares.
         init(_ event: Event) {
@@ -32,7 +37,7 @@ struct EventCheck: Sendable {
         }
     }
 
-    func check(_ stored: AuditedEvent) async -> Result {
+    package func check(_ stored: AuditedEvent) async -> Result {
         let result = await checkBody(stored)
         guard result.problem == nil, !stored.isAsSealed else { return result }
         return Result(problem: "received_at, chain_id or revocation does not match the row checksum")

@@ -1,18 +1,23 @@
 import AppStore
 import EventLog
 import Foundation
-import Subscriptions
 
 /// Checks the events of one stream in order of position.
-struct LogCheck {
+package struct LogVerifier {
     let audit: LogAudit
     let stream: AuditedStream
-    let check: EventCheck
+    let events: EventVerifier
+
+    package init(audit: LogAudit, stream: AuditedStream, events: EventVerifier) {
+        self.audit = audit
+        self.stream = stream
+        self.events = events
+    }
 
     /// Returns the first missing or invalid event; nil if all are valid.
     ///
     /// - Parameter onProgress: Called with the number of events checked.
-    func firstProblem(onProgress: (Int64) -> Void) async throws -> Finding? {
+    package func firstProblem(onProgress: (Int64) -> Void) async throws -> Finding? {
         var position: Int64 = 0
         while true {
             let page = try await audit.page(of: stream, after: position)
@@ -45,50 +50,24 @@ struct LogCheck {
     }
 
     /// Checks events concurrently, since signatures dominate the cost, and returns the results in order.
-    private func results(of events: [AuditedEvent]) async -> [EventCheck.Result] {
+    private func results(of events: [AuditedEvent]) async -> [EventVerifier.Result] {
         let width = max(1, ProcessInfo.processInfo.activeProcessorCount)
-        let check = check
-        return await withTaskGroup(of: [(Int, EventCheck.Result)].self) { group in
+        let verifier = self.events
+        return await withTaskGroup(of: [(Int, EventVerifier.Result)].self) { group in
             for worker in 0..<width {
                 group.addTask {
-                    var results: [(Int, EventCheck.Result)] = []
+                    var results: [(Int, EventVerifier.Result)] = []
                     for index in stride(from: worker, to: events.count, by: width) {
-                        results.append((index, await check.check(events[index])))
+                        results.append((index, await verifier.check(events[index])))
                     }
                     return results
                 }
             }
-            var all = [EventCheck.Result](repeating: EventCheck.Result(), count: events.count)
+            var all = [EventVerifier.Result](repeating: EventVerifier.Result(), count: events.count)
             for await results in group {
                 for (index, result) in results { all[index] = result }
             }
             return all
         }
-    }
-}
-
-/// A verification failure, described in one line.
-struct Finding: Sendable, Hashable, CustomStringConvertible {
-    let description: String
-
-    init(_ stream: AuditedStream, position: Int64? = nil, _ problem: String) {
-        let place = position.map { " position \($0)" } ?? ""
-        let name = stream.key.map { " (\($0.app), \($0.environment.rawValue))" } ?? ""
-        description = "stream \(stream.id)\(name)\(place): \(problem)"
-    }
-
-    /// A finding about a row of the projections.
-    init(_ stream: AuditedStream, row: String) {
-        let name = stream.key.map { " (\($0.app), \($0.environment.rawValue))" } ?? ""
-        description = "stream \(stream.id)\(name) \(row)"
-    }
-
-    /// A finding without a stream.
-    init(row: String) {
-        description = row
-    }
-
-    init(stream: Int32, row: String) {
-        description = "stream \(stream) \(row)"
     }
 }

@@ -2,7 +2,7 @@ import Encoding
 import StoreSimulator
 import Testing
 
-@testable import subledger
+@testable import SimulatorClient
 
 @Suite("Answers about customers are compared entitlement by entitlement")
 struct AnswerComparisonTests {
