@@ -45,6 +45,7 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ]),
+        // The public and the private listener, and their routes.
         .target(
             name: "HTTPServer",
             dependencies: [
@@ -57,6 +58,7 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             resources: [.embedInCode("OpenAPI/openapi.json")]),
+        // Decodes and verifies Apple's notifications, and turns them into events.
         .target(
             name: "AppStore",
             dependencies: [
@@ -90,6 +92,7 @@ let package = Package(
         .target(
             name: "Verification",
             dependencies: ["AppStore", "Encoding", "EventLog", "Projector", "Subscriptions"]),
+        // Appends events to the log and reads them; owns the schema.
         .target(
             name: "EventLog",
             dependencies: [
@@ -115,6 +118,7 @@ let package = Package(
                 "Encoding", "EventLog", "Postgres", "Subscriptions",
                 .product(name: "Logging", package: "swift-log"),
             ]),
+        // A client of PostgreSQL over libpq, and a server of its own to run.
         .target(
             name: "Postgres",
             dependencies: ["CLibpq", .product(name: "Logging", package: "swift-log")]),
