@@ -31,10 +31,12 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],
     targets: [
+        // The commands: flags, wiring, printing.
         .executableTarget(
             name: "subledger",
             dependencies: [
-                "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "StoreSimulator", "Subscriptions",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "Readers",
+                "SimulatorClient", "StoreSimulator", "Subscriptions", "Verification",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -43,10 +45,11 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ]),
+        // The public and the private listener, and their routes.
         .target(
             name: "HTTPServer",
             dependencies: [
-                "AppStore", "EventLog", "Projector", "Subscriptions",
+                "AppStore", "Encoding", "EventLog", "Readers", "Subscriptions",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -55,42 +58,67 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             resources: [.embedInCode("OpenAPI/openapi.json")]),
+        // Decodes and verifies Apple's notifications, and turns them into events.
         .target(
             name: "AppStore",
             dependencies: [
-                "Subscriptions",
+                "Encoding", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ],
             resources: [.embedInCode("Certificates/AppleRootCA-G3.cer")]),
-        .target(name: "Subscriptions"),
+        // The domain: facts, the fold, access, customers. No input or output.
+        .target(name: "Subscriptions", dependencies: ["Encoding"]),
+        // Formats that know nothing of the domain: JSON, Base64, hexadecimal digits, instants, byte-wise texts.
+        .target(name: "Encoding"),
         // A make-believe App Store. For users too, since Apple's sandbox cannot produce most notifications.
         .target(
             name: "StoreSimulator",
             dependencies: [
-                "Subscriptions",
+                "Encoding", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ]),
+        // Posts a simulation to a server, and compares its answers with those expected.
+        .target(
+            name: "SimulatorClient",
+            dependencies: [
+                "Encoding", "StoreSimulator",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+            ]),
+        // Checks log and projections against the bodies and their signatures.
+        .target(
+            name: "Verification",
+            dependencies: ["AppStore", "Encoding", "EventLog", "Projector", "Subscriptions"]),
+        // Appends events to the log and reads them; owns the schema.
         .target(
             name: "EventLog",
             dependencies: [
-                "Postgres", "Subscriptions",
+                "Encoding", "Postgres", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
             ],
             // A link to the file at the top of the repository.
             resources: [.embedInCode("schema.sql")]),
+        // Folds the log into the projections, and keeps them up to date.
         .target(
             name: "Projector",
             dependencies: [
-                "EventLog", "Postgres", "Subscriptions",
+                "Encoding", "EventLog", "Postgres", "Subscriptions",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
             ]),
+        // What a reader process answers: subscriptions, customers, changes, configured products.
+        .target(
+            name: "Readers",
+            dependencies: [
+                "Encoding", "EventLog", "Postgres", "Subscriptions",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        // A client of PostgreSQL over libpq, and a server of its own to run.
         .target(
             name: "Postgres",
             dependencies: ["CLibpq", .product(name: "Logging", package: "swift-log")]),
@@ -98,7 +126,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "AppStore", "EventLog", "Postgres", "Subscriptions",
+                "AppStore", "Encoding", "EventLog", "Postgres",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -106,7 +134,8 @@ let package = Package(
         .executableTarget(
             name: "Bench",
             dependencies: [
-                "AppStore", "EventLog", "HTTPServer", "Postgres", "StoreSimulator", "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "StoreSimulator", "Subscriptions",
+                "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
@@ -115,12 +144,12 @@ let package = Package(
             path: "Tests/Bench",
             resources: [.embedInCode("send.lua")]),
         .executableTarget(
-            name: "DecodeBenchmark", dependencies: ["AppStore", "Subscriptions", "TestSupport"],
+            name: "DecodeBenchmark", dependencies: ["AppStore", "Encoding", "TestSupport"],
             path: "Tests/DecodeBenchmark"),
         .executableTarget(
             name: "ProjectorBenchmark",
             dependencies: [
-                "AppStore", "EventLog", "Postgres", "Projector", "StoreSimulator", "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "EventLog", "Postgres", "Projector", "StoreSimulator", "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/ProjectorBenchmark"),
@@ -139,14 +168,14 @@ let package = Package(
         .executableTarget(
             name: "VerifyBenchmark",
             dependencies: [
-                "AppStore", "StoreSimulator", "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "StoreSimulator", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             path: "Tests/VerifyBenchmark"),
         .executableTarget(
             name: "StorageBenchmark",
             dependencies: [
-                "AppStore", "EventLog", "Postgres", "StoreSimulator", "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "EventLog", "Postgres", "StoreSimulator", "Subscriptions", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -154,18 +183,20 @@ let package = Package(
         .executableTarget(
             name: "Storm",
             dependencies: [
-                "AppStore", "EventLog", "Postgres", "Projector", "StoreSimulator", "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "EventLog", "Postgres", "Projector", "StoreSimulator", "Subscriptions",
+                "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/Storm"),
-        .testTarget(name: "SubscriptionsTests", dependencies: ["Subscriptions", "TestSupport"]),
+        .testTarget(name: "EncodingTests", dependencies: ["Encoding", "TestSupport"]),
+        .testTarget(name: "SubscriptionsTests", dependencies: ["Encoding", "Subscriptions", "TestSupport"]),
         .testTarget(
             name: "AppStoreTests",
             dependencies: [
-                "AppStore", "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "StoreSimulator", "Subscriptions", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
@@ -174,21 +205,24 @@ let package = Package(
         .testTarget(
             name: "StoreSimulatorTests",
             dependencies: [
-                "AppStore", "StoreSimulator", "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "StoreSimulator", "Subscriptions", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ]),
         .testTarget(
+            name: "SimulatorClientTests", dependencies: ["Encoding", "SimulatorClient", "StoreSimulator"]),
+        .testTarget(
             name: "PostgresTests",
             dependencies: ["Postgres", .product(name: "Logging", package: "swift-log")]),
         .testTarget(
-            name: "EventLogTests", dependencies: ["EventLog", "StoreSimulator", "Subscriptions", "TestSupport"]),
+            name: "EventLogTests",
+            dependencies: ["EventLog", "Postgres", "StoreSimulator", "Subscriptions", "TestSupport"]),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "StoreSimulator", "Subscriptions",
-                "TestSupport", "subledger",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "Readers",
+                "StoreSimulator", "Subscriptions", "TestSupport", "Verification", "subledger",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -206,12 +240,13 @@ if Context.environment["SUBLEDGER_FUZZ"] != nil {
     let instrumented: [SwiftSetting] = [
         .unsafeFlags(["-sanitize=fuzzer,address", "-assert-config", "Debug"])
     ]
-    for target in package.targets where ["AppStore", "Subscriptions"].contains(target.name) {
+    for target in package.targets where ["AppStore", "Encoding", "Subscriptions"].contains(target.name) {
         target.swiftSettings = instrumented
     }
     package.targets.append(
         .executableTarget(
-            name: "FuzzDecoder", dependencies: ["AppStore", "Subscriptions"], path: "Tests/FuzzDecoder",
+            name: "FuzzDecoder", dependencies: ["AppStore", "Encoding", "Subscriptions"],
+            path: "Tests/FuzzDecoder",
             exclude: ["Corpus", "apple.dict"], swiftSettings: instrumented,
             linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address"])]))
 }

@@ -1,3 +1,4 @@
+import Encoding
 import Subscriptions
 
 /// A notification of either version as its sender wrote it: decoded, and not to be trusted.

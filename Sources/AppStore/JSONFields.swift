@@ -1,3 +1,4 @@
+import Encoding
 import Subscriptions
 
 /// Reads the fields of one object by the types that were seen on the wire, whatever the documentation says.

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// Why a body cannot be a notification. One line, quoting nothing of the body.
 package enum UndecodableBody: Error, Hashable, CustomStringConvertible {

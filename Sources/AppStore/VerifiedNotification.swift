@@ -1,4 +1,5 @@
 import Crypto
+import Encoding
 import Subscriptions
 
 /// A notification whose origin was checked. Only ``NotificationVerifier`` makes one.

@@ -28,6 +28,9 @@ package enum Limits {
     /// Time between two looks at the settings that make the log durable: so long may notifications be acknowledged on a
     /// server that was made unsafe. A look costs less than a millisecond.
     package static let durabilityLookTime = Duration.seconds(5)
+    /// How far our clock may be ahead of the database's for what is published by it. Clocks that are kept in step differ by
+    /// less, and nobody is told of an end more than this too early.
+    static let clockAheadMax = Duration.seconds(1)
     /// Longest time for a read.
     package static let readWaitMax = Duration.seconds(5)
     /// Most tokens in force. A backend needs one or two, and a server keeps all of them in memory.

@@ -37,9 +37,6 @@ enum Limits {
     /// How long the rows of a stream are not written all over again for the reason for which they were written last. An
     /// owner who configures products back and forth waits so long at worst, and a loop writes them 24 times a day.
     static let refoldRepeatPause = Duration.seconds(3600)
-    /// How far our clock may be ahead of the database's for what is published by it. Clocks that are kept in step
-    /// differ by less, and no end is published more than this too early.
-    static let clockAheadMax = Duration.seconds(1)
     /// Longest wait to notify those that listen: they look by themselves as well.
     static let wakeWaitMax = Duration.seconds(1)
     /// About how many beginnings and ends of periods are published in one transaction, of each: a day's expiries of a
@@ -47,12 +44,6 @@ enum Limits {
     static let boundariesAtOnceMax: Int64 = 1000
     /// Longest time for one statement of a batch.
     static let statementWaitMax = Duration.seconds(30)
-    /// Most customers looked up in one query for those who ask one by one: what many ask at the same time.
-    static let lookupsAtOnceMax = 100
-    /// Most such queries under way, and how long after one was begun the next one may be, if it is not answered by
-    /// then: the more gather the less each costs, but one that waits for a page from disk must not hold up all others.
-    static let lookupQueriesMax = 3
-    static let lookupPatience = Duration.milliseconds(10)
     /// Longest time for a read.
     static let readWaitMax = Duration.seconds(5)
     /// Pause after a failure before the next try.

@@ -1,5 +1,5 @@
 import AppStore
-import Subscriptions
+import Encoding
 import Synchronization
 import TestSupport
 

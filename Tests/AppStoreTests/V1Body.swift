@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import Foundation
 import Subscriptions
 import Testing

@@ -1,5 +1,5 @@
 import AppStore
-import Subscriptions
+import Encoding
 import TestSupport
 import Testing
 

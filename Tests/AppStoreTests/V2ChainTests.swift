@@ -1,5 +1,6 @@
 import AppStore
 import Crypto
+import Encoding
 import Foundation
 import StoreSimulator
 import Subscriptions

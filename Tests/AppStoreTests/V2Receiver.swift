@@ -1,7 +1,7 @@
 import AppStore
 import Crypto
+import Encoding
 import StoreSimulator
-import Subscriptions
 
 /// A server that takes notifications signed under the root of the test certificates.
 struct V2Receiver: Sendable {

@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import Subscriptions
 import TestSupport
 import Testing

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 import TestSupport
 
 /// A made-up life of one subscription: what the App Store would send, one transaction each time, and who is entitled

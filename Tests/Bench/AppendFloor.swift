@@ -1,8 +1,8 @@
+import Encoding
 import EventLog
 import Foundation
 import Logging
 import Postgres
-import Subscriptions
 import TestSupport
 
 /// The floor of appends: the rows of the same bodies, inserted by the log's own statement on one connection.

@@ -1,3 +1,8 @@
+import AppStore
+import Encoding
+import Foundation
+import TestSupport
+
 // Measures decoding a version 1 body into an event, compared with Foundation's JSONDecoder reading a few fields of the
 // same body.
 //
@@ -17,11 +22,6 @@
 //
 //     perf record -g .build/release/DecodeBenchmark --size 22 --iterations 20000 --only ours
 //     perf report --no-children
-
-import AppStore
-import Foundation
-import Subscriptions
-import TestSupport
 
 private let roundCount = 5
 

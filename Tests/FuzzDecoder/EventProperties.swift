@@ -1,3 +1,4 @@
+import Encoding
 import Subscriptions
 
 // What must hold of every event that a body can be decoded to.

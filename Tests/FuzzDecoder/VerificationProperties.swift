@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import Subscriptions
 
 // What must hold of every body that is taken, with the secret of the fixtures and with the body's own.

@@ -1,9 +1,9 @@
 import AppStore
+import Encoding
 import EventLog
 import Foundation
 import Postgres
 import Projector
-import Subscriptions
 import TestSupport
 import Testing
 

@@ -1,6 +1,7 @@
+import Encoding
 import EventLog
 import Postgres
-import Projector
+import Readers
 import Subscriptions
 import TestSupport
 import Testing

@@ -6,8 +6,7 @@ import Projector
 import Subscriptions
 import TestSupport
 import Testing
-
-@testable import subledger
+import Verification
 
 @Suite("Backends ask by any id of a customer, and state which purchases are a customer's")
 struct CustomerRoutesTests {
@@ -291,7 +290,7 @@ struct CustomerRoutesTests {
     private static func problem(_ database: ConnectionConfiguration) async throws -> String? {
         let role = database.with(role: "subledger_projector")
         let (events, rows) = (try await TestCluster.connect(role), try await TestCluster.connect(role))
-        let outcome = try await Verification(
+        let outcome = try await DatabaseVerifier(
             log: LogAudit(connection: events), projections: try await ProjectionAudit(connection: rows, seed: 1),
             signatures: SignatureVerifier(roots: .apple), extent: .all
         ).run()

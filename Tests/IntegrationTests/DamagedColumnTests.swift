@@ -1,5 +1,6 @@
 import AppStore
 import Crypto
+import Encoding
 import EventLog
 import Logging
 import Postgres
@@ -7,8 +8,7 @@ import Projector
 import Subscriptions
 import TestSupport
 import Testing
-
-@testable import subledger
+import Verification
 
 @Suite("Verify finds a changed value in any column")
 struct DamagedColumnTests {
@@ -179,7 +179,7 @@ struct DamagedColumnTests {
     private static func finding(_ log: SimulatedLog, extent: ProjectionAudit.Extent) async throws -> String? {
         let role = log.database.with(role: "subledger_projector")
         let (events, rows) = (try await TestCluster.connect(role), try await TestCluster.connect(role))
-        let outcome = try await Verification(
+        let outcome = try await DatabaseVerifier(
             log: LogAudit(connection: events), projections: try await ProjectionAudit(connection: rows, seed: 1),
             signatures: SignatureVerifier(roots: SimulatedLog.roots), extent: extent
         ).run()

@@ -1,5 +1,5 @@
+import Encoding
 import Foundation
-import Subscriptions
 import TestSupport
 
 /// The two worked examples of the lifecycle rules, told by V1 bodies: what Apple sent, and when it came.

@@ -2,7 +2,7 @@ import Subscriptions
 import Testing
 
 @testable import HTTPServer
-@testable import Projector
+@testable import Readers
 
 @Suite("A page of changes stays under its bytes")
 struct FittingChangesTests {

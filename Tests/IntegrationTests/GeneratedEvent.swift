@@ -1,4 +1,5 @@
 import Crypto
+import Encoding
 import EventLog
 import Logging
 import Postgres

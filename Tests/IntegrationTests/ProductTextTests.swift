@@ -1,6 +1,8 @@
+import Encoding
 import Foundation
 import Postgres
 import Projector
+import Readers
 import Subscriptions
 import TestSupport
 import Testing

@@ -1,6 +1,6 @@
 import Logging
 import Postgres
-import Projector
+import Readers
 import TestSupport
 import Testing
 

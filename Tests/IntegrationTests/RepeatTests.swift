@@ -1,9 +1,9 @@
 import AppStore
+import Encoding
 import EventLog
 import Foundation
 import Logging
 import Postgres
-import Subscriptions
 import Synchronization
 import TestSupport
 import Testing

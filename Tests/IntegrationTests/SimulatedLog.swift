@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import EventLog
 import Foundation
 import Logging

@@ -1,12 +1,13 @@
 import AppStore
+import Encoding
 import EventLog
 import Foundation
 import HTTPServer
 import Logging
 import Postgres
 import Projector
+import Readers
 import ServiceLifecycle
-import Subscriptions
 import TestSupport
 
 /// A whole server in this process: its own database, both listeners on free ports, a clock that stands still.

@@ -5,8 +5,7 @@ import Projector
 import Subscriptions
 import TestSupport
 import Testing
-
-@testable import subledger
+import Verification
 
 @Suite("Verify names the first row that is not as it should be")
 struct VerifyTests {
@@ -123,8 +122,8 @@ struct VerifyTests {
     private static func verify(
         _ damage: String = "select", roots: RootCertificates = SimulatedLog.roots,
         extent: ProjectionAudit.Extent = .all, subscriptionsAtOnceMax: Int = ProjectionAudit.subscriptionsAtOnceMax
-    ) async throws -> (outcome: Verification.Outcome, firstSubscription: String, firstTransaction: String) {
-        var result: (Verification.Outcome, String, String)?
+    ) async throws -> (outcome: DatabaseVerifier.Outcome, firstSubscription: String, firstTransaction: String) {
+        var result: (DatabaseVerifier.Outcome, String, String)?
         try await SimulatedLog.withEveryStory { log in
             let subscription = try await log.lines("select min(original_transaction_id) from subledger.subscription")[0]
             let transaction = try await log.lines(
@@ -151,16 +150,16 @@ struct VerifyTests {
     private static func run(
         _ log: SimulatedLog, roots: RootCertificates = SimulatedLog.roots, extent: ProjectionAudit.Extent = .all,
         subscriptionsAtOnceMax: Int = ProjectionAudit.subscriptionsAtOnceMax
-    ) async throws -> Verification.Outcome {
+    ) async throws -> DatabaseVerifier.Outcome {
         let role = log.database.with(role: "subledger_projector")
         let events = try await TestCluster.connect(role)
         let rows = try await TestCluster.connect(role)
-        let verification = Verification(
+        let verifier = DatabaseVerifier(
             log: LogAudit(connection: events),
             projections: try await ProjectionAudit(
                 connection: rows, seed: TestSeed.value, subscriptionsAtOnceMax: subscriptionsAtOnceMax),
             signatures: SignatureVerifier(roots: roots), extent: extent)
-        let outcome = try await verification.run()
+        let outcome = try await verifier.run()
         await events.close()
         await rows.close()
         return outcome
@@ -320,7 +319,7 @@ struct VerifyTests {
             try await log.append(deliveries[..<60])
             let live = Task { await log.projector.run() }
             let load = Task { try await log.append(deliveries[60...]) }
-            var outcomes: [Verification.Outcome] = []
+            var outcomes: [DatabaseVerifier.Outcome] = []
 
             repeat { outcomes.append(try await Self.run(log)) } while outcomes.count < 5
 

@@ -1,9 +1,9 @@
 import AppStore
+import Encoding
 import EventLog
 import Logging
 import Postgres
 import StoreSimulator
-import Subscriptions
 import TestSupport
 
 /// A log of any length: a few thousand events from bodies, and copies of them about other subscriptions.

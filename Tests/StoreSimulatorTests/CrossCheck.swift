@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import StoreSimulator
 import Subscriptions
 import Testing

@@ -1,5 +1,5 @@
+import Encoding
 import StoreSimulator
-import Subscriptions
 import Testing
 
 /// Scripted customers with literal expected answers.

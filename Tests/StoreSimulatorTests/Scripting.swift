@@ -1,5 +1,5 @@
+import Encoding
 import StoreSimulator
-import Subscriptions
 
 let testApp = SimulatedApp(
     bundleId: "com.example.magazine", appAppleId: 1_400_000_001, environment: .production,

@@ -1,5 +1,5 @@
+import Encoding
 import StoreSimulator
-import Subscriptions
 import TestSupport
 import Testing
 

@@ -1,7 +1,7 @@
 import Crypto
+import Encoding
 import Foundation
 import StoreSimulator
-import Subscriptions
 import SwiftASN1
 import Testing
 @_spi(FixedExpiryValidationTime) import X509

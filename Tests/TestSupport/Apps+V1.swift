@@ -1,5 +1,5 @@
 import AppStore
-import Subscriptions
+import Encoding
 
 extension Apps {
     /// Verifies an unsigned notification.

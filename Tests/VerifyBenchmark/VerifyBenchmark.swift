@@ -1,16 +1,16 @@
+import AppStore
+import Crypto
+import Encoding
+import Foundation
+import StoreSimulator
+import TestSupport
+
 // Measures verifying and decoding a signed notification with two signed texts inside and a cached chain, compared with
 // the floor: three signature checks and parsing four JSON texts.
 //
 //     swift build -c release --product VerifyBenchmark && .build/release/VerifyBenchmark
 //
 // Instructions vary less than time; see DecodeBenchmark for how to count them.
-
-import AppStore
-import Crypto
-import Foundation
-import StoreSimulator
-import Subscriptions
-import TestSupport
 
 private let roundCount = 5
 private let iterations = 500

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The verdicts that a checker remembers, and the checks that are queued or running.
 struct CheckState: Sendable {

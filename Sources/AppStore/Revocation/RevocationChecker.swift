@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 import Synchronization
 
 /// Caches the revocation status of chains and refreshes it with OCSP checks.

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The verdict on one chain and how long it is fresh.
 struct VerdictRecord: Sendable {

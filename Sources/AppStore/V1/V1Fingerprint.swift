@@ -1,4 +1,5 @@
 import Crypto
+import Encoding
 import Subscriptions
 
 /// A digest of what one notification says, equal for the copies that Apple sends of it. V1 has no id, so notifications

@@ -1,3 +1,4 @@
+import Encoding
 import Subscriptions
 
 // What a notification about a cancellation says beside its receipt.

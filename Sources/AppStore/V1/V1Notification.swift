@@ -1,5 +1,5 @@
+import Encoding
 import Glibc
-import Subscriptions
 
 /// A version 1 notification as its sender wrote it: decoded, and not to be trusted.
 package struct V1Notification: Sendable {

@@ -1,5 +1,4 @@
-import Glibc
-import Subscriptions
+import Encoding
 
 /// A compact JWS (RFC 7515) as its sender wrote it: taken apart, and not to be trusted.
 package struct JWS: Sendable {
@@ -17,8 +16,9 @@ package struct JWS: Sendable {
 
     /// - Parameter text: Three base64url segments with dots between them.
     package init(_ text: ArraySlice<UInt8>) throws(MalformedJWS) {
-        guard let first = firstDot(in: text), let second = firstDot(in: text[(first + 1)...]),
-            firstDot(in: text[(second + 1)...]) == nil
+        let dot = UInt8(ascii: ".")
+        guard let first = text.firstIndex(ofByte: dot), let second = text[(first + 1)...].firstIndex(ofByte: dot),
+            text[(second + 1)...].firstIndex(ofByte: dot) == nil
         else { throw .notThreeSegments }
         self.text = text
         header = text[..<first]
@@ -40,15 +40,6 @@ package struct JWS: Sendable {
     var signedDate: Instant? {
         var fields = JSONFields(payload.root)
         return fields.instant("signedDate") ?? fields.instant("receiptCreationDate")
-    }
-}
-
-private func firstDot(in text: ArraySlice<UInt8>) -> Int? {
-    text.withUnsafeBytes { bytes in
-        guard let start = bytes.baseAddress, let found = memchr(start, Int32(UInt8(ascii: ".")), bytes.count) else {
-            return nil
-        }
-        return text.startIndex + (UnsafeRawPointer(found) - start)
     }
 }
 

@@ -1,5 +1,5 @@
 import Crypto
-import Subscriptions
+import Encoding
 
 /// The header of a JWS that may be verified: signed with ES256, its certificates beside it.
 struct JWSHeader {

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 import X509
 
 /// The roots that signatures must lead to. They come with this program or from its operator, never from a sender.

@@ -1,5 +1,5 @@
 import Crypto
-import Subscriptions
+import Encoding
 import Synchronization
 
 /// Proves that a JWS was signed under a trusted root. Remembers the chains that it has checked, so that another JWS of

@@ -1,4 +1,5 @@
 import Crypto
+import Encoding
 import Subscriptions
 
 extension V2Notification {
@@ -153,14 +154,9 @@ extension DedupeKey {
     /// 32 hexadecimal digits with dashes between them, in either case.
     fileprivate init?(uuid: String) {
         let digits = uuid.utf8.filter { $0 != UInt8(ascii: "-") }
-        guard uuid.utf8.count == 36, digits.count == 32 else { return nil }
-        var bytes: [UInt8] = []
-        for index in stride(from: 0, to: 32, by: 2) {
-            guard let high = Character(Unicode.Scalar(digits[index])).hexDigitValue,
-                let low = Character(Unicode.Scalar(digits[index + 1])).hexDigitValue
-            else { return nil }
-            bytes.append(UInt8(high << 4 | low))
-        }
+        guard uuid.utf8.count == 36, digits.count == 32,
+            let bytes = digits.withUnsafeBufferPointer({ Hex.bytes($0, acceptsUpperCase: true) })
+        else { return nil }
         self.init(bytes: bytes)
     }
 }

@@ -1,3 +1,4 @@
+import Encoding
 import Subscriptions
 
 /// A version 2 notification as its sender wrote it: decoded, and not to be trusted.

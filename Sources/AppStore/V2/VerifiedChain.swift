@@ -1,6 +1,6 @@
 import Crypto
+import Encoding
 import Foundation
-import Subscriptions
 import SwiftASN1
 @_spi(FixedExpiryValidationTime) import X509
 

@@ -1,3 +1,4 @@
+import Encoding
 import Logging
 import Postgres
 import Subscriptions

@@ -1,4 +1,5 @@
 import Crypto
+import Encoding
 import Subscriptions
 
 /// A body as it is stored, with what shows whether it is the one that arrived.

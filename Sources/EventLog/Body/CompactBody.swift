@@ -1,3 +1,5 @@
+import Encoding
+
 /// The form in which the log keeps a body: base64 as the bytes that it stands for, and each header of a JWS, which
 /// holds three certificates, as the digest under which it is stored once.
 ///
@@ -39,7 +41,7 @@ package struct CompactBody: Sendable {
             // The log is evidence: what is stored must be seen to give the body before the body is let go.
             let headers = encoder.headers
             let rebuilt = try? Self.rebuild(encoder.stored) { digest in headers.first { $0.digest == digest }?.text }
-            if let rebuilt, isEqual(rebuilt[...], body[...]) {
+            if let rebuilt, rebuilt[...].hasSameBytes(as: body[...]) {
                 // Without the room that was made for more, since thousands may wait for their commit.
                 stored = Array(unsafeUninitializedCapacity: encoder.stored.count) { output, count in
                     count = output.initialize(fromContentsOf: encoder.stored)

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// Reads the form of ``CompactBody``, and trusts no length in it.
 struct CompactBodyDecoder {

@@ -1,6 +1,5 @@
 import Crypto
-import Glibc
-import Subscriptions
+import Encoding
 
 /// Finds in a body what can be kept in fewer bytes.
 struct CompactBodyEncoder {
@@ -24,15 +23,16 @@ struct CompactBodyEncoder {
     /// Goes from quote to quote. A text that is neither ends where the next one may begin, so that one quote too many
     /// does not hide the rest.
     private mutating func appendParts(of bytes: [UInt8], depth: Int) -> Bool {
+        let quote = UInt8(ascii: "\"")
         var copied = 0
-        var open = depth < CompactBody.depthMax ? nextQuote(in: bytes, from: 0) : nil
-        while let start = open, let end = nextQuote(in: bytes, from: start + 1) {
+        var open = depth < CompactBody.depthMax ? bytes[...].firstIndex(ofByte: quote) : nil
+        while let start = open, let end = bytes[(start + 1)...].firstIndex(ofByte: quote) {
             open = end
             guard end - start > Self.charactersMin, let part = part(bytes[(start + 1)..<end]) else { continue }
             appendBytes(bytes[copied...start])
             append(part, depth: depth)
             copied = end
-            open = nextQuote(in: bytes, from: end + 1)
+            open = bytes[(end + 1)...].firstIndex(ofByte: quote)
         }
         appendBytes(bytes[copied...])
         return copied > 0
@@ -44,10 +44,11 @@ struct CompactBodyEncoder {
     }
 
     private func part(_ text: ArraySlice<UInt8>) -> Found? {
-        guard let first = firstIndex(of: UInt8(ascii: "."), in: text) else {
+        let dot = UInt8(ascii: ".")
+        guard let first = text.firstIndex(ofByte: dot) else {
             return Base64.decode(text, .standard).map { .base64($0) }
         }
-        guard let second = firstIndex(of: UInt8(ascii: "."), in: text[(first + 1)...]),
+        guard let second = text[(first + 1)...].firstIndex(ofByte: dot),
             first - text.startIndex >= Self.headerCharactersMin,
             let signature = Base64.decode(text[(second + 1)...], .url), signature.count == Self.signatureBytes,
             let payload = Base64.decode(text[(first + 1)..<second], .url)
@@ -93,31 +94,9 @@ struct CompactBodyEncoder {
     }
 
     private mutating func digest(of header: ArraySlice<UInt8>) -> [UInt8] {
-        if let known = headers.first(where: { isEqual($0.text[...], header) }) { return known.digest }
+        if let known = headers.first(where: { $0.text[...].hasSameBytes(as: header) }) { return known.digest }
         let digest = Array(SHA256.hash(data: header))
         headers.append(JWSHeaderText(digest: digest, text: Array(header)))
         return digest
-    }
-}
-
-/// Of bytes by the thousand, where going from one to the next takes as long as all the rest.
-func isEqual(_ left: ArraySlice<UInt8>, _ right: ArraySlice<UInt8>) -> Bool {
-    left.count == right.count
-        && left.withUnsafeBytes { left in
-            right.withUnsafeBytes { right in
-                guard let start = left.baseAddress, let other = right.baseAddress else { return true }
-                return memcmp(start, other, left.count) == 0
-            }
-        }
-}
-
-private func nextQuote(in bytes: [UInt8], from start: Int) -> Int? {
-    firstIndex(of: UInt8(ascii: "\""), in: bytes[start...])
-}
-
-private func firstIndex(of byte: UInt8, in bytes: ArraySlice<UInt8>) -> Int? {
-    bytes.withUnsafeBytes { buffer in
-        guard let start = buffer.baseAddress, let found = memchr(start, Int32(byte), buffer.count) else { return nil }
-        return bytes.startIndex + (UnsafeRawPointer(found) - start)
     }
 }

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// What events of a stream a reader wants; nil is all of them.
 package struct EventFilter: Sendable, Hashable {

@@ -1,3 +1,4 @@
+import Encoding
 import Subscriptions
 
 /// An event as the log holds it, without its body.

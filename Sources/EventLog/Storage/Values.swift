@@ -1,5 +1,5 @@
+import Encoding
 import Postgres
-import Subscriptions
 
 extension Instant: PostgresEncodable, PostgresDecodable {
     package static var postgresType: PostgresType { .timestamptz }

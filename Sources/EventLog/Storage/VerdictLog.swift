@@ -1,5 +1,5 @@
+import Encoding
 import Postgres
-import Subscriptions
 
 /// Keeps what was learnt about the revocation of certificates.
 package struct VerdictLog: Sendable {

@@ -1,4 +1,5 @@
 import Crypto
+import Encoding
 
 /// A bearer token in the clear: `slt_`, an id of 12 hexadecimal digits to look it up by, `_`, a secret of 64.
 ///
@@ -14,7 +15,7 @@ package struct AccessToken: Sendable, CustomStringConvertible {
 
     /// - Parameter generator: Must be one that nobody can predict, such as the system's.
     package init(using generator: inout some RandomNumberGenerator) {
-        id = Hexadecimal.text((0..<Self.idBytes).map { _ in UInt8.random(in: 0...255, using: &generator) })
+        id = Hex.text((0..<Self.idBytes).map { _ in UInt8.random(in: 0...255, using: &generator) })
         secret = (0..<Self.secretBytes).map { _ in UInt8.random(in: 0...255, using: &generator) }
     }
 
@@ -31,14 +32,14 @@ package struct AccessToken: Sendable, CustomStringConvertible {
         let idStart = prefix.utf8.count
         let idEnd = idStart + 2 * idBytes
         guard bytes.count == idEnd + 1 + 2 * secretBytes, bytes[..<idStart].elementsEqual(prefix.utf8),
-            bytes[idEnd] == UInt8(ascii: "_"), Hexadecimal.bytes(bytes[idStart..<idEnd]) != nil,
-            let secret = Hexadecimal.bytes(bytes[(idEnd + 1)...])
+            bytes[idEnd] == UInt8(ascii: "_"), Hex.bytes(UnsafeBufferPointer(rebasing: bytes[idStart..<idEnd])) != nil,
+            let secret = Hex.bytes(UnsafeBufferPointer(rebasing: bytes[(idEnd + 1)...]))
         else { return nil }
         return (String(decoding: bytes[idStart..<idEnd], as: UTF8.self), secret)
     }
 
     /// The whole of it, to be shown once to whom it is made for.
-    package var text: String { "\(Self.prefix)\(id)_\(Hexadecimal.text(secret))" }
+    package var text: String { "\(Self.prefix)\(id)_\(Hex.text(secret))" }
 
     /// 32 bytes, the form in which it is stored.
     package var digest: [UInt8] { Array(SHA256.hash(data: secret)) }

@@ -1,5 +1,5 @@
+import Encoding
 import Postgres
-import Subscriptions
 
 /// A token that is in force, as far as requests are checked by it.
 package struct ActiveToken: Sendable {

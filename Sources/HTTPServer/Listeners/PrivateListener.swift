@@ -1,8 +1,8 @@
+import Encoding
 import EventLog
 import Hummingbird
 import Logging
-import Projector
-import Subscriptions
+import Readers
 
 extension Listener {
     /// The listener for backends and operators.

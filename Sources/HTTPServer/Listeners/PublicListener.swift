@@ -1,8 +1,8 @@
 import AppStore
+import Encoding
 import EventLog
 import Hummingbird
 import Logging
-import Subscriptions
 
 extension Listener {
     /// The listener that the stores reach: it takes notifications and answers health checks, nothing else.

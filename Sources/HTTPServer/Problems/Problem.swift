@@ -2,7 +2,6 @@ import EventLog
 import HTTPTypes
 import Hummingbird
 import NIOCore
-import Subscriptions
 
 /// An error response of the private listener, in the form of RFC 9457. Thrown by routes.
 ///

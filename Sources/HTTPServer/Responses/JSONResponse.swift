@@ -1,7 +1,7 @@
+import Encoding
 import HTTPTypes
 import Hummingbird
 import NIOCore
-import Subscriptions
 
 /// Answers are JSON on one line. Errors of the public listener are `{"error":"…"}`; for the private one's see
 /// ``Problem``.

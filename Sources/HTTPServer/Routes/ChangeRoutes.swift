@@ -1,7 +1,8 @@
+import Encoding
 import EventLog
 import HTTPTypes
 import Hummingbird
-import Projector
+import Readers
 import Subscriptions
 
 /// `GET /changes` returns changes of access and renewal preferences in order of publication: as a page, immediately or
@@ -224,12 +225,12 @@ extension ChangeReader.PublishedChange {
             writer.member("productId", change.productId)
             if let until = change.until {
                 writer.key("until")
-                if until < .latest { writer.value(until) } else { writer.value(rawJSON: "null".utf8) }
+                if until < .latest { writer.value(until) } else { writer.value(rawJSON: "null") }
             }
             writer.member("autoRenewStatus", change.autoRenewStatus)
             if change.kind == .nextProduct {
                 writer.key("nextProductId")
-                if let next = change.nextProductId { writer.value(next) } else { writer.value(rawJSON: "null".utf8) }
+                if let next = change.nextProductId { writer.value(next) } else { writer.value(rawJSON: "null") }
             }
             writer.key("customer")
             writer.object { writer in

@@ -1,7 +1,8 @@
+import Encoding
 import EventLog
 import Hummingbird
 import Logging
-import Projector
+import Readers
 import Subscriptions
 
 /// `/customers/{customerId}` and below it `/entitlements`, `/content` and `/links`. `POST /customers/entitlements`

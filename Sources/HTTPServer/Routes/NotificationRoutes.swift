@@ -1,10 +1,10 @@
 import AppStore
+import Encoding
 import EventLog
 import HTTPTypes
 import Hummingbird
 import Logging
 import NIOCore
-import Subscriptions
 
 /// `POST /apple/notifications`: from the bytes of a request to a durable event and its 200.
 struct NotificationRoutes: Sendable {

@@ -1,6 +1,7 @@
+import Encoding
 import EventLog
 import Hummingbird
-import Projector
+import Readers
 import Subscriptions
 
 /// `GET /products?app=` returns the product settings of an app; `PUT /products/{productId}?app=` sets all properties of

@@ -1,6 +1,7 @@
+import Encoding
 import EventLog
 import Hummingbird
-import Projector
+import Readers
 import Subscriptions
 
 /// `GET /subscriptions/{originalTransactionId}` returns the status of a subscription, and `/content` below it which

@@ -1,3 +1,4 @@
+import EventLog
 import Subscriptions
 
 /// What a batch of events changes in who belongs together. Most change nothing.

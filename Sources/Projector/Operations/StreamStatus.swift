@@ -1,5 +1,5 @@
+import Encoding
 import Postgres
-import Subscriptions
 
 /// How far the projector is in a stream.
 package struct StreamStatus: Sendable, Hashable, CustomStringConvertible {

@@ -1,3 +1,4 @@
+import EventLog
 import Postgres
 import Subscriptions
 
@@ -125,29 +126,9 @@ struct BatchReader: Sendable {
         for row in rows {
             switch try FoldableEvent.read(row) {
             case .success(let event): events.append(event)
-            case .failure(let failure): return (events, failure)
+            case .failure(let failure): return (events, ProjectionError(failure))
             }
         }
         return (events, nil)
-    }
-}
-
-extension ProjectedSubscription {
-    /// Reads rows with the columns of ``ProjectionStatements/loadSubscriptions``.
-    static func read(_ rows: RowSet) throws(PostgresError) -> ProjectionOutcome<[ProjectedSubscription]> {
-        var states: [ProjectedSubscription] = []
-        states.reserveCapacity(rows.count)
-        for row in rows {
-            let id: String = try row.value(at: 0)
-            let position: Int64 = try row.value(at: 1)
-            let facts = readJSON(try row.value(JSONText.self, at: 2).utf8, position: position) {
-                try SubscriptionFacts(originalTransactionId: id, json: $0)
-            }
-            switch facts {
-            case .success(let facts): states.append(ProjectedSubscription(facts: facts, position: position))
-            case .failure(let failure): return .failure(failure)
-            }
-        }
-        return .success(states)
     }
 }

@@ -1,3 +1,4 @@
+import Encoding
 import Postgres
 import Subscriptions
 
@@ -185,14 +186,6 @@ struct BatchWriter: Sendable {
             position: try rows[0].value(at: 0), products: ByteString(try rows[0].value(at: 1)),
             projectionVersion: try rows[0].value(at: 2), configured: ByteString(try rows[0].value(at: 3)),
             version: try rows[0].value(at: 4), skips: try rows[0].value(at: 5))
-    }
-}
-
-extension Instant {
-    /// This instant by our clock, or the database's clock and a little where ours runs ahead of that: what is published
-    /// early cannot be taken back.
-    func held(by databaseClock: Instant) -> Instant {
-        min(self, databaseClock.advanced(by: Limits.clockAheadMax))
     }
 }
 

@@ -248,21 +248,4 @@ enum ProjectionStatements {
           projection_version = excluded.projection_version
         returning xmin::text
         """)
-
-    static let findSubscriptions = Statement(
-        "projector_find_subscriptions",
-        """
-        select stream.app, subscription.position, subscription.facts,
-          (
-            select product_catalog.products
-            from subledger.product_catalog
-            where product_catalog.app = stream.app
-          )
-        from subledger.stream
-        join subledger.subscription using (stream_id)
-        where stream.environment = $1
-          and subscription.original_transaction_id = $2
-          and stream.app = coalesce($3, stream.app)
-        order by stream.app
-        """)
 }

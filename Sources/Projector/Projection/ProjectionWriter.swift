@@ -2,17 +2,6 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// A subscription as the projector holds it while it folds a batch.
-struct ProjectedSubscription: Sendable {
-    var facts: SubscriptionFacts
-    /// The last event that said something about the subscription.
-    var position: Int64
-    /// What its rows say now, so that only those are written that change; nil where that is not known.
-    var written: Subscription?
-    /// It has no row yet, so that its rows can be copied in.
-    var isNew = false
-}
-
 /// Turns folded subscriptions into the rows of the projection tables.
 struct ProjectionWriter: Sendable {
     let streamId: Int32

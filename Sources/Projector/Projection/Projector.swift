@@ -1,6 +1,6 @@
+import Encoding
 import Logging
 import Postgres
-import Subscriptions
 
 /// Keeps the projections of all streams up with the log.
 ///

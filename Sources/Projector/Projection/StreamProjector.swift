@@ -1,3 +1,4 @@
+import Encoding
 import EventLog
 import Postgres
 import Subscriptions
@@ -108,10 +109,14 @@ package enum ProjectionError: Error, CustomStringConvertible {
     /// The rows are out of date for the reason for which this process has just written all of them.
     case repeatedRefold
 
+    init(_ event: UnfoldableEvent) {
+        self = .unfoldable(position: event.position, problem: event.problem)
+    }
+
     package var description: String {
         switch self {
         case .database(let error): error.description
-        case .unfoldable(let position, let problem): "the event at position \(position) cannot be folded: \(problem)"
+        case .unfoldable(let position, let problem): UnfoldableEvent(position: position, problem: problem).description
         case .repeatedRefold:
             "all rows were written again, and are out of date again for the same reason: another release may be running"
         }

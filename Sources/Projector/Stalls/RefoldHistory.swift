@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 import Synchronization
 
 /// Why the rows of each stream were last written all over again by this process.

@@ -1,7 +1,7 @@
+import Encoding
 import Logging
 import Metrics
 import Postgres
-import Subscriptions
 
 /// Finds the streams that do not move although events wait, whatever the reason is: a look of its own at the database,
 /// beside the projector, which may itself be what hangs.

@@ -1,5 +1,5 @@
+import Encoding
 import Postgres
-import Subscriptions
 
 /// Why a stream does not move. The raw values are a closed list, for metrics and ``StreamStatus``.
 package enum StallCause: String, Sendable, Hashable, CaseIterable {

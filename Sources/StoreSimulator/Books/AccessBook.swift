@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The simulator's own record of when one subscription gives access: half-open intervals, start included, end excluded.
 ///

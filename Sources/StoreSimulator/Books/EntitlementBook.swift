@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The entitlements of one customer over time: the union over the access of all of the customer's subscriptions.
 package struct EntitlementBook: Sendable, Hashable {

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// A renewal that could not be charged when it was due.
 package struct FailedRenewal: Sendable, Hashable {

@@ -1,3 +1,5 @@
+import Encoding
+
 /// Generates the ids of one subscription. Equal runs generate equal ids; no two subscriptions of a run share one.
 package struct Identifiers: Sendable {
     private let seed: UInt64
@@ -41,8 +43,8 @@ package struct Identifiers: Sendable {
         var random = SplitMix64(seed: seed, subscription, notifications)
         let high = (random.next() & ~0xF000) | 0x4000
         let low = (random.next() & ~(3 << 62)) | (2 << 62)
-        let first = Self.hexadecimal(high)
-        let second = Self.hexadecimal(low)
+        let first = Hex.text(high)
+        let second = Hex.text(low)
         return "\(first.prefix(8))-\(first.dropFirst(8).prefix(4))-\(first.suffix(4))-\(second.prefix(4))-"
             + second.suffix(12)
     }
@@ -50,10 +52,5 @@ package struct Identifiers: Sendable {
     private static func digits(_ number: UInt64, _ count: Int) -> String {
         let text = String(number)
         return String(repeating: "0", count: max(0, count - text.count)) + text
-    }
-
-    private static func hexadecimal(_ number: UInt64) -> String {
-        let text = String(number, radix: 16)
-        return String(repeating: "0", count: 16 - text.count) + text
     }
 }

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The life of a one-time purchase. See ``SubscriptionLife`` for subscriptions.
 package struct OneTimeLife: Sendable {

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// A product of the simulated app.
 package struct Product: Sendable, Hashable {

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// One charge in the store's books, with the fields of a transaction.
 package struct Purchase: Sendable, Hashable {

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The state of the next renewal, as Apple's renewal info reports it.
 package struct RenewalPreference: Sendable, Hashable {

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// A notification that the store sends about a subscription or a one-time purchase, with the books at that time.
 package struct StoreNotification: Sendable {

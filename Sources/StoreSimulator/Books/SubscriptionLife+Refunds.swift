@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 extension SubscriptionLife {
     /// Refunds a purchase in full. Its whole period gives no access.

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The life of one subscription, driven by explicit actions. Each action updates the store's books, the notifications
 /// that the store sends, and an independent record of access.

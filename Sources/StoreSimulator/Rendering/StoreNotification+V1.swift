@@ -1,5 +1,5 @@
+import Encoding
 import Foundation
-import Subscriptions
 
 extension StoreNotification {
     /// The body of version 1, a snapshot of the Apple Account; nil if version 1 does not send the notification.

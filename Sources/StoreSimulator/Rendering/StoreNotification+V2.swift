@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 extension StoreNotification {
     /// The notification of version 2; nil if only version 1 sends it.

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The renderings of an instant in bodies of version 1.
 package enum V1Date {

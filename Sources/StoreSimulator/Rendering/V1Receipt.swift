@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The receipt of an Apple Account: for each subscription the state in its latest notification.
 struct V1Receipt {

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The payload of a signed notification, with Apple's field names. Nil fields are omitted.
 package struct V2Notification: Sendable {

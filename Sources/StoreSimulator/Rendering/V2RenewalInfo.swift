@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The payload of a signed renewal info, with Apple's field names. Nil fields are omitted.
 package struct V2RenewalInfo: Sendable, Hashable {

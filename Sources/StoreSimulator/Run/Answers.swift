@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The expected answer to whether a subscription gives access at an instant.
 package struct Answer: Sendable, Hashable {

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The expected entitlements of a customer at an instant, looked up by one of the customer's ids.
 package struct CustomerAnswer: Sendable, Hashable {

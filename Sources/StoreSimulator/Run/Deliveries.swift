@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 import Synchronization
 
 /// The notifications of a run, in the order of sending. Each one is generated on access.

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The order in which a run delivers its notifications, without their content.
 struct DeliveryPlan: Sendable {

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The expected figures of the analyst views, computed from the store's books and the simulator's own record of access.
 /// They are independent of the notifications.

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// A run of the simulated store: its deliveries in order, and the expected answers.
 ///

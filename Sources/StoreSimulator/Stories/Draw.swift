@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The random choices of one story, drawn from the seed.
 struct Draw {

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// A story with its notifications, its link statements, and the data for the expected answers.
 package struct RenderedStory: Sendable {

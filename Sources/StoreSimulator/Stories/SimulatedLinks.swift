@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// The links that a backend sets for one customer. They replace the customer's earlier links.
 package struct SimulatedLinks: Sendable, Hashable {

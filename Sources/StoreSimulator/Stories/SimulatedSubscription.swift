@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// One subscription or one-time purchase of a story.
 package struct SimulatedSubscription: Sendable {

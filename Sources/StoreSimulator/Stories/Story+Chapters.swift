@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 // MARK: - Failed renewals
 

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 extension Story {
     /// Runs the story with the random choices of the draw.

@@ -1,4 +1,4 @@
-import Subscriptions
+import Encoding
 
 /// Renders the stories of a run. Each story depends only on the seed and its number, so none is stored.
 package struct Storyteller: Sendable {

@@ -1,3 +1,5 @@
+import Encoding
+
 /// A half-open stretch of time, start included and end excluded, in which a subscription gives access.
 package struct AccessPeriod: Sendable, Hashable {
     package enum Cause: String, Sendable {

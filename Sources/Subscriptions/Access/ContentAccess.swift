@@ -1,3 +1,5 @@
+import Encoding
+
 /// Whether a magazine issue is readable, and which period unlocks it.
 package struct ContentAccess: Sendable, Hashable {
     package enum Rule: String, Sendable {

@@ -1,3 +1,5 @@
+import Encoding
+
 extension Subscription {
     /// Members of the answer to "where does this subscription stand at that instant, and why".
     package func writeMembers(at instant: Instant, to writer: inout JSONWriter) {

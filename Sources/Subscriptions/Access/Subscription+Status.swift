@@ -1,3 +1,5 @@
+import Encoding
+
 /// Where a subscription stands at an instant.
 package enum SubscriptionStatus: String, Sendable, CaseIterable {
     /// Nothing had been bought yet.

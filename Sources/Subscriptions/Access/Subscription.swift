@@ -1,3 +1,5 @@
+import Encoding
+
 /// What the facts about one subscription amount to: its transactions as they stand, and the periods of access they
 /// give.
 package struct Subscription: Sendable, Hashable {

@@ -1,3 +1,5 @@
+import Encoding
+
 /// A difference in what a subscription gives, or in what it is about to do.
 package struct Change: Sendable, Hashable {
     package enum Kind: String, Sendable, Hashable, CaseIterable {

@@ -1,3 +1,5 @@
+import Encoding
+
 /// What a subscription gives and is about to do, as far as changes of it are published.
 package struct SubscriptionSnapshot: Sendable, Hashable {
     package let originalTransactionId: String

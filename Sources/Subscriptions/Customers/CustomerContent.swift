@@ -1,3 +1,5 @@
+import Encoding
+
 extension ContentAccess {
     /// Evaluates issues against all subscriptions of a customer: an issue is readable if any of them unlocks it. See
     /// ``Subscription/contentAccess(issues:at:)``.

@@ -1,3 +1,5 @@
+import Encoding
+
 /// An id that identifies a customer within a stream.
 package struct CustomerKey: Sendable, Hashable, Comparable {
     package enum Kind: String, Sendable, Hashable, CaseIterable {

@@ -1,3 +1,5 @@
+import Encoding
+
 /// An entitlement that a customer has or had: the last unbroken run of access that grants it.
 package struct Entitlement: Sendable, Hashable {
     package let entitlement: String
@@ -102,7 +104,7 @@ package struct Entitlement: Sendable, Hashable {
             writer.member("entitlement", entitlement)
             writer.member("active", isActive(at: instant))
             writer.key("until")
-            if until < .latest { writer.value(until) } else { writer.value(rawJSON: "null".utf8) }
+            if until < .latest { writer.value(until) } else { writer.value(rawJSON: "null") }
             writer.key("productIds")
             writer.array(productIds) { $0.value($1) }
             writer.key("subscriptions")

@@ -1,3 +1,5 @@
+import Encoding
+
 /// The complete set of purchases that a backend links to one of its customers. It replaces the previous set.
 package struct LinkStatement: Sendable, Hashable {
     /// The backend's own id.

@@ -1,3 +1,5 @@
+import Encoding
+
 extension SubscriptionFacts {
     /// Returns the keys that link the subscription to others of its customer, each with the position of the first event
     /// that reported it: `account`, `app_transaction`, and as `subscription` another subscription that arrived in the

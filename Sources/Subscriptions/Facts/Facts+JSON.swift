@@ -1,3 +1,5 @@
+import Encoding
+
 // The JSON form of facts: stored in the log beside a body, printed by `inspect` and served to readers.
 
 extension Transaction {

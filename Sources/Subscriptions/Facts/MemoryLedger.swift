@@ -1,3 +1,5 @@
+import Encoding
+
 /// A ledger without a database: the same rules for repeats and the same fold, over events that are handed to it.
 package struct MemoryLedger: Sendable {
     /// An app in an environment, as a body names it; bodies may name no app.

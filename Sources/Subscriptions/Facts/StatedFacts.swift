@@ -1,3 +1,5 @@
+import Encoding
+
 /// The facts of one event about one subscription, each in canonical form with its signing time kept separately.
 ///
 /// Creating it is most of the work of a fold and needs no state of the subscription.

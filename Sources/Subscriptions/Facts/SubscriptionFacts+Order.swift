@@ -1,3 +1,5 @@
+import Encoding
+
 // Which of several statements about one thing counts: the last one in this order.
 
 extension SubscriptionFacts {

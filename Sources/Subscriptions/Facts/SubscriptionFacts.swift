@@ -1,3 +1,5 @@
+import Encoding
+
 /// All that was ever stated about one subscription: a set that only grows.
 ///
 /// Because it is a set, the order in which statements arrive and how often they do cannot matter. What the facts

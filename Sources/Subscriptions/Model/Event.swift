@@ -1,3 +1,5 @@
+import Encoding
+
 /// A normalised notification, with the same names and units for every source format.
 package struct Event: Sendable, Hashable {
     package var source: EventSource
@@ -124,19 +126,7 @@ package struct DedupeKey: Sendable, Hashable {
     }
 
     /// Lower-case hexadecimal digits, two per byte.
-    package var hexadecimal: String {
-        String(unsafeUninitializedCapacity: bytes.count * 2) { buffer in
-            for (index, byte) in bytes.enumerated() {
-                buffer[index * 2] = Self.digit(byte >> 4)
-                buffer[index * 2 + 1] = Self.digit(byte & 15)
-            }
-            return bytes.count * 2
-        }
-    }
-
-    private static func digit(_ value: UInt8) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
-    }
+    package var hexadecimal: String { Hex.text(bytes) }
 }
 
 /// A field that could not be decoded. The rest of its notification is used.

@@ -1,3 +1,5 @@
+import Encoding
+
 /// The renewal preferences and status of a subscription at one time. Never grants access by itself.
 package struct RenewalInfo: Sendable, Hashable {
     package var originalTransactionId: String

@@ -1,3 +1,5 @@
+import Encoding
+
 /// A purchase or renewal as reported by the App Store: one charge, one period of access.
 ///
 /// Field names are those of Apple's signed transactions; V1's names are translated into them (`cancellation_date`

@@ -1,3 +1,5 @@
+import Encoding
+
 /// What the owner of an app says of one of its products: of what kind it is, and what it entitles to.
 package struct ConfiguredProduct: Sendable, Hashable {
     /// Bundle id.

@@ -1,3 +1,5 @@
+import Encoding
+
 /// What is known of an app's products beyond their transactions.
 package struct ProductCatalog: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {

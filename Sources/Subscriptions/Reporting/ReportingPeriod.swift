@@ -1,3 +1,5 @@
+import Encoding
+
 /// A period of access with the values that reports need: its payer, price and predecessors in the subscription.
 ///
 /// Stored in each row, so that a report over all periods reads each row once and no neighbours. The values depend on

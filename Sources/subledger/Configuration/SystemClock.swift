@@ -1,5 +1,5 @@
+import Encoding
 import Foundation
-import Subscriptions
 
 /// The wall clock. Everything else is handed its time.
 enum SystemClock {

@@ -1,5 +1,5 @@
 import AppStore
-import Subscriptions
+import Encoding
 
 /// A body from a file, with its time of receipt if the file has one.
 struct Delivery {

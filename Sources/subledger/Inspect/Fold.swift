@@ -1,5 +1,6 @@
 import AppStore
 import ArgumentParser
+import Encoding
 import Foundation
 import Subscriptions
 

@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import Subscriptions
 
 /// Decodes and verifies the contents of one file for `inspect`.
@@ -85,7 +86,7 @@ struct Inspection {
                 switch verdict {
                 case .verified(let chain):
                     writer.member("verdict", "verified")
-                    writer.member("chain", DedupeKey(bytes: chain.certificates.id.sha256).hexadecimal)
+                    writer.member("chain", Hex.text(chain.certificates.id.sha256))
                     writer.member("certificates", chain.isShort ? 2 : 3)
                 case .failed(let refusal):
                     problem = refusal

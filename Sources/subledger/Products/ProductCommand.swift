@@ -1,5 +1,6 @@
 import ArgumentParser
-import Projector
+import Encoding
+import Readers
 import Subscriptions
 
 struct ProductCommand: AsyncParsableCommand {

@@ -2,8 +2,7 @@ import EventLog
 import HTTPServer
 import Logging
 import Postgres
-import Projector
-import Subscriptions
+import Readers
 
 /// The private listener: every process has one, so that each can be asked for its health and metrics. Only a reader
 /// answers backends on it.

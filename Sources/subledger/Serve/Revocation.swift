@@ -1,10 +1,10 @@
 import AppStore
+import Encoding
 import EventLog
 import Logging
 import Metrics
 import Postgres
 import ServiceLifecycle
-import Subscriptions
 
 /// Checks certificates for revocation while the server runs.
 struct RevocationService: Service {
@@ -37,7 +37,7 @@ struct RevocationService: Service {
         _ chain: ChainID, _ verdict: RevocationVerdict, _ decidedAt: Instant, _ verdicts: VerdictLog, _ logger: Logger
     ) async {
         counter(verdict).increment()
-        let metadata: Logger.Metadata = ["chain.id": "\(DedupeKey(bytes: chain.sha256).hexadecimal)"]
+        let metadata: Logger.Metadata = ["chain.id": "\(Hex.text(chain.sha256))"]
         switch verdict {
         case .good: logger.info("signing certificates not revoked", metadata: metadata)
         case .unknown:

@@ -1,6 +1,7 @@
 import EventLog
 import Postgres
 import Projector
+import Readers
 import ServiceLifecycle
 
 /// Keeps the private server running; ends connections and server when nothing needs them any more.

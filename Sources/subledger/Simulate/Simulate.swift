@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
+import SimulatorClient
 import StoreSimulator
-import Subscriptions
 
 struct Simulate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -127,7 +127,8 @@ struct Simulate: AsyncParsableCommand {
                 LinkTarget(address: $0, token: token, app: simulation.settings.app)
             }
             let poster = NotificationPoster(url: url, links: target, connections: connections, rate: rate)
-            let outcome = await poster.post(simulation.steps)
+            let steps = simulation.steps
+            let outcome = await poster.post(steps) { printError($0.description(of: steps.count)) }
             guard outcome.posted.answered > 0 || simulation.deliveries.isEmpty else {
                 printError("subledger: no answer from \(url)")
                 throw ExitCode.unavailable
@@ -147,6 +148,11 @@ struct Simulate: AsyncParsableCommand {
             let comparison = AnswerComparison(
                 simulation: simulation, address: compare, token: token, connections: connections)
             let outcome = try await comparison.run()
+            guard !outcome.isUnanswered else {
+                printError(
+                    "subledger: no answer from \(compare): expected a private listener that accepts SUBLEDGER_TOKEN")
+                throw ExitCode.unavailable
+            }
             for difference in outcome.differences { print(difference.description) }
             print(outcome.description)
             if !hasFailed, !hasRejected, outcome.unexplained > 0 { throw ExitCode.failure }

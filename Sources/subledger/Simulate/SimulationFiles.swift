@@ -1,5 +1,5 @@
+import Encoding
 import StoreSimulator
-import Subscriptions
 
 /// Writes the files of `simulate`: deliveries, links, expected answers and figures as one JSON object per line, and
 /// products as CSV.
@@ -110,7 +110,7 @@ enum SimulationFiles {
                 writer.member("until", until)
             } else if entitlement.active {
                 writer.key("until")
-                writer.value(rawJSON: "null".utf8)
+                writer.value(rawJSON: "null")
             }
             writer.member("story", answer.story.name)
             if answer.isIncomplete { writer.member("incomplete", true) }

@@ -1,7 +1,6 @@
 import ArgumentParser
 import EventLog
 import Postgres
-import Subscriptions
 
 struct TokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

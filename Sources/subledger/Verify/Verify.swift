@@ -2,6 +2,7 @@ import AppStore
 import ArgumentParser
 import EventLog
 import Projector
+import Verification
 
 struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -60,18 +61,18 @@ struct Verify: AsyncParsableCommand {
 
     private func verify(
         _ database: Database, _ signatures: SignatureVerifier, seed: UInt64
-    ) async throws -> Verification.Outcome {
+    ) async throws -> DatabaseVerifier.Outcome {
         // The projector's role is the least privileged one that can read bodies, log and projections.
         try await database.withConnection(.projector) { log in
             try await database.withConnection(.projector) { projections in
                 try await database.withConnection(.projector) { other in
-                    let verification = Verification(
+                    let verifier = DatabaseVerifier(
                         log: LogAudit(connection: log),
                         projections: try await ProjectionAudit(connection: projections, others: [other], seed: seed),
                         signatures: signatures, extent: all ? .all : .sample(sample))
                     let events = ProgressReport("verify", unit: "events")
                     let subscriptions = ProgressReport("verify", unit: "subscriptions")
-                    return try await verification.run(
+                    return try await verifier.run(
                         onEvents: { events.update($0, of: $1) }, onSubscriptions: { subscriptions.update($0, of: $1) })
                 }
             }

@@ -1,0 +1,36 @@
+/// A length of time in calendar units, as ISO 8601 writes it: `P1Y2M3W4D`.
+package struct CalendarDuration: Sendable, Hashable {
+    package let months: Int
+    package let days: Int
+
+    /// Nil unless the text is `P` and at least one of years, months, weeks and days, in this order, and longer than
+    /// nothing. Hours are not accepted: nothing is sold by the hour.
+    package init?(iso8601 text: String) {
+        // What is a digit elsewhere in Unicode is none for the database.
+        let format = /P(?:(\d{1,4})Y)?(?:(\d{1,4})M)?(?:(\d{1,4})W)?(?:(\d{1,5})D)?/.asciiOnlyDigits()
+        guard let match = text.wholeMatch(of: format) else { return nil }
+        func number(_ digits: Substring?) -> Int { digits.flatMap { Int($0) } ?? 0 }
+        months = number(match.output.1) * 12 + number(match.output.2)
+        days = number(match.output.3) * 7 + number(match.output.4)
+        guard months > 0 || days > 0 else { return nil }
+    }
+}
+
+extension Instant {
+    /// The same time of day so much later in UTC. A day that the month does not have becomes its last one.
+    package func advanced(by duration: CalendarDuration) -> Instant {
+        advanced(byMonths: duration.months, days: duration.days)
+    }
+
+    /// As ``advanced(by:)``; the months may be none.
+    package func advanced(byMonths months: Int, days: Int = 0) -> Instant {
+        let date = calendarDate
+        let month = date.year * 12 + date.month - 1 + months
+        guard
+            let shifted = Instant(
+                year: month / 12, month: month % 12 + 1,
+                day: min(date.day, Self.days(in: month % 12 + 1, of: month / 12)), hour: 0, minute: 0, second: 0)
+        else { return .latest }
+        return shifted.advanced(byMilliseconds: Int64(days) * 86_400_000 + milliseconds % 86_400_000)
+    }
+}

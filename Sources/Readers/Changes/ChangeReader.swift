@@ -1,0 +1,142 @@
+import Encoding
+import EventLog
+import Postgres
+import Subscriptions
+
+/// Reads published changes in order.
+package struct ChangeReader: Sendable {
+    private let pool: PostgresPool
+
+    package init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
+    /// Where the changes of a stream end.
+    package struct Head: Sendable {
+        package let streamId: Int32
+        package let number: Int64
+        /// All period boundaries up to here were published; nil if none ever was.
+        package let publishedUntil: Instant?
+        /// The database's clock when it was read.
+        let databaseClock: Instant
+    }
+
+    package struct PublishedChange: Sendable {
+        /// Counts from 1 without a gap.
+        package let number: Int64
+        package let publishedAt: Instant
+        package let change: Change
+        /// The subscription's customer at the time of reading.
+        package let customer: Customer
+    }
+
+    package struct Page: Sendable {
+        package let changes: [PublishedChange]
+        /// As of when customers are shown.
+        package let asOf: Instant
+        /// All up to this number was read.
+        package let through: Int64
+    }
+
+    /// Everybody to whom a change of a subscription matters, and what they are entitled to at the time of reading: over
+    /// all subscriptions, so it stays right where another one gives the same.
+    package struct Customer: Sendable {
+        /// In order of kind and bytes.
+        package internal(set) var keys: [CustomerKey] = []
+        package internal(set) var entitlements: [Entitlement] = []
+    }
+
+    /// Nil when there is no such stream.
+    package func head(of stream: StreamKey) async throws(ReadError) -> Head? {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                ChangeReadStatements.end, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
+                deadline: .now + Limits.readWaitMax)
+            guard rows.count == 1 else { return nil }
+            return Head(
+                streamId: try rows[0].value(at: 0), number: try rows[0].value(at: 1),
+                publishedUntil: try rows[0].optional(at: 2), databaseClock: try rows[0].value(at: 3))
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// The changes after a number.
+    ///
+    /// - Parameter now: Customers are shown as of then, or of what was published if that is later: the projector's
+    ///   clock may be a little ahead, and what was published must have happened. It is never further ahead of both this
+    ///   clock and the database's than a projector may be.
+    /// - Returns: Nil if they are not there any more, or not yet: the number is not of this feed.
+    package func changes(
+        of stream: StreamKey, _ head: Head, after number: Int64, limit: Int, now: Instant
+    ) async throws(ReadError) -> Page? {
+        guard number <= head.number else { return nil }
+        let published = head.publishedUntil ?? now
+        let asOf = max(now, published.held(by: max(now, head.databaseClock)))
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                ChangeReadStatements.page,
+                [
+                    Parameter(head.streamId), Parameter(number), Parameter(head.number), Parameter(Int64(limit)),
+                ],
+                deadline: .now + Limits.readWaitMax)
+            guard let last = rows.last else {
+                return number == head.number ? Page(changes: [], asOf: asOf, through: number) : nil
+            }
+            guard try rows[0].value(Int64.self, at: 0) == number + 1 else { return nil }
+            let subscriptions = try rows.map { row throws(PostgresError) -> String in try row.value(at: 3) }
+            let customers = try await customers(of: Set(subscriptions).sorted(), head.streamId, stream.app, asOf)
+            var changes: [PublishedChange] = []
+            for (row, subscription) in zip(rows, subscriptions) {
+                // One of a newer version is passed over: its readers know that version's changes.
+                guard let change = try Change.read(row, at: 2) else { continue }
+                changes.append(
+                    PublishedChange(
+                        number: try row.value(at: 0), publishedAt: try row.value(at: 1), change: change,
+                        customer: customers[subscription] ?? Customer()))
+            }
+            return Page(changes: changes, asOf: asOf, through: try last.value(at: 0))
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    private func customers(
+        of subscriptions: [String], _ streamId: Int32, _ app: String, _ instant: Instant
+    ) async throws(PostgresError) -> [String: Customer] {
+        guard !subscriptions.isEmpty else { return [:] }
+        func query(_ statement: Statement, _ more: [Parameter]) async throws(PostgresError) -> RowSet {
+            try await pool.query(
+                statement, [Parameter(streamId), .array(subscriptions)] + more, deadline: .now + Limits.readWaitMax)
+        }
+        // Each by the subscriptions, since customers may be joined and parted between two queries.
+        var customers: [String: Customer] = [:]
+        for row in try await query(ChangeReadStatements.keysOfSubscriptions, []) {
+            guard let key = try row.customerKey(at: 1) else { continue }
+            customers[try row.value(at: 0), default: Customer()].keys.append(key)
+        }
+        for row in try await query(
+            ChangeReadStatements.entitlementsOfSubscriptions, [Parameter(app), Parameter(instant)])
+        {
+            let entitlement = try Entitlement.read(row, at: 1)
+            customers[try row.value(at: 0), default: Customer()].entitlements.append(entitlement)
+        }
+        for subscription in subscriptions { customers[subscription]?.keys.sort() }
+        return customers
+    }
+}
+
+extension Change {
+    /// Reads the columns from `kind` to `next_product_id`; nil for what a newer version knows.
+    fileprivate static func read(_ row: Row, at column: Int) throws(PostgresError) -> Change? {
+        let position: Int64? = try row.optional(at: column + 4)
+        guard let kind = Kind(rawValue: try row.value(at: column)),
+            let cause = Cause(name: try row.value(at: column + 3), position: position)
+        else { return nil }
+        return Change(
+            kind, of: try row.value(at: column + 1), at: try row.value(at: column + 2), cause: cause,
+            productId: try row.optional(at: column + 5),
+            until: try row.optional(Timestamptz.self, at: column + 6)?.end,
+            autoRenewStatus: try row.optional(at: column + 7), nextProductId: try row.optional(at: column + 8))
+    }
+}

@@ -1,0 +1,142 @@
+import Encoding
+import EventLog
+import Postgres
+import Subscriptions
+
+/// Answers many who ask at the same time with few queries: while one is under way, the next one gathers.
+actor CustomerLookups {
+    private let pool: PostgresPool
+    private var waiting: [Waiting] = []
+    private var running = 0
+    private var begun = 0
+    /// The query after which the next one gathers; nil when that may begin.
+    private var awaited: Int?
+
+    private typealias Answer = Result<[CustomerReader.Found], ReadError>
+
+    private struct Waiting {
+        let question: CustomerReader.Question
+        let continuation: CheckedContinuation<Answer, Never>
+    }
+
+    init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
+    func find(_ question: CustomerReader.Question) async throws(ReadError) -> [CustomerReader.Found] {
+        let answer = await withCheckedContinuation { continuation in
+            waiting.append(Waiting(question: question, continuation: continuation))
+            startQuery()
+        }
+        return try answer.get()
+    }
+
+    private func startQuery() {
+        guard awaited == nil, running < Limits.lookupQueriesMax, !waiting.isEmpty else { return }
+        let batch = Array(waiting.prefix(Limits.lookupsAtOnceMax))
+        waiting.removeFirst(batch.count)
+        running += 1
+        begun += 1
+        let query = begun
+        awaited = query
+        let patience = Task {
+            try await Task.sleep(for: Limits.lookupPatience)
+            self.stopAwaiting(query)
+        }
+        Task {
+            await self.answer(batch)
+            patience.cancel()
+            self.running -= 1
+            self.stopAwaiting(query)
+        }
+    }
+
+    private func stopAwaiting(_ query: Int) {
+        if awaited == query { awaited = nil }
+        startQuery()
+    }
+
+    private func answer(_ batch: [Waiting]) async {
+        do throws(ReadError) {
+            let answers = try await find(batch.map(\.question))
+            for (waiting, answer) in zip(batch, answers) { waiting.continuation.resume(returning: .success(answer)) }
+        } catch {
+            for waiting in batch { waiting.continuation.resume(returning: .failure(error)) }
+        }
+    }
+
+    nonisolated func find(
+        _ questions: [CustomerReader.Question]
+    ) async throws(ReadError) -> [[CustomerReader.Found]] {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                CustomerReadStatements.customerGrants,
+                [
+                    .array(questions.map(\.app)), .array(questions.map(\.environment.rawValue)),
+                    .array(questions.map(\.customerId)), .array(questions.map { $0.customerId.lowercased() }),
+                ], deadline: .now + Limits.readWaitMax)
+            var known = [[KnownCustomer]](repeating: [], count: questions.count)
+            for row in rows {
+                let index = Int(try row.value(Int64.self, at: 0)) - 1
+                let app: String = try row.value(at: 1)
+                let kind = CustomerKey.Kind(rawValue: try row.value(at: 2)) ?? .subscription
+                let place: Int
+                if let found = known[index].firstIndex(where: { $0.app == app && $0.kind == kind }) {
+                    place = found
+                } else {
+                    place = known[index].count
+                    known[index].append(KnownCustomer(app: app, kind: kind))
+                }
+                if let grant = try Entitlement.Grant.read(row, at: 3) { known[index][place].grants.append(grant) }
+            }
+            return zip(questions, known).map { question, known in KnownCustomer.found(known, at: question.at) }
+        } catch {
+            throw ReadError(error)
+        }
+    }
+}
+
+/// A customer as one app has it, by one of the kinds of id that the asked one may be.
+private struct KnownCustomer {
+    let app: String
+    let kind: CustomerKey.Kind
+    var grants: [Entitlement.Grant] = []
+
+    /// One for each app, by the first kind that knows the id.
+    static func found(_ all: [KnownCustomer], at instant: Instant) -> [CustomerReader.Found] {
+        let first = all.filter { own in
+            !all.contains { $0.app == own.app && $0.kind.rank < own.kind.rank }
+        }
+        return first.sorted { ByteString($0.app) < ByteString($1.app) }.map { known in
+            CustomerReader.Found(
+                app: known.app, knownAs: known.kind, entitlements: Entitlement.all(of: known.grants, at: instant))
+        }
+    }
+}
+
+extension CustomerKey.Kind {
+    /// The order in which an id is looked for.
+    fileprivate var rank: Int { Self.allCases.firstIndex(of: self) ?? Self.allCases.count }
+}
+
+extension Entitlement {
+    /// Reads the columns from `entitlement` to `positions`.
+    static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement {
+        Entitlement(
+            entitlement: try row.value(at: column), until: try row.value(Timestamptz.self, at: column + 1).end,
+            productIds: try row.array(of: String.self, at: column + 2).compactMap(\.self),
+            subscriptions: try row.array(of: String.self, at: column + 3).compactMap(\.self),
+            positions: try row.array(of: Int64.self, at: column + 4).compactMap(\.self))
+    }
+}
+
+extension Entitlement.Grant {
+    /// Reads the columns from the subscription to the entitlement; nil where there is no period.
+    fileprivate static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement.Grant? {
+        guard let product: String = try row.optional(at: column + 4) else { return nil }
+        return Entitlement.Grant(
+            entitlement: try row.optional(at: column + 5) ?? product, originalTransactionId: try row.value(at: column),
+            start: try row.value(at: column + 1), end: try row.value(Timestamptz.self, at: column + 2).end,
+            productId: product, position: try row.value(at: column + 3))
+    }
+}

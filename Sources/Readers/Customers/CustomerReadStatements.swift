@@ -1,0 +1,172 @@
+import Postgres
+
+/// The SQL of reading customers.
+enum CustomerReadStatements {
+    /// For each question the customers with the id, a row for each period and what it entitles to; nulls for none. What
+    /// they amount to is worked out by who asks: the database would take several times as long for it, and all of them
+    /// share it. `customer_entitlement` in SQL says the same.
+    static let customerGrants = Statement(
+        "customer_grants",
+        """
+        select input.ordinal, stream.app, known.kind, subscription.id, access_period.starts_at, access_period.ends_at,
+          access_period.position, access_period.product_id, product_entitlement.entitlement
+        from unnest($1::text[], $2::text[], $3::text[], $4::text[])
+          with ordinality as input (app, environment, id, lower_id, ordinal)
+        join subledger.customer_identity as known
+          on known.id = any (array[input.id, input.lower_id])
+          and known.id = case when known.kind = 'account' then input.lower_id else input.id end
+        join subledger.stream
+          on stream.stream_id = known.stream_id
+          and stream.environment = input.environment
+          and stream.app = coalesce(input.app, stream.app)
+        left join subledger.customer_identity as subscription
+          on subscription.stream_id = known.stream_id
+          and subscription.customer_group_id = known.customer_group_id
+          and subscription.kind = 'subscription'
+        left join subledger.access_period
+          on access_period.stream_id = subscription.stream_id
+          and access_period.original_transaction_id = subscription.id
+          and access_period.product_id is not null
+        left join subledger.product_entitlement
+          on product_entitlement.app = stream.app
+          and product_entitlement.product_id = access_period.product_id
+        """)
+
+    /// The customers with an id, one an app.
+    static let groups = Statement(
+        "customer_groups",
+        """
+        select known.stream_id, stream.app, known.kind, known.customer_group_id, product_catalog.products
+        from (
+          select distinct on (stream_id) stream_id, kind, customer_group_id
+          from subledger.customer_identity
+          where id in ($3, $4)
+            and id = case when kind = 'account' then $4 else $3 end
+          order by stream_id, array_position(array['link', 'account', 'app_transaction', 'subscription'], kind)
+        ) as known
+        join subledger.stream using (stream_id)
+        left join subledger.product_catalog using (app)
+        where stream.environment = $1
+          and stream.app = coalesce($2, stream.app)
+        order by stream.app
+        """)
+
+    static let members = Statement(
+        "customer_members",
+        """
+        select customer_identity.kind, customer_identity.id, subscription.facts
+        from subledger.customer_identity
+        left join subledger.subscription
+          on customer_identity.kind = 'subscription'
+          and subscription.stream_id = customer_identity.stream_id
+          and subscription.original_transaction_id = customer_identity.id
+        where customer_identity.stream_id = $1
+          and customer_identity.customer_group_id = $2
+        """)
+
+    /// Streams in which an id may ever have been known.
+    static let streams = Statement(
+        "customer_streams",
+        """
+        select stream.stream_id, stream.app, product_catalog.products
+        from subledger.stream
+        left join subledger.product_catalog using (app)
+        where stream.environment = $1
+          and stream.app = coalesce($2, stream.app)
+          and (
+            exists (
+              select
+              from subledger.customer_identity
+              where customer_identity.stream_id = stream.stream_id
+                and customer_identity.id in ($3, $4)
+            )
+            or exists (
+              select
+              from subledger.customer_link
+              where customer_link.stream_id = stream.stream_id
+                and customer_link.backend_customer_id = $3
+            )
+          )
+        order by stream.app
+        """)
+
+    /// All keys that were ever tied to one of the given kinds of an id, directly or over others; with the facts of
+    /// those that are subscriptions.
+    static let everTied = Statement(
+        "customer_ever_tied",
+        """
+        with recursive reached (kind, id) as (
+          select kind, id
+          from unnest($2::text[], $3::text[]) as input (kind, id)
+          union
+          select tied.kind, tied.id
+          from reached
+          cross join lateral (
+            select member.kind, member.id
+            from subledger.customer_identity as own
+            join subledger.customer_identity as member
+              on member.stream_id = own.stream_id
+              and member.customer_group_id = own.customer_group_id
+            where own.stream_id = $1
+              and own.kind = reached.kind
+              and own.id = reached.id
+            union all
+            select customer_link.kind, customer_link.id
+            from subledger.customer_link
+            where customer_link.stream_id = $1
+              and customer_link.backend_customer_id = reached.id
+              and reached.kind = 'link'
+            union all
+            select 'link', customer_link.backend_customer_id
+            from subledger.customer_link
+            where customer_link.stream_id = $1
+              and customer_link.kind = reached.kind
+              and customer_link.id = reached.id
+          ) as tied
+        )
+        select reached.kind, reached.id, subscription.facts
+        from reached
+        left join subledger.subscription
+          on reached.kind = 'subscription'
+          and subscription.stream_id = $1
+          and subscription.original_transaction_id = reached.id
+        """)
+
+    /// The links of some customers that held by what was received until an instant.
+    static let linksKnownAt = Statement(
+        "customer_links_known_at",
+        """
+        select customer_link.backend_customer_id, customer_link.kind, customer_link.id
+        from subledger.customer_link
+        join subledger.event using (stream_id, position)
+        left join subledger.event as replacing
+          on replacing.stream_id = customer_link.stream_id
+          and replacing.position = customer_link.replaced_position
+        where customer_link.stream_id = $1
+          and customer_link.backend_customer_id = any ($2::text[])
+          and event.received_at <= $3
+          and (replacing.position is null or replacing.received_at > $3)
+        """)
+
+    /// The columns that ``FoldableEvent/read(_:)`` reads, of events that were received until an instant.
+    static let eventsKnownAt = Statement(
+        "customer_events_known_at",
+        """
+        select event.position, event.received_at, event.occurred_at, event.facts,
+          projector_skip.position is not null as is_skipped
+        from subledger.event
+        left join subledger.projector_skip using (stream_id, position)
+        where event.stream_id = $1
+          and event.position = any ($2::bigint[])
+          and event.received_at <= $3
+        order by event.position
+        """)
+
+    static let mapping = Statement(
+        "customer_mapping",
+        """
+        select product_id, entitlement
+        from subledger.product_entitlement
+        where app = $1
+        """)
+}

@@ -1,0 +1,67 @@
+import Encoding
+import EventLog
+import Postgres
+import Subscriptions
+
+/// Reads folded subscriptions.
+package struct SubscriptionReader: Sendable {
+    private let pool: PostgresPool
+
+    package init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
+    package struct Found: Sendable {
+        package let app: String
+        /// The last event that said something about the subscription.
+        package let position: Int64
+        package let subscription: Subscription
+    }
+
+    /// The subscriptions with this id in an environment: one for each app that has it, in the order of bundle ids.
+    ///
+    /// - Parameter app: Only this app's; nil for all.
+    package func subscriptions(
+        originalTransactionId: String, environment: Environment, app: String?
+    ) async throws(ReadError) -> [Found] {
+        do {
+            let rows = try await pool.query(
+                Self.findSubscriptions,
+                [Parameter(environment.rawValue), Parameter(originalTransactionId), Parameter(app)],
+                deadline: .now + Limits.readWaitMax)
+            var found: [Found] = []
+            for index in 0..<rows.count {
+                let document = try JSONDocument(try rows[index].value(JSONText.self, at: 2).utf8)
+                let facts = try SubscriptionFacts(
+                    originalTransactionId: originalTransactionId, json: document.root)
+                let products = ProductCatalog(configured: try rows[index].optional(at: 3) ?? "")
+                found.append(
+                    Found(
+                        app: try rows[index].value(at: 0), position: try rows[index].value(at: 1),
+                        subscription: Subscription(facts, products: products)))
+            }
+            return found
+        } catch let error as PostgresError {
+            throw ReadError(error)
+        } catch {
+            throw .damaged(detail: String(describing: error))
+        }
+    }
+
+    private static let findSubscriptions = Statement(
+        "subscription_find",
+        """
+        select stream.app, subscription.position, subscription.facts,
+          (
+            select product_catalog.products
+            from subledger.product_catalog
+            where product_catalog.app = stream.app
+          )
+        from subledger.stream
+        join subledger.subscription using (stream_id)
+        where stream.environment = $1
+          and subscription.original_transaction_id = $2
+          and stream.app = coalesce($3, stream.app)
+        order by stream.app
+        """)
+}

@@ -1,0 +1,92 @@
+import AsyncHTTPClient
+import Encoding
+import Foundation
+import NIOCore
+import StoreSimulator
+
+/// Reads answers about one app from a private listener.
+struct AnswerReader {
+    let client: HTTPClient
+    let address: String
+    let token: String?
+    let app: SimulatedApp
+
+    enum Limits {
+        static let answerWaitMax = TimeAmount.seconds(30)
+        static let answerBytesMax = 1 << 22
+    }
+
+    /// Whether the subscription is active at the instant; nil if the server gave no usable answer.
+    func isActive(_ originalTransactionId: String, at instant: Instant) async -> Bool? {
+        switch await answer("/subscriptions/\(Self.segment(originalTransactionId))", at: instant) {
+        // A subscription that is unknown to the server is not active.
+        case .unknown: false
+        case .document(let document): document.root["active"]?.bool
+        case nil: nil
+        }
+    }
+
+    /// The active entitlements by name; nil if the server gave no usable answer.
+    func entitlements(of customerId: String, at instant: Instant) async -> [String: AccessText]? {
+        switch await answer("/customers/\(Self.segment(customerId))/entitlements", at: instant) {
+        case .unknown: return [:]
+        case .document(let document):
+            guard let listed = document.root["entitlements"], listed.isArray else { return nil }
+            var active: [String: AccessText] = [:]
+            for element in listed.elements(atMost: Limits.answerBytesMax) where element["active"]?.bool == true {
+                guard let name = element["entitlement"]?.string else { return nil }
+                let until = element["until"]?.string.flatMap { Instant(iso8601: $0) }
+                active[name] = AccessText(active: true, until: until)
+            }
+            return active
+        case nil: return nil
+        }
+    }
+
+    private enum Content {
+        case document(JSONDocument), unknown
+    }
+
+    private func answer(_ path: String, at instant: Instant) async -> Content? {
+        guard var request = Self.request(address, path, app, [URLQueryItem(name: "at", value: instant.description)])
+        else { return nil }
+        request.authorize(token)
+        do {
+            let response = try await client.execute(request, timeout: Limits.answerWaitMax)
+            let body = try await response.body.collect(upTo: Limits.answerBytesMax)
+            if response.status == .notFound { return .unknown }
+            guard response.status == .ok else { return nil }
+            return .document(try JSONDocument(Array(body.readableBytesView)))
+        } catch {
+            return nil
+        }
+    }
+
+    /// Percent-encodes an id for use as a path segment.
+    static func segment(_ id: String) -> String {
+        id.addingPercentEncoding(withAllowedCharacters: .alphanumerics.union(CharacterSet(charactersIn: "-._~"))) ?? id
+    }
+
+    /// A request about the app; nil if the address is not a URL.
+    ///
+    /// - Parameter path: Percent-encoded.
+    static func request(
+        _ address: String, _ path: String, _ app: SimulatedApp, _ query: [URLQueryItem] = []
+    ) -> HTTPClientRequest? {
+        let base = address.hasSuffix("/") ? String(address.dropLast()) : address
+        guard var components = URLComponents(string: base + path) else { return nil }
+        components.queryItems =
+            [
+                URLQueryItem(name: "app", value: app.bundleId),
+                URLQueryItem(name: "environment", value: app.environment.rawValue),
+            ] + query
+        return components.string.map { HTTPClientRequest(url: $0) }
+    }
+}
+
+extension HTTPClientRequest {
+    /// Adds the bearer token, if there is one.
+    mutating func authorize(_ token: String?) {
+        if let token { headers.add(name: "authorization", value: "Bearer \(token)") }
+    }
+}

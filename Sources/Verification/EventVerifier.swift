@@ -1,0 +1,124 @@
+import AppStore
+import Encoding
+import EventLog
+import Subscriptions
+
+/// Checks a stored event by decoding and verifying its body again.
+package struct EventVerifier: Sendable {
+    let stream: StreamKey
+    let signatures: SignatureVerifier
+
+    package init(stream: StreamKey, signatures: SignatureVerifier) {
+        self.stream = stream
+        self.signatures = signatures
+    }
+
+    package struct Result: Sendable {
+        /// Nil if the event is valid.
+        package private(set) var problem: String?
+        /// The facts of the body as JSON text, in the form in which the log stores them. Nil if the body has none.
+        package private(set) var facts: [UInt8]?
+        /// The defects of the body as JSON text, in the form in which the log stores them. Nil if there are none.
+        package private(set) var defects: [UInt8]?
+
+        /// A valid event, with the columns that the database compares.
+        init(_ event: Event) {
+            var writer = JSONWriter()
+            writer.object { event.writeFacts(to: &$0) }
+            facts = writer.bytes
+            guard !event.defects.isEmpty else { return }
+            writer = JSONWriter()
+            writer.array(event.defects) { $1.write(to: &$0) }
+            defects = writer.bytes
+        }
+
+        init(problem: String? = nil) {
+            self.problem = problem
+        }
+    }
+
+    package func check(_ stored: AuditedEvent) async -> Result {
+        let result = await checkBody(stored)
+        guard result.problem == nil, !stored.isAsSealed else { return result }
+        return Result(problem: "received_at, chain_id or revocation does not match the row checksum")
+    }
+
+    private func checkBody(_ stored: AuditedEvent) async -> Result {
+        if let column = stored.brokenTime { return Result(problem: "\(column) is not a whole number of milliseconds") }
+        let body: [UInt8]
+        do throws(DamagedBody) {
+            body = try stored.body()
+        } catch {
+            return Result(problem: error.description)
+        }
+        if stored.source == EventSource.backend.rawValue { return checkStatement(body, stored) }
+        let notification: AppleNotification
+        do throws(UndecodableBody) {
+            notification = try AppleNotification(decoding: body)
+        } catch {
+            return Result(problem: "body cannot be decoded: \(error)")
+        }
+        let event = notification.event(receivedAt: stored.receivedAt)
+        if let column = differingColumn(stored, event) {
+            return Result(problem: "\(column) does not match the body")
+        }
+        guard event.environment == stream.environment, event.app.map({ $0 == stream.app }) ?? true else {
+            return Result(problem: "app or environment of the body does not match the stream")
+        }
+        guard case .v2(let signed) = notification else {
+            return stored.isUnsigned ? Result(event) : Result(problem: "chain_id does not match the body")
+        }
+        do throws(Refusal) {
+            guard try await verify(signed, stored) else {
+                return Result(problem: "chain_id does not match the body")
+            }
+        } catch {
+            return Result(problem: "body fails verification: \(error)")
+        }
+        return Result(event)
+    }
+
+    /// Checks customer links of a backend: the body is the canonical JSON and not signed.
+    private func checkStatement(_ body: [UInt8], _ stored: AuditedEvent) -> Result {
+        guard let json = try? JSONDocument(body).root, let statement = try? LinkStatement(json: json) else {
+            return Result(problem: "body cannot be decoded: expected customer links")
+        }
+        guard statement.canonicalText == body else { return Result(problem: "body is not in canonical form") }
+        let event = statement.event(environment: stream.environment, app: stream.app, receivedAt: stored.receivedAt)
+        if let column = differingColumn(stored, event) {
+            return Result(problem: "\(column) does not match the body")
+        }
+        return Result(event)
+    }
+
+    /// Returns the first column that differs. The database compares facts, since `jsonb` defines their equality.
+    private func differingColumn(_ stored: AuditedEvent, _ event: Event) -> String? {
+        if stored.source != event.source.rawValue { return "source" }
+        if stored.type != event.type { return "type" }
+        if stored.subtype != event.subtype { return "subtype" }
+        if stored.kind != event.kind.rawValue { return "kind" }
+        if stored.occurredAt != event.occurredAt { return "occurred_at" }
+        if stored.dedupeKey != event.dedupeKey { return "dedupe_key" }
+        if stored.fingerprint != event.fingerprint { return "fingerprint" }
+        return nil
+    }
+
+    /// Verifies signatures as of the signing time, so that certificates may have expired since.
+    ///
+    /// - Returns: True if the stored chain is the one that signed the event. Events of earlier versions store none.
+    private func verify(_ notification: V2Notification, _ stored: AuditedEvent) async throws(Refusal) -> Bool {
+        // Apple does not sign data of local environments.
+        let chains =
+            stream.environment.isLocal
+            ? [] : try await signatures.verify(notification, fallback: stored.receivedAt)
+        try AppExpectation(bundleId: stream.app, environments: [stream.environment]).check(notification)
+        if stored.isUnsigned { return true }
+        return stored.chainId == chains.first?.certificates.id.sha256
+            && stored.revocation.map { SigningChain.Revocation(rawValue: $0) != nil } ?? false
+    }
+}
+
+extension AuditedEvent {
+    /// True if no certificate chain is stored with the event.
+    fileprivate var isUnsigned: Bool { chainId == nil && revocation == nil }
+}
