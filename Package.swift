@@ -104,53 +104,18 @@ let package = Package(
             ],
             path: "Tests/TestSupport"),
         .executableTarget(
-            name: "Bench",
+            name: "Benchmarks",
             dependencies: [
-                "AppStore", "EventLog", "HTTPServer", "Postgres", "StoreSimulator", "Subscriptions", "TestSupport",
+                "AppStore", "EventLog", "HTTPServer", "Postgres", "Projector", "StoreSimulator", "Subscriptions",
+                "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            path: "Tests/Bench",
-            resources: [.embedInCode("send.lua")]),
-        .executableTarget(
-            name: "DecodeBenchmark", dependencies: ["AppStore", "Subscriptions", "TestSupport"],
-            path: "Tests/DecodeBenchmark"),
-        .executableTarget(
-            name: "ProjectorBenchmark",
-            dependencies: [
-                "AppStore", "EventLog", "Postgres", "Projector", "StoreSimulator", "Subscriptions", "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            path: "Tests/ProjectorBenchmark"),
-        .executableTarget(
-            name: "LatencyBenchmark",
-            dependencies: [
-                "Postgres", "StoreSimulator", "TestSupport",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-            ],
-            path: "Tests/LatencyBenchmark"),
-        .executableTarget(
-            name: "Hostile",
-            dependencies: ["TestSupport", .product(name: "ArgumentParser", package: "swift-argument-parser")],
-            path: "Tests/Hostile"),
-        .executableTarget(
-            name: "VerifyBenchmark",
-            dependencies: [
-                "AppStore", "StoreSimulator", "Subscriptions", "TestSupport",
-                .product(name: "Crypto", package: "swift-crypto"),
-            ],
-            path: "Tests/VerifyBenchmark"),
-        .executableTarget(
-            name: "StorageBenchmark",
-            dependencies: [
-                "AppStore", "EventLog", "Postgres", "StoreSimulator", "Subscriptions", "TestSupport",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            path: "Tests/StorageBenchmark"),
+            path: "Tests/Benchmarks",
+            resources: [.embedInCode("Receiver/send.lua")]),
         .executableTarget(
             name: "Storm",
             dependencies: [
