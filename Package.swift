@@ -103,6 +103,9 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/TestSupport"),
+        // What must hold of every input of the decoder and the verifier.
+        .target(
+            name: "DecoderProperties", dependencies: ["AppStore", "Subscriptions"], path: "Tests/DecoderProperties"),
         .executableTarget(
             name: "Benchmarks",
             dependencies: [
@@ -130,7 +133,7 @@ let package = Package(
         .testTarget(
             name: "AppStoreTests",
             dependencies: [
-                "AppStore", "Subscriptions", "TestSupport",
+                "AppStore", "DecoderProperties", "Subscriptions", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
@@ -171,12 +174,12 @@ if Context.environment["SUBLEDGER_FUZZ"] != nil {
     let instrumented: [SwiftSetting] = [
         .unsafeFlags(["-sanitize=fuzzer,address", "-assert-config", "Debug"])
     ]
-    for target in package.targets where ["AppStore", "Subscriptions"].contains(target.name) {
+    for target in package.targets where ["AppStore", "DecoderProperties", "Subscriptions"].contains(target.name) {
         target.swiftSettings = instrumented
     }
     package.targets.append(
         .executableTarget(
-            name: "FuzzDecoder", dependencies: ["AppStore", "Subscriptions"], path: "Tests/FuzzDecoder",
+            name: "FuzzDecoder", dependencies: ["DecoderProperties"], path: "Tests/FuzzDecoder",
             exclude: ["Corpus", "apple.dict"], swiftSettings: instrumented,
             linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address"])]))
 }
