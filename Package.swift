@@ -131,55 +131,23 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/TestSupport"),
+        // What must hold of every input of the decoder and the verifier.
+        .target(
+            name: "DecoderProperties", dependencies: ["AppStore", "Encoding", "Subscriptions"],
+            path: "Tests/DecoderProperties"),
         .executableTarget(
-            name: "Bench",
+            name: "Benchmarks",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "StoreSimulator", "Subscriptions",
-                "TestSupport",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "StoreSimulator",
+                "Subscriptions", "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            path: "Tests/Bench",
-            resources: [.embedInCode("send.lua")]),
-        .executableTarget(
-            name: "DecodeBenchmark", dependencies: ["AppStore", "Encoding", "TestSupport"],
-            path: "Tests/DecodeBenchmark"),
-        .executableTarget(
-            name: "ProjectorBenchmark",
-            dependencies: [
-                "AppStore", "Encoding", "EventLog", "Postgres", "Projector", "StoreSimulator", "TestSupport",
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            path: "Tests/ProjectorBenchmark"),
-        .executableTarget(
-            name: "LatencyBenchmark",
-            dependencies: [
-                "Postgres", "StoreSimulator", "TestSupport",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-            ],
-            path: "Tests/LatencyBenchmark"),
-        .executableTarget(
-            name: "Hostile",
-            dependencies: ["TestSupport", .product(name: "ArgumentParser", package: "swift-argument-parser")],
-            path: "Tests/Hostile"),
-        .executableTarget(
-            name: "VerifyBenchmark",
-            dependencies: [
-                "AppStore", "Encoding", "StoreSimulator", "TestSupport",
-                .product(name: "Crypto", package: "swift-crypto"),
-            ],
-            path: "Tests/VerifyBenchmark"),
-        .executableTarget(
-            name: "StorageBenchmark",
-            dependencies: [
-                "AppStore", "Encoding", "EventLog", "Postgres", "StoreSimulator", "Subscriptions", "TestSupport",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-            ],
-            path: "Tests/StorageBenchmark"),
+            path: "Tests/Benchmarks",
+            resources: [.embedInCode("Receiver/send.lua")]),
         .executableTarget(
             name: "Storm",
             dependencies: [
@@ -196,7 +164,7 @@ let package = Package(
         .testTarget(
             name: "AppStoreTests",
             dependencies: [
-                "AppStore", "Encoding", "StoreSimulator", "Subscriptions", "TestSupport",
+                "AppStore", "DecoderProperties", "Encoding", "StoreSimulator", "Subscriptions", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
@@ -240,13 +208,13 @@ if Context.environment["SUBLEDGER_FUZZ"] != nil {
     let instrumented: [SwiftSetting] = [
         .unsafeFlags(["-sanitize=fuzzer,address", "-assert-config", "Debug"])
     ]
-    for target in package.targets where ["AppStore", "Encoding", "Subscriptions"].contains(target.name) {
+    for target in package.targets
+    where ["AppStore", "DecoderProperties", "Encoding", "Subscriptions"].contains(target.name) {
         target.swiftSettings = instrumented
     }
     package.targets.append(
         .executableTarget(
-            name: "FuzzDecoder", dependencies: ["AppStore", "Encoding", "Subscriptions"],
-            path: "Tests/FuzzDecoder",
+            name: "FuzzDecoder", dependencies: ["DecoderProperties"], path: "Tests/FuzzDecoder",
             exclude: ["Corpus", "apple.dict"], swiftSettings: instrumented,
             linkerSettings: [.unsafeFlags(["-sanitize=fuzzer,address"])]))
 }

@@ -1,7 +1,6 @@
-import AppStore
-import Encoding
+import DecoderProperties
+import Dispatch
 import Glibc
-import Subscriptions
 
 /// Feeds bytes that libFuzzer makes up to the decoder and the verifier of notifications, and aborts on the first
 /// promise that does not hold. Run by deploy/fuzz; no part of a normal build.
@@ -11,7 +10,7 @@ enum FuzzDecoder {
         MemoryMeter.install()
         // Kept for good, behind a pointer whose spare bits are in use: it would be taken for a leak.
         disableLeakDetection()
-        prepareVerifier()
+        DecoderCheck.prepare()
         enableLeakDetection()
         var argumentCount = CommandLine.argc
         var arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>? = CommandLine.unsafeArgv
@@ -34,16 +33,21 @@ private func runDriver(
 @_cdecl("LLVMFuzzerTestOneInput")
 package func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     let input = Array(UnsafeBufferPointer(start: start, count: count))
-    let signed = SignedInput(input)
-    let body = signed?.body ?? input
-    var event: Event?
-    let bytesHeld = MemoryMeter.peak { event = decodedEvent(body) }
-    promise(bytesHeld <= memoryMax(bodyBytes: body.count), "decoding holds no more memory than agreed")
-    if let event { checkEvent(event) }
-    if signed != nil || event?.source == .appleV2 {
-        checkRefusal(of: body, as: event)
-    } else {
-        checkVerification(of: body, as: event)
+    let check = DecoderCheck(input)
+    do throws(BrokenPromise) {
+        let event = try check.decode { decoding throws(BrokenPromise) in
+            let bytesHeld = MemoryMeter.peak(decoding)
+            try promise(
+                bytesHeld <= memoryMax(bodyBytes: check.body.count), "decoding holds no more memory than agreed")
+        }
+        let finished = DispatchSemaphore(value: 0)
+        Task.detached {
+            do throws(BrokenPromise) { try await check.verify(event) } catch { fail(error) }
+            finished.signal()
+        }
+        finished.wait()
+    } catch {
+        fail(error)
     }
     return 0
 }
@@ -57,22 +61,9 @@ private func memoryMax(bodyBytes: Int) -> Int {
     4 << 20 + 16 * bodyBytes
 }
 
-let receivedAt = Instant(milliseconds: 1_637_366_400_000) ?? .latest
-
-func decodedEvent(_ body: [UInt8]) -> Event? {
-    try? AppleNotification(decoding: body).event(receivedAt: receivedAt)
-}
-
-func jsonObject(_ content: (inout JSONWriter) -> Void) -> [UInt8] {
-    var writer = JSONWriter()
-    writer.object(content)
-    return writer.bytes
-}
-
-/// Aborts, naming the promise, unless it was kept.
-func promise(_ isKept: Bool, _ text: StaticString) {
-    guard !isKept else { return }
-    let message = Array("BROKEN PROMISE: \(text)\n".utf8)
+/// Aborts, naming the promise.
+private func fail(_ broken: BrokenPromise) -> Never {
+    let message = Array("BROKEN PROMISE: \(broken)\n".utf8)
     _ = write(STDERR_FILENO, message, message.count)
     abort()
 }

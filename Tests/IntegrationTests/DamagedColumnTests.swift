@@ -151,9 +151,13 @@ struct DamagedColumnTests {
         }
     }
 
-    /// Every story and two statements of a backend, the second in place of the first.
-    private static func withLog(_ test: (SimulatedLog, PostgresConnection) async throws -> Void) async throws {
-        try await SimulatedLog.withEveryStory { log in
+    /// A log of signed and unsigned notifications, with two statements of a backend, the second in place of the first.
+    ///
+    /// - Parameter template: The database with the notifications.
+    private static func withLog(
+        _ template: String, _ test: (SimulatedLog, PostgresConnection) async throws -> Void
+    ) async throws {
+        try await SimulatedLog.with(database: try await TestCluster.freshDatabase(from: template)) { log in
             let pool = PostgresPool(
                 log.database.with(role: "subledger_receiver"), limit: 1, logger: LogRecorder().logger)
             let appender = Appender(pool: pool, logger: LogRecorder().logger)
@@ -188,28 +192,75 @@ struct DamagedColumnTests {
         return outcome.finding?.description
     }
 
-    /// Changes each column in turn, and returns what was found with the name of the changed row.
-    private static func findings(
-        _ relation: String, extent: ProjectionAudit.Extent
-    ) async throws -> [String: (row: String, finding: String?)] {
-        var findings: [String: (String, String?)] = [:]
-        try await withLog { log, owner in
-            #expect(try await finding(log, extent: .all) == nil)
-            let soon = ContinuousClock.now + .seconds(120)
-            for row in try await owner.query(columns, [Parameter(relation)], deadline: soon) {
-                let column: String = try row.value(at: 0)
-                let damaged = try await owner.query(
-                    damage, [Parameter(relation), Parameter(column)], deadline: soon)
-                findings[column] = (try damaged[0].value(at: 0), try await finding(log, extent: extent))
-                _ = try await owner.query(undo, [Parameter(relation)], deadline: soon)
+    /// What a verification finds in the projections. A changed projection cannot change what it finds in the log.
+    private static func projectionFinding(_ log: LogAudit, _ projections: ProjectionAudit) async throws -> String? {
+        do {
+            for stream in try await log.streams() {
+                _ = try await projections.check(stream: stream.id, .all) { _, _ in }
             }
+        } catch let problem as ProjectionAudit.Problem {
+            return problem.description
+        }
+        return try await projections.strayStream()?.problem.description
+    }
+
+    /// What was found after a change, with the name of the changed row.
+    private typealias Findings = [String: (row: String, finding: String?)]
+
+    /// Changes each column of a table in turn, looks, and undoes the change.
+    ///
+    /// - Returns: What was found, by column.
+    private static func findings(
+        _ relation: String, _ owner: PostgresConnection, _ look: () async throws -> String?
+    ) async throws -> Findings {
+        var findings: Findings = [:]
+        let soon = ContinuousClock.now + .seconds(120)
+        for row in try await owner.query(columns, [Parameter(relation)], deadline: soon) {
+            let column: String = try row.value(at: 0)
+            let damaged = try await owner.query(damage, [Parameter(relation), Parameter(column)], deadline: soon)
+            findings[column] = (try damaged[0].value(at: 0), try await look())
+            _ = try await owner.query(undo, [Parameter(relation)], deadline: soon)
+        }
+        return findings
+    }
+
+    /// Verifies a short log after each change: all of it is verified again each time, signatures included.
+    private static func findingsInLog(_ relation: String) async throws -> Findings {
+        var findings: Findings = [:]
+        try await withLog(try await SimulatedLog.fewStories.value) { log, owner in
+            #expect(try await finding(log, extent: .all) == nil)
+            findings = try await Self.findings(relation, owner) { try await finding(log, extent: .sample(1)) }
+        }
+        return findings
+    }
+
+    /// Checks the projections of every story after each change. The whole verification runs before the changes and after
+    /// the first one.
+    private static func findingsInProjections(_ relation: String) async throws -> Findings {
+        var findings: Findings = [:]
+        try await withLog(try await SimulatedLog.everyStory.value) { log, owner in
+            #expect(try await finding(log, extent: .all) == nil)
+            let role = log.database.with(role: "subledger_projector")
+            let (events, rows) = (try await TestCluster.connect(role), try await TestCluster.connect(role))
+            let (audit, projections) = (
+                LogAudit(connection: events), try await ProjectionAudit(connection: rows, seed: 1)
+            )
+            var isFirst = true
+            findings = try await Self.findings(relation, owner) {
+                let found = try await projectionFinding(audit, projections)
+                if isFirst, let found { #expect(try await finding(log, extent: .all)?.hasSuffix(found) == true) }
+                isFirst = false
+                return found
+            }
+            await events.close()
+            await rows.close()
         }
         return findings
     }
 
     @Test("of an event, and names its position")
     func events() async throws {
-        let findings = try await Self.findings("event", extent: .sample(1))
+        let findings = try await Self.findingsInLog("event")
 
         #expect(findings.count >= 15)
         for (column, (row, finding)) in findings.sorted(by: { $0.key < $1.key }) {
@@ -226,7 +277,7 @@ struct DamagedColumnTests {
             "jws_header",
         ])
     func besideEvents(relation: String) async throws {
-        let findings = try await Self.findings(relation, extent: .sample(1))
+        let findings = try await Self.findingsInLog(relation)
 
         #expect(findings.count >= 2)
         for (column, (row, finding)) in findings.sorted(by: { $0.key < $1.key }) {
@@ -245,7 +296,7 @@ struct DamagedColumnTests {
             "checkpoint",
         ])
     func projections(relation: String) async throws {
-        let findings = try await Self.findings(relation, extent: .all)
+        let findings = try await Self.findingsInProjections(relation)
 
         #expect(findings.count >= 3)
         let keys: Set = [

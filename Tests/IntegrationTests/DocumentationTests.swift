@@ -18,7 +18,7 @@ struct DocumentationTests {
         "Security": ["subledger inspect"],
         "Performance": [
             "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",
-            ".build/release/LatencyBenchmark",
+            ".build/release/Benchmarks latency",
         ],
         "Contributing": [
             "deploy/test", "SUBLEDGER_WRITE_COOKBOOK=1", "deploy/storm", "deploy/hostile", "deploy/fuzz",

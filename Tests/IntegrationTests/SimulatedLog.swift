@@ -86,10 +86,17 @@ struct SimulatedLog {
         try await with(database: try await TestCluster.freshDatabase(from: try await everyStory.value), test)
     }
 
-    private static let everyStory = Task { () async throws -> String in
-        let name = "template_every_story"
+    /// The template database of ``withEveryStory(_:)``.
+    static let everyStory = Task { try await template("template_every_story", try await deliveries()) }
+
+    /// A template database with the first notifications of the same run, of both versions.
+    static let fewStories = Task {
+        try await template("template_few_stories", try await deliveries(subscriptions: 4))
+    }
+
+    private static func template(_ name: String, _ deliveries: [Delivery]) async throws -> String {
         try await with(database: try await TestCluster.makeTemplate(name)) { log in
-            try await log.append(try await deliveries())
+            try await log.append(deliveries)
             await log.projector.foldAllStreams()
         }
         return name

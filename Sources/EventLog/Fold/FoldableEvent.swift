@@ -51,7 +51,8 @@ package struct FoldableEvent: Sendable {
 
     /// Folds what the event says about a subscription.
     package func fold(_ facts: StatedFacts, into subscription: inout SubscriptionFacts) {
-        subscription.fold(facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position, companion: companion)
+        subscription.fold(
+            facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position, companion: companion)
     }
 }
 

@@ -3,10 +3,10 @@ import Foundation
 import TestSupport
 
 /// Holds hostile connections on a server's public listener while a genuine sender posts beside them once a second.
-@main
-struct Hostile: AsyncParsableCommand {
+struct HostileBenchmark: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Measures how long a genuine sender waits beside hostile connections.",
+        commandName: "hostile",
+        abstract: "Measure how long a genuine sender waits beside hostile connections.",
         discussion: """
             Starts a server of its own in a temporary folder. The status is 1 if an answer took too long or failed.
             """)

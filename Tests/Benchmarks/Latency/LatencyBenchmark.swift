@@ -1,9 +1,9 @@
 // Measures the latency from the receipt of a notification until its effect can be read, at a steady rate: a server with
 // a private PostgreSQL, real HTTP, and a reader that watches the projector's checkpoint.
 //
-//     swift build -c release --product subledger && swift build -c release --product LatencyBenchmark
-//     .build/release/LatencyBenchmark --rate 500 --seconds 20 --format v2
-//     .build/release/LatencyBenchmark --rate 500 --seconds 60 --analyst
+//     swift build -c release --product subledger && swift build -c release --product Benchmarks
+//     .build/release/Benchmarks latency --rate 500 --seconds 20 --format v2
+//     .build/release/Benchmarks latency --rate 500 --seconds 60 --analyst
 //
 // Receipt is `received_at` of the event, by the server's clock. An event is readable when the watcher first sees a
 // checkpoint at or after its position. The watcher polls every millisecond, so latencies are at most one millisecond too
@@ -18,8 +18,10 @@ import Postgres
 import StoreSimulator
 import TestSupport
 
-@main
 struct LatencyBenchmark: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "latency", abstract: "Measure the time from receipt to a readable effect, at a steady rate.")
+
     enum Format: String, CaseIterable, ExpressibleByArgument {
         case v1, v2
     }

@@ -1,10 +1,16 @@
+// Measures the receiver on this machine, together with its floors: the costs that it cannot avoid. Run it with
+// deploy/bench.
+//
+// The server is a process of its own on the test cluster, an embedded PostgreSQL with fsync on. Every run has a database
+// of its own. Runs of the server and the floors alternate, so that other load on the machine affects all of them.
+
 import ArgumentParser
 import Foundation
 import TestSupport
 
-struct Measure: AsyncParsableCommand {
+struct ReceiverBenchmark: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "measure", abstract: "Measure the receiver and its floors.")
+        commandName: "receiver", abstract: "Measure the receiver and its floors.", usage: "deploy/bench [<options>]")
 
     @Option(
         help: ArgumentHelp(

@@ -1,14 +1,15 @@
 // Measures how many events per second the projector folds on growing logs: live, in a rebuild, and in a check of all
 // subscriptions.
 //
-//     swift build -c release --product ProjectorBenchmark
-//     .build/release/ProjectorBenchmark --events 10000,100000,1000000
+//     swift build -c release --product Benchmarks
+//     .build/release/Benchmarks projector --events 10000,100000,1000000
 //
 // A third of the events are version 1 with six transactions, the rest version 2 from the simulator. The first few
 // thousand are decoded from bodies. The others are copies about other subscriptions, made in SQL with empty bodies,
 // which the projector does not read. Each size continues where the previous one ended, so its rate is that of a log and
 // of projections of that size. With --views, the analyst views are read instead of rebuild and check.
 
+import ArgumentParser
 import EventLog
 import Foundation
 import Logging
@@ -16,20 +17,28 @@ import Postgres
 import Projector
 import TestSupport
 
-@main
-enum ProjectorBenchmark {
-    static func main() async throws {
-        var arguments = Array(CommandLine.arguments.dropFirst())
-        let isOfViews = arguments.last == "--views"
-        if isOfViews { arguments.removeLast() }
-        guard let sizes = sizes(arguments) else {
-            print("usage: ProjectorBenchmark [--events N,N,…] [--views]")
-            exit(64)
+struct ProjectorBenchmark: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "projector", abstract: "Measure how many events per second the projector folds.")
+
+    @Option(help: ArgumentHelp("The sizes of the log, ascending, separated by commas.", valueName: "numbers"))
+    var events = "10000,100000"
+
+    @Flag(help: "Read the analyst views instead of rebuilding and checking.")
+    var views = false
+
+    func validate() throws {
+        guard sizes != nil else {
+            throw ValidationError("--events is invalid: expected positive numbers in ascending order.")
         }
+    }
+
+    func run() async throws {
+        guard let sizes else { throw Unusable() }
         let database = try await TestCluster.freshDatabase()
         let log = try await BenchmarkLog.make(in: database)
         let quiet = Logger(label: "benchmark", factory: { _ in SwiftLogNoOpLogHandler() })
-        let session = session(database)
+        let session = Self.session(database)
         let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: quiet)
         let projector = Projector(pool: pool, listener: session, now: { log.middle }, logger: quiet)
         guard await projector.foldAllStreams() else { throw Unusable() }
@@ -39,9 +48,9 @@ enum ProjectorBenchmark {
             let usage = try await ProcessorTime.now()
             let start = ContinuousClock.now
             guard await projector.foldAllStreams() else { throw Unusable() }
-            report(size, size - before, ContinuousClock.now - start, try await ProcessorTime.now() - usage)
+            Self.report(size, size - before, ContinuousClock.now - start, try await ProcessorTime.now() - usage)
         }
-        if isOfViews {
+        if views {
             await pool.close()
             return try await ViewTimes(database: database).measure()
         }
@@ -52,9 +61,9 @@ enum ProjectorBenchmark {
         let outcome = try await rebuild.run { @Sendable _ in }
         guard outcome.rowsReplaced == 0 else { throw Unusable() }
         let events = Int(outcome.eventsFolded)
-        report(events, events, ContinuousClock.now - start, try await ProcessorTime.now() - usage)
+        Self.report(events, events, ContinuousClock.now - start, try await ProcessorTime.now() - usage)
         await pool.close()
-        try await verify(database, events)
+        try await Self.verify(database, events)
     }
 
     /// The session settings of the server and the commands.
@@ -78,16 +87,15 @@ enum ProjectorBenchmark {
         await second.close()
     }
 
-    private static func sizes(_ arguments: [String]) -> [Int]? {
-        if arguments.isEmpty { return [10_000, 100_000] }
-        guard arguments.count == 2, arguments[0] == "--events" else { return nil }
-        let sizes = arguments[1].split(separator: ",").compactMap { Int($0) }
-        return sizes.isEmpty || sizes.contains { $0 <= 0 } || sizes != sizes.sorted() ? nil : sizes
+    /// Nil if the option is invalid.
+    private var sizes: [Int]? {
+        let numbers = events.split(separator: ",").map { Int($0) ?? 0 }
+        return numbers.isEmpty || numbers.contains { $0 <= 0 } || numbers != numbers.sorted() ? nil : numbers
     }
 
     private static func report(_ size: Int, _ events: Int, _ time: Duration, _ used: ProcessorTime) {
         func each(_ seconds: Double) -> String { String(format: "%.1f", seconds * 1e6 / Double(events)) }
-        let rate = String(format: "%.0f", Double(events) / time.seconds)
+        let rate = String(format: "%.0f", Double(events) / time.inSeconds)
         print("\(pad(size, 17)) \(pad(rate, 10)) \(pad(each(used.own), 20)) \(pad(each(used.database), 19))")
     }
 
@@ -95,10 +103,4 @@ enum ProjectorBenchmark {
         let text = value.description
         return String(repeating: " ", count: max(0, width - text.count)) + text
     }
-}
-
-struct Unusable: Error {}
-
-extension Duration {
-    var seconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
 }

@@ -24,7 +24,7 @@ struct ViewTimes {
             let start = ContinuousClock.now
             try await analyst.script(
                 "explain (analyze, timing off) select * from analyst.\(name)", deadline: .now + .seconds(600))
-            let time = (ContinuousClock.now - start).seconds
+            let time = (ContinuousClock.now - start).inSeconds
             let used = try await ProcessorTime.now() - usage
             print(
                 name.padding(toLength: 28, withPad: " ", startingAt: 0)

@@ -54,7 +54,3 @@ struct AppendFloor {
 extension Instant {
     static var now: Instant { Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest }
 }
-
-extension Duration {
-    var inSeconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
-}

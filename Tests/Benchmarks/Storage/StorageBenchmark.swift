@@ -1,26 +1,36 @@
 // Measures the storage per notification, including all tables and indexes of the log, compared with the size of the
 // body; and the time to encode and check the stored form of a body, compared with verifying it.
 //
-//     swift build -c release --product StorageBenchmark && .build/release/StorageBenchmark
+//     swift build -c release --product Benchmarks && .build/release/Benchmarks storage
 //
 // The bodies are the simulator's. They pass through the verifier and the appender as in a server. Because the simulator's
 // headers are shorter than Apple's, signed bodies are also measured with headers as long as Apple's. These do not verify,
 // but the log does not need to verify them.
 
 import AppStore
+import ArgumentParser
 import EventLog
 import Foundation
 
-@main
-enum StorageBenchmark {
-    static func main() async throws {
-        let count = CommandLine.arguments.dropFirst().first.flatMap { Int($0) } ?? 3000
+struct StorageBenchmark: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "storage", abstract: "Measure the storage per notification, compared with its body.")
+
+    @Argument(help: "How many notifications of each kind to store.")
+    var count = 3000
+
+    func validate() throws {
+        guard count > 0 else { throw ValidationError("<count> must be positive.") }
+    }
+
+    func run() async throws {
         for sample in Sample.allCases {
             let events = try await sample.events(count)
             let bodyBytes = events.reduce(0) { $0 + $1.body.count }
             let disk = try await Disk.measure(events)
             print("\(sample.rawValue): \(events.count) notifications, \(bodyBytes / events.count) bytes each")
-            print("  on disk: \(disk.total / Int64(events.count)) bytes, \(ratio(disk.total, bodyBytes)) of the body")
+            let ratio = Self.ratio(disk.total, bodyBytes)
+            print("  on disk: \(disk.total / Int64(events.count)) bytes, \(ratio) of the body")
             for part in disk.parts { print("    \(part)") }
             try await Cost.measure(events, sample.verifier()).print()
         }

@@ -1,4 +1,5 @@
 import AppStore
+import ArgumentParser
 import Encoding
 import Foundation
 import TestSupport
@@ -6,13 +7,13 @@ import TestSupport
 // Measures decoding a version 1 body into an event, compared with Foundation's JSONDecoder reading a few fields of the
 // same body.
 //
-//     swift build -c release --product DecodeBenchmark
-//     .build/release/DecodeBenchmark --size all --iterations 2000
+//     swift build -c release --product Benchmarks
+//     .build/release/Benchmarks decode --size all --iterations 2000
 //
 // Instructions vary less than time. The difference of two runs gives the instructions per body without start-up:
 //
-//     perf stat -e instructions:u .build/release/DecodeBenchmark --size 22 --iterations 1000 --only ours
-//     perf stat -e instructions:u .build/release/DecodeBenchmark --size 22 --iterations 2000 --only ours
+//     perf stat -e instructions:u .build/release/Benchmarks decode --size 22 --iterations 1000 --only ours
+//     perf stat -e instructions:u .build/release/Benchmarks decode --size 22 --iterations 2000 --only ours
 //     (second - first) / (5 rounds x 1000 bodies)
 //
 // If the processor does not count instructions (some virtual machines), use `valgrind --tool=callgrind` instead of
@@ -20,36 +21,57 @@ import TestSupport
 //
 // To profile:
 //
-//     perf record -g .build/release/DecodeBenchmark --size 22 --iterations 20000 --only ours
+//     perf record -g .build/release/Benchmarks decode --size 22 --iterations 20000 --only ours
 //     perf report --no-children
 
 private let roundCount = 5
 
-@main
-enum DecodeBenchmark {
-    static func main() {
-        guard let arguments = BenchmarkArguments(Array(CommandLine.arguments.dropFirst())) else {
-            print("usage: DecodeBenchmark [--size 2|22|100|all] [--iterations N] [--only ours|foundation]")
-            exit(64)
-        }
-        for size in arguments.sizes { measure(size, arguments) }
+struct DecodeBenchmark: ParsableCommand {
+    enum Subject: String, CaseIterable, ExpressibleByArgument {
+        case ours, foundation
     }
 
-    private static func measure(_ size: BodySize, _ arguments: BenchmarkArguments) {
+    static let configuration = CommandConfiguration(
+        commandName: "decode", abstract: "Measure decoding a version 1 body, compared with Foundation's decoder.")
+
+    @Option(help: ArgumentHelp("The size of the body: 2, 22, 100 or all.", valueName: "kilobytes"))
+    var size = "all"
+
+    @Option(help: "Bodies per round.")
+    var iterations = 2000
+
+    @Option(help: "Measure only one decoder: ours or foundation. [both]")
+    var only: Subject?
+
+    func validate() throws {
+        guard !sizes.isEmpty else { throw ValidationError("--size is unknown: expected 2, 22, 100 or all.") }
+        guard iterations > 0 else { throw ValidationError("--iterations must be positive.") }
+    }
+
+    func run() {
+        for size in sizes { measure(size) }
+    }
+
+    private var sizes: [BodySize] {
+        size == "all" ? BodySize.allCases : [Int(size).flatMap(BodySize.init)].compactMap(\.self)
+    }
+
+    private func measure(_ size: BodySize) {
+        let subjects = only.map { [$0] } ?? Subject.allCases
         let body = size.body
         let data = Data(body)
         var ours = Rounds()
         var foundation = Rounds()
         // Alternating, so that other load on the machine affects both.
         for _ in 0..<roundCount {
-            if arguments.subjects.contains(.ours) {
-                ours.add(arguments.iterations) { rowCountOfOurs(body) }
+            if subjects.contains(.ours) {
+                ours.add(iterations) { Self.rowCountOfOurs(body) }
             }
-            if arguments.subjects.contains(.foundation) {
-                foundation.add(arguments.iterations) { rowCountOfFoundation(data) }
+            if subjects.contains(.foundation) {
+                foundation.add(iterations) { Self.rowCountOfFoundation(data) }
             }
         }
-        print("\(size.rawValue) KB (\(body.count) bytes, \(arguments.iterations) iterations, \(roundCount) rounds)")
+        print("\(size.rawValue) KB (\(body.count) bytes, \(iterations) iterations, \(roundCount) rounds)")
         if let line = ours.description { print("  ours        \(line)") }
         if let line = foundation.description { print("  Foundation  \(line)") }
         if let own = ours.median, let other = foundation.median {

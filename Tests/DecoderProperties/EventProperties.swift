@@ -3,25 +3,25 @@ import Subscriptions
 
 // What must hold of every event that a body can be decoded to.
 
-func checkEvent(_ event: Event) {
-    checkTexts(event)
+func checkEvent(_ event: Event) throws(BrokenPromise) {
+    try checkTexts(event)
     guard let document = try? JSONDocument(jsonObject(event.writeMembers)) else {
-        return promise(false, "the JSON of an event can be parsed")
+        throw BrokenPromise(description: "the JSON of an event can be parsed")
     }
     guard let facts = try? Facts(json: document.root) else {
-        return promise(false, "the facts of an event can be read from its JSON")
+        throw BrokenPromise(description: "the facts of an event can be read from its JSON")
     }
-    promise(facts == event.facts, "the facts that are read are those that were written")
+    try promise(facts == event.facts, "the facts that are read are those that were written")
     // Equal strings may differ in their bytes; databases and digests go by bytes.
-    promise(
+    try promise(
         jsonObject(facts.writeMembers) == jsonObject(event.facts.writeMembers),
         "the facts that are read are those that were written, to the byte")
     // A body of a thousand subscriptions would take a second for nothing new.
-    for id in facts.bySubscription.keys.sorted().prefix(8) { checkSubscription(id, of: event) }
+    for id in facts.bySubscription.keys.sorted().prefix(8) { try checkSubscription(id, of: event) }
 }
 
 /// PostgreSQL takes no NUL, in no text.
-private func checkTexts(_ event: Event) {
+private func checkTexts(_ event: Event) throws(BrokenPromise) {
     var texts = [event.app, event.type, event.subtype, event.notificationUUID]
     for row in event.transactions {
         texts += [
@@ -41,28 +41,28 @@ private func checkTexts(_ event: Event) {
         texts += renewal.eligibleWinBackOfferIds
     }
     texts += event.defects.flatMap { [$0.path, $0.problem] }
-    promise(!texts.contains { $0?.utf8.contains(0) == true }, "no text of an event holds a NUL")
+    try promise(!texts.contains { $0?.utf8.contains(0) == true }, "no text of an event holds a NUL")
 }
 
 // MARK: - Folding
 
-private func checkSubscription(_ id: String, of event: Event) {
+private func checkSubscription(_ id: String, of event: Event) throws(BrokenPromise) {
     let facts = event.facts
     let reversed = Facts(transactions: facts.transactions.reversed(), renewals: facts.renewals.reversed())
     let once = fold([facts], id, event)
-    promise(fold([facts, facts], id, event) == once, "folding twice equals folding once")
+    try promise(fold([facts, facts], id, event) == once, "folding twice equals folding once")
 
     let stored = canonicalText(once)
-    promise(canonicalText(fold([reversed], id, event)) == stored, "the order of the facts does not matter")
+    try promise(canonicalText(fold([reversed], id, event)) == stored, "the order of the facts does not matter")
     guard let document = try? JSONDocument(stored),
         let read = try? SubscriptionFacts(originalTransactionId: id, json: document.root)
-    else { return promise(false, "stored facts can be read") }
-    promise(read == once && canonicalText(read) == stored, "stored facts come back as they were")
+    else { throw BrokenPromise(description: "stored facts can be read") }
+    try promise(read == once && canonicalText(read) == stored, "stored facts come back as they were")
 
     let subscription = Subscription(once)
     for instant in [Instant.earliest, receivedAt, .latest] {
         let answer = jsonObject { subscription.writeMembers(at: instant, to: &$0) }
-        promise((try? JSONDocument(answer)) != nil, "an answer about a subscription is JSON")
+        try promise((try? JSONDocument(answer)) != nil, "an answer about a subscription is JSON")
     }
 }
 

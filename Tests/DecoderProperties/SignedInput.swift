@@ -57,26 +57,16 @@ struct SignedInput {
     }
 }
 
-private let verifier = SignatureVerifier(roots: .apple)
-
-func prepareVerifier() {
-    _ = verifier
-    _ = RootCertificates.apple
-}
+let verifier = SignatureVerifier(roots: .apple)
 
 /// Nobody here can sign, so nothing that is made up may be taken.
-func checkRefusal(of body: [UInt8], as event: Event?) {
+func checkRefusal(of body: [UInt8], as event: Event?) async throws(BrokenPromise) {
     let app = App(bundleId: event?.app ?? "com.example.magazine", sharedSecrets: [])
     let notifications = NotificationVerifier(apps: Apps([app]), signatures: verifier)
-    let finished = DispatchSemaphore(value: 0)
-    Task.detached {
-        do throws(Refusal) {
-            _ = try await notifications.verify(body, receivedAt: receivedAt)
-            promise(false, "what nobody signed is refused")
-        } catch {
-            promise(!error.description.isEmpty, "a refusal says why")
-        }
-        finished.signal()
+    do throws(Refusal) {
+        _ = try await notifications.verify(body, receivedAt: receivedAt)
+    } catch {
+        return try promise(!error.description.isEmpty, "a refusal says why")
     }
-    finished.wait()
+    throw BrokenPromise(description: "what nobody signed is refused")
 }

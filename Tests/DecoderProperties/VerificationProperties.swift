@@ -8,37 +8,40 @@ private let fixtureSecret = "0123456789abcdef0123456789abcdef"
 private let fixtureApp = "com.example.magazine"
 private let fixtureApps = Apps([App(bundleId: fixtureApp, sharedSecrets: [fixtureSecret])])
 
-func checkVerification(of body: [UInt8], as event: Event?) {
-    if let taken = check(body, by: fixtureApps, secret: fixtureSecret) {
-        promise(decodedEvent(taken.body) != nil, "a body that was taken can be decoded again without its secret")
+func checkVerification(of body: [UInt8], as event: Event?) throws(BrokenPromise) {
+    if let taken = try check(body, by: fixtureApps, secret: fixtureSecret) {
+        try promise(decodedEvent(taken.body) != nil, "a body that was taken can be decoded again without its secret")
     }
     guard let event, let root = try? JSONDocument(body).root, let own = root["password"]?.string,
         own.utf8.count >= App.sharedSecretBytesMin
     else { return }
     let app = App(bundleId: event.app ?? fixtureApp, sharedSecrets: [own])
-    let taken = check(body, by: Apps([app]), secret: own)
+    let taken = try check(body, by: Apps([app]), secret: own)
     // Cutting out such a secret leaves no notification.
     let isInKey = "notification_type".contains(own)
-    promise(
+    try promise(
         taken != nil || isInKey || own.utf8.allSatisfy { $0 <= 0x20 }, "a body with the secret of its app is taken")
 }
 
-private func check(_ body: [UInt8], by apps: Apps, secret: String) -> VerifiedNotification? {
+private func check(
+    _ body: [UInt8], by apps: Apps, secret: String
+) throws(BrokenPromise) -> VerifiedNotification? {
     guard case .v1(let notification)? = try? AppleNotification(decoding: body),
         let taken = try? apps.verify(notification, receivedAt: receivedAt)
     else { return nil }
     let again = decodedEvent(taken.body)
-    promise(again == nil || again == taken.event, "the event is that of the body as it is kept")
+    try promise(again == nil || again == taken.event, "the event is that of the body as it is kept")
     guard let kept = try? JSONDocument(taken.body) else {
-        promise(false, "a body without its secret is JSON")
-        return nil
+        throw BrokenPromise(description: "a body without its secret is JSON")
     }
     let needle = Array(secret.utf8)
-    kept.forEachString { text in
+    var texts: [JSONValue] = []
+    kept.forEachString { texts.append($0) }
+    for text in texts {
         let content = kept.bytes[text.contentRange]
-        promise(!holds(content, needle), "no text of a body that was taken holds the secret")
+        try promise(!holds(content, needle), "no text of a body that was taken holds the secret")
         if text.isEscaped {
-            promise(!holds(unescaped(content)[...], needle), "no text holds the secret in escaped spelling")
+            try promise(!holds(unescaped(content)[...], needle), "no text holds the secret in escaped spelling")
         }
     }
     return taken

@@ -75,5 +75,3 @@ enum Sample: String, CaseIterable {
         return Array("{\"latest_receipt\":\"\(receipt)\",\(text.dropFirst())".utf8)
     }
 }
-
-struct Unusable: Error {}

@@ -1,28 +1,32 @@
 import AppStore
+import ArgumentParser
 import Crypto
 import Encoding
 import Foundation
 import StoreSimulator
+import Subscriptions
 import TestSupport
 
 // Measures verifying and decoding a signed notification with two signed texts inside and a cached chain, compared with
 // the floor: three signature checks and parsing four JSON texts.
 //
-//     swift build -c release --product VerifyBenchmark && .build/release/VerifyBenchmark
+//     swift build -c release --product Benchmarks && .build/release/Benchmarks verify
 //
 // Instructions vary less than time; see DecodeBenchmark for how to count them.
 
 private let roundCount = 5
 private let iterations = 500
 
-@main
-enum VerifyBenchmark {
-    static func main() async throws {
-        let body = try firstBody()
+struct VerifyBenchmark: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify", abstract: "Measure verifying and decoding a signed notification.")
+
+    func run() async throws {
+        let body = try Self.firstBody()
         let certificates = TestCertificates.standard
         guard let roots = RootCertificates(file: certificates.rootDER) else { throw Unusable() }
         let verifier = NotificationVerifier(
-            apps: Apps([App(bundleId: bundleId)]), signatures: SignatureVerifier(roots: roots))
+            apps: Apps([App(bundleId: Self.bundleId)]), signatures: SignatureVerifier(roots: roots))
         let receivedAt = Instant(milliseconds: 1_790_000_000_000) ?? .latest
         let parts = try SignedParts(body)
         let key = certificates.leafKey.publicKey
@@ -69,10 +73,8 @@ enum VerifyBenchmark {
     }
 }
 
-struct Unusable: Error {}
-
 /// Microseconds per body, one value for each round.
-struct Rounds: CustomStringConvertible {
+private struct Rounds: CustomStringConvertible {
     private var microseconds: [Double] = []
 
     mutating func add(_ work: @Sendable () async throws -> Void) async rethrows {
