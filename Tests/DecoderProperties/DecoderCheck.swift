@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import Subscriptions
 
 /// Checks what must hold of decoding and verifying one input, valid or not. deploy/fuzz generates the inputs, and

@@ -57,7 +57,6 @@ package struct FoldableEvent: Sendable {
 }
 
 /// What a JSON text of the row with some position stands for.
-@inlinable
 package func readJSON<Value>(
     _ text: [UInt8], position: Int64, _ read: (JSONValue) throws -> Value
 ) -> Result<Value, UnfoldableEvent> {
