@@ -1,6 +1,6 @@
+import Encoding
 import EventLog
 import Foundation
-import Subscriptions
 import TestSupport
 import Testing
 
@@ -20,7 +20,7 @@ struct IdleStreamsTests {
         let connection = try await TestCluster.connect(projector)
         // A constant of the code, for an explanation to read: it cannot have parameters.
         try await connection.script(
-            "set test.rules = '\(Checkpoint.rules)'; prepare asked as \(statement.sql)", deadline: .now + .seconds(20))
+            "set test.rules = '\(Checkpoint.projectionVersion)'; prepare asked as \(statement.sql)", deadline: .now + .seconds(20))
         let rows = try await connection.query(explain, deadline: .now + .seconds(20))
         var lines: [String] = []
         for row in rows { lines.append(try row.value(at: 0)) }
@@ -52,7 +52,7 @@ struct IdleStreamsTests {
             """, deadline: .now + .seconds(60))
         let behind = try await owner.query(
             ProjectionStatements.streamsBehind,
-            [Parameter(Instant(milliseconds: 1_573_171_210_000) ?? .latest), Parameter(Checkpoint.rules)],
+            [Parameter(Instant(milliseconds: 1_573_171_210_000) ?? .latest), Parameter(Checkpoint.projectionVersion)],
             deadline: .now + .seconds(20))
         #expect(behind.count == 1)
         #expect(try behind[0].value(Int32.self, at: 0) == 77)
