@@ -29,7 +29,7 @@ package struct LogVerifier {
         guard let head = stream.head else { return Finding(stream, "has events but no head") }
         if position < head { return Finding(stream, position: position + 1, "event is missing") }
         if head < position { return Finding(stream, position: head + 1, "event is past the head of its stream") }
-        return try await audit.firstDamagedLine(of: stream).map { Finding(stream, row: $0) }
+        return try await audit.firstDamagedSubscription(of: stream).map { Finding(stream, row: $0) }
     }
 
     private func firstProblem(_ page: [AuditedEvent], after position: Int64) async throws -> Finding? {

@@ -35,7 +35,7 @@ struct EventRouteTests {
             let page = try await server.backend.get("/events?app=com.example.magazine\(query)\(cursor)").json
             let events = try #require(page["events"] as? [[String: Any]])
             found += events.compactMap { $0["position"] as? Int }
-            cursor = "&cursor=\(try #require(page["cursor"] as? String))"
+            cursor = "&after=\(try #require(page["cursor"] as? String))"
             if page["more"] as? Bool == false { return (found, pages) }
         }
         return (found, 1000)
@@ -53,12 +53,12 @@ struct EventRouteTests {
 
             let beyond = try await server.backend.get("/events?app=com.example.magazine&after=45001")
             _ = try await server.sql("update subledger.stream_head set position = 44000 returning position::text")
-            let restored = try await server.backend.get("/events?app=com.example.magazine&cursor=\(cursor)")
-            let filtered = try await server.backend.get("/events?app=com.example.magazine&cursor=\(cursor)&type=NEVER")
+            let restored = try await server.backend.get("/events?app=com.example.magazine&after=\(cursor)")
+            let filtered = try await server.backend.get("/events?app=com.example.magazine&after=\(cursor)&type=NEVER")
 
             #expect([beyond, restored, filtered].map(\.status) == [410, 410, 410])
             #expect(beyond.json["field"] as? String == "after")
-            #expect(restored.json["field"] as? String == "cursor")
+            #expect(restored.json["field"] as? String == "after")
         }
     }
 
@@ -93,17 +93,17 @@ struct EventRouteTests {
             #expect(first["more"] as? Bool == true)
 
             _ = try await server.apple.post(try V1Body(number: 4).bytes)
-            let second = try await server.backend.get("/events?app=\(V1Body.app)&cursor=\(cursor)").json
+            let second = try await server.backend.get("/events?app=\(V1Body.app)&after=\(cursor)").json
             let last = try #require(second["cursor"] as? String)
-            let end = try await server.backend.get("/events?app=\(V1Body.app)&cursor=\(last)").json
-            let other = try await server.backend.get("/events?app=\(V1Body.app)&environment=sandbox&cursor=\(cursor)")
+            let end = try await server.backend.get("/events?app=\(V1Body.app)&after=\(last)").json
+            let other = try await server.backend.get("/events?app=\(V1Body.app)&environment=sandbox&after=\(cursor)")
 
             #expect((second["events"] as? [[String: Any]])?.compactMap { $0["position"] as? Int } == [3, 4])
             #expect(second["more"] as? Bool == false)
             #expect((end["events"] as? [Any])?.isEmpty == true)
             #expect(end["cursor"] as? String == last)
             #expect(other.status == 400)
-            #expect(other.json["field"] as? String == "cursor")
+            #expect(other.json["field"] as? String == "after")
         }
     }
 }

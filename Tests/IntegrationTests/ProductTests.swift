@@ -64,6 +64,7 @@ struct ProductTests {
             try await server.isFolded()
             #expect(try await server.sql(Self.ends) == ["infinity"])
             #expect(try await Self.json(server)["status"] as? String == "owned")
+            #expect(try await Self.json(server)["accessUntil"] is NSNull, "an end that never comes is null")
 
             try await Self.run(
                 """

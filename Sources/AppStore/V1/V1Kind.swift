@@ -27,7 +27,7 @@ enum V1Kind {
             .max { ($0.revocationDate ?? .earliest) < ($1.revocationDate ?? .earliest) }
     }
 
-    /// The newest row began while another of its subscription still ran: an upgrade or a crossgrade, not a
+    /// The newest row began while another one of the subscription still ran: an upgrade or a crossgrade, not a
     /// resubscription.
     private static func replacesRunningPeriod(_ transactions: [Transaction]) -> Bool {
         guard

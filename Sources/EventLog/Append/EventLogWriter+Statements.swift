@@ -53,7 +53,8 @@ extension EventLogWriter {
                 $1::integer[], $2::bytea[], $12::bytea[], $5::text[], $16::bigint[], $17::timestamptz[], $18::integer[],
                 $19::integer[], $22::bigint[]
               ) with ordinality as input (
-                stream_id, dedupe_key, body_sha256, source, run, same_since, first_subscription, last_subscription, claim, ordinal
+                stream_id, dedupe_key, body_sha256, source, run, same_since, first_subscription, last_subscription, claim,
+                ordinal
               )
               left join lateral (
                 select last.position, last.body_sha256
@@ -71,7 +72,8 @@ extension EventLogWriter {
                       select
                       from subledger.subscription_head
                       where subscription_head.stream_id = input.stream_id
-                        and subscription_head.subscription_sha256 = any (($20::bytea[])[input.first_subscription:input.last_subscription])
+                        and subscription_head.subscription_sha256 =
+                          any (($20::bytea[])[input.first_subscription:input.last_subscription])
                         and subscription_head.position > last.position
                     )
               ) as known on true

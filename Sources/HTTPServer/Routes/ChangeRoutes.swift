@@ -223,10 +223,7 @@ extension ChangeReader.PublishedChange {
             writer.member("position", change.cause.position)
             writer.member("originalTransactionId", change.originalTransactionId)
             writer.member("productId", change.productId)
-            if let until = change.until {
-                writer.key("until")
-                if until < .latest { writer.value(until) } else { writer.value(rawJSON: "null") }
-            }
+            if let until = change.until { writer.member("until", end: until) }
             writer.member("autoRenewStatus", change.autoRenewStatus)
             if change.kind == .nextProduct {
                 writer.key("nextProductId")

@@ -29,7 +29,7 @@ struct EventRoutes: Sendable {
         case .beyondHead(let head):
             throw Problem(
                 .gone, "position \(after) is after the end of the log, \(head): compare your copy with it",
-                field: try query.text("cursor") == nil ? "after" : "cursor")
+                field: "after")
         }
         return JSONResponse.json(.ok) { writer in
             writer.member("app", stream.app)
@@ -38,25 +38,24 @@ struct EventRoutes: Sendable {
             writer.array(page.events) { $1.write(to: &$0) }
             writer.member("cursor", StreamCursor(.events, stream: stream, position: page.through).text)
             writer.member("more", page.hasMore)
-            writer.member("next", page.through)
             writer.member("head", page.head)
         }
     }
 
-    /// The position after which the page starts.
+    /// The position after which the page starts: that of a cursor, or the given one.
     private func start(_ query: RequestQuery, _ stream: StreamKey) throws(RequestQuery.Malformed) -> Int64 {
-        guard let text = try query.text("cursor") else {
+        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+        // A cursor is never all digits.
+        guard let text = try query.text("after"), !text.utf8.allSatisfy({ digits.contains($0) }) else {
             return try query.number("after", in: 0...Int64.max, default: 0)
         }
-        guard try query.text("after") == nil else {
-            throw RequestQuery.Malformed(problem: "after must not be combined with cursor", field: "after")
-        }
         guard let cursor = StreamCursor(text), cursor.list == .events else {
-            throw RequestQuery.Malformed(problem: "cursor must come from an earlier page", field: "cursor")
+            throw RequestQuery.Malformed(
+                problem: "after must be a position or a cursor from an earlier page", field: "after")
         }
         guard cursor.stream == stream else {
             throw RequestQuery.Malformed(
-                problem: "cursor must belong to the requested app and environment", field: "cursor")
+                problem: "after must belong to the requested app and environment", field: "after")
         }
         return cursor.position
     }

@@ -43,7 +43,8 @@ enum ChangeReadStatements {
     static let entitlementsOfSubscriptions = Statement(
         "change_entitlements_of_subscriptions",
         """
-        select subscription.id, given.entitlement, given.until, given.product_ids, given.original_transaction_ids, given.positions
+        select subscription.id, given.entitlement, given.until, given.product_ids, given.original_transaction_ids,
+          given.positions
         from subledger.customer_identity as subscription
         cross join lateral subledger.customer_entitlement($1, $3, subscription.customer_group_id, $4) as given
         where subscription.stream_id = $1

@@ -5,7 +5,7 @@ extension Subscription {
     private enum Purchase: Hashable {
         /// `webOrderLineItemId`: one for each period of a subscription.
         case period(String)
-        /// A non-consumable is bought once in its subscription.
+        /// A non-consumable is bought once.
         case owned
     }
 

@@ -10,7 +10,7 @@ extension Subscription {
         writer.member("status", status(at: instant).rawValue)
         writer.member("active", isActive(at: instant))
         writer.member("productId", period?.productId ?? renewal.productId ?? transactions.last?.transaction.productId)
-        if let end = accessEnd(at: instant), end < .latest { writer.member("accessUntil", end) }
+        if let end = accessEnd(at: instant) { writer.member("accessUntil", end: end) }
         writer.member("consumables", consumables(at: instant))
         if let change = nextChange(after: instant) {
             writer.key("nextChange")
@@ -47,12 +47,20 @@ extension AccessPeriod {
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.member("start", start)
-            if end < .latest { writer.member("end", end) }
+            writer.member("end", end: end)
             writer.member("cause", cause.rawValue)
             writer.member("cut", cut?.rawValue)
             writer.member("transactionId", transactionId)
             writer.member("productId", productId)
             writer.member("position", position)
         }
+    }
+}
+
+extension JSONWriter {
+    /// Writes the end of an interval, which is null if the interval has none.
+    package mutating func member(_ name: StaticString, end: Instant) {
+        key(name)
+        if end < .latest { value(end) } else { value(rawJSON: "null".utf8) }
     }
 }

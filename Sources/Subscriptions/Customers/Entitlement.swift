@@ -103,8 +103,7 @@ package struct Entitlement: Sendable, Hashable {
         writer.object { writer in
             writer.member("entitlement", entitlement)
             writer.member("active", isActive(at: instant))
-            writer.key("until")
-            if until < .latest { writer.value(until) } else { writer.value(rawJSON: "null") }
+            writer.member("until", end: until)
             writer.key("productIds")
             writer.array(productIds) { $0.value($1) }
             writer.key("subscriptions")
