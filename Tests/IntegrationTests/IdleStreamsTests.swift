@@ -20,7 +20,8 @@ struct IdleStreamsTests {
         let connection = try await TestCluster.connect(projector)
         // A constant of the code, for an explanation to read: it cannot have parameters.
         try await connection.script(
-            "set test.rules = '\(Checkpoint.projectionVersion)'; prepare asked as \(statement.sql)", deadline: .now + .seconds(20))
+            "set test.projection_version = '\(Checkpoint.projectionVersion)'; prepare asked as \(statement.sql)",
+            deadline: .now + .seconds(20))
         let rows = try await connection.query(explain, deadline: .now + .seconds(20))
         var lines: [String] = []
         for row in rows { lines.append(try row.value(at: 0)) }
@@ -67,7 +68,7 @@ struct IdleStreamsTests {
                 "explain_all",
                 """
                 explain (analyze, buffers)
-                execute asked('2019-11-08 00:00:10Z', current_setting('test.rules')::integer)
+                execute asked('2019-11-08 00:00:10Z', current_setting('test.projection_version')::integer)
                 """), in: database)
 
         print("pages looked at: \(named) for two streams by name, \(all) for all \(Self.streams)")
