@@ -61,6 +61,6 @@ extension JSONWriter {
     /// Writes the end of an interval, which is null if the interval has none.
     package mutating func member(_ name: StaticString, end: Instant) {
         key(name)
-        if end < .latest { value(end) } else { value(rawJSON: "null".utf8) }
+        if end < .latest { value(end) } else { value(rawJSON: "null") }
     }
 }
