@@ -15,7 +15,7 @@ struct JSONWriterTests {
             $0.member("missingNumber", nil as Int?)
             $0.member("flag", false)
             $0.member("missingFlag", nil as Bool?)
-            $0.member("date", day("2019-11-08"))
+            $0.member("date", Instant(milliseconds: 1_573_171_200_000))
             $0.member("missingDate", nil as Instant?)
         }
 
