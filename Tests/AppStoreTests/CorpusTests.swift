@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Decoder and verifier keep their promises for the fuzzer's corpus, the fixtures and mutations of both")
 struct CorpusTests {
-    private static let mutationsPerInput = 40
+    private static let mutationsPerInput = 100
 
     @Test("known inputs", arguments: try KnownInput.all())
     func known(input: KnownInput) async throws {
