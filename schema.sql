@@ -1,25 +1,25 @@
--- Subledger's database, as it stands. `subledger migrate` applies this file to a database that has none of it, in one
--- transaction.
+-- The complete schema of Subledger's database. `subledger migrate` applies this file to a database without the schema,
+-- in one transaction.
 --
--- Of two servers that apply it at once the second waits at `create schema`, and then finds everything in place.
+-- If two servers apply it at the same time, the second waits at `create schema` and then finds the schema in place.
 --
--- Contents, in this order, and what can be recomputed:
+-- Contents in order, and what can be recomputed:
 --
---   schema_version, roles                                   what was installed             no
+--   schema_version, roles                                   installed schema version       no
 --   stream, stream_head, event, event_conflict, jws_header  the log: append-only evidence  no
---   subscription_head                                       what tells repeats from events no
---   certificate_verdict, projector_skip                     answers and decisions          no
+--   subscription_head                                       V1 repeat detection             no
+--   certificate_verdict, projector_skip                     OCSP results, skipped events   no
 --   checkpoint, subscription, transaction, access_period    projections of the log         `subledger rebuild`
---   projector_stall                                         what the projector reports     no
+--   projector_stall                                         stalls seen by the projector   no
 --   product, product_entitlement                            the owner's configuration      no
 --   customer_edge, customer_link, customer_identity         projections of the log         `subledger rebuild`
 --   change_head, change                                     the published change feed      no
 --   token                                                   access tokens                  no
 --   analyst.*                                               views                          nothing is stored
 --
--- A stream is an app in an environment. Every table about events, subscriptions and customers has the stream as the
--- first column of its key, so production and sandbox, and two apps, never mix. schema_version, certificate_verdict,
--- product, product_entitlement and token are not about one stream.
+-- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
+-- the stream, so apps and environments never mix. schema_version, certificate_verdict, product, product_entitlement and
+-- token do not belong to a stream.
 
 create schema subledger;
 
@@ -32,15 +32,15 @@ create table subledger.schema_version (
 );
 
 comment on table subledger.schema_version is
-  'The versions of this file that were applied; the greatest is the one in force';
+  'Versions of this schema that were applied; the highest is the current one';
 
 insert into subledger.schema_version (version) values (1);
 
 -- Roles -------------------------------------------------------------------------------------------------------------
--- Roles belong to the cluster, so another database may have made them already, or be making them just now.
--- They are groups: grant them to the logins of your services. The server takes on the one that just suffices.
--- Their settings hold for a login as the role itself, not for its members, and a session can change them: they guard
--- against accidents. The server enforces them on the private server that it runs.
+-- Roles belong to the cluster, so another database may already have created them, or may be creating them now.
+-- They are groups: grant them to the logins of your services. The server assumes the role with the fewest privileges
+-- that suffice. The settings of a role apply only to sessions that log in as the role itself, not to its members, and a
+-- session can change them: they guard against accidents. On its private PostgreSQL, the server enforces them.
 
 do $$
 declare
@@ -52,22 +52,22 @@ begin
     begin
       if not exists (select from pg_roles where rolname = name) then
         execute format('create role %I nologin', name);
-        -- A query that nobody waits for must end. An open transaction keeps dead rows and the queue of notifications.
+        -- Abandoned queries must end: open transactions block the cleanup of dead rows and of the notification queue.
         if name in ('subledger_reader', 'subledger_analyst') then
           execute format('alter role %I set statement_timeout = %L', name, '60s');
           execute format('alter role %I set idle_in_transaction_session_timeout = %L', name, '60s');
           execute format('alter role %I set idle_session_timeout = %L', name, '1h');
         end if;
-        -- Nothing is to be written by mistake.
+        -- Guards against accidental writes.
         if name = 'subledger_analyst' then
           execute format('alter role %I set default_transaction_read_only = on', name);
-          -- Compiling a question over all periods takes longer than it saves, and sorting on disk than in memory.
+          -- Compiling a query over all periods takes longer than it saves. Sorting is faster in memory than on disk.
           execute format('alter role %I set jit = off', name);
           execute format('alter role %I set work_mem = %L', name, '64MB');
         end if;
       end if;
-      -- Whoever applies this may take the roles on; superusers may anyway. From version 16 on, making a role is not
-      -- enough for that. If it was not ours to grant, the server says at start which role is missing.
+      -- Lets the user that applies this file assume the roles; superusers may anyway. From PostgreSQL 16 on, creating
+      -- a role does not suffice. If the grant is not permitted, the server reports the missing role at start.
       if not (select rolsuper from pg_roles where rolname = current_user) then
         execute format('grant %I to current_user', name);
       end if;
@@ -99,14 +99,14 @@ create table subledger.stream (
     check (environment in ('production', 'sandbox', 'xcode', 'local_testing', 'unknown'))
 );
 
-comment on table subledger.stream is 'An app in an environment: the unit in which positions are gapless';
-comment on column subledger.stream.stream_id is 'Short name of the stream in this database, handed out from 1';
-comment on column subledger.stream.app is 'Bundle id';
+comment on table subledger.stream is 'An app in an environment. Positions have no gaps within a stream';
+comment on column subledger.stream.stream_id is 'Number of the stream in this database, from 1';
+comment on column subledger.stream.app is 'Bundle ID';
 comment on column subledger.stream.environment is
-  'production, sandbox, xcode, local_testing, or unknown for bodies that name none of them; never mixed';
+  'production, sandbox, xcode, local_testing, or unknown if the body names none of them; never mixed';
 comment on column subledger.stream.sealed_from is
-  'The first position whose event has a seal: those before it are older than seals';
-comment on column subledger.stream.seal is 'See function seal';
+  'First position whose event has a seal; earlier events were stored before seals existed';
+comment on column subledger.stream.seal is 'Checksum of the row, see function seal';
 
 create table subledger.stream_head (
   stream_id integer not null,
@@ -114,12 +114,12 @@ create table subledger.stream_head (
   constraint stream_head_pkey primary key (stream_id),
   constraint stream_head_position_check check (position >= 0)
 )
--- Rewritten by every append: room on the page keeps the new version beside the old one and out of the index.
+-- Updated by every append: free space keeps the new row version on the same page, without a new index entry.
 with (fillfactor = 10);
 
 comment on table subledger.stream_head is
-  'The last position given out in a stream. Locked by an append until it commits, so that position order is commit '
-  'order and no position is ever missing';
+  'Last position assigned in a stream. An append locks the row until it commits, so positions follow commit order and '
+  'have no gaps';
 
 create table subledger.event (
   stream_id   integer     not null,
@@ -152,48 +152,48 @@ create table subledger.event (
 );
 
 comment on table subledger.event is
-  'Every notification that was taken, once, in the order of its commit. Append-only: update, delete and truncate are '
-  'refused to everybody';
-comment on column subledger.event.position is 'From 1, without a gap in its stream, in commit order';
-comment on column subledger.event.received_at is 'When we learned it, by our clock';
+  'Every accepted notification, once, in commit order. Append-only: update, delete and truncate fail for every role';
+comment on column subledger.event.position is 'From 1 without gaps within its stream, in commit order';
+comment on column subledger.event.received_at is 'When it was received, by our clock';
 comment on column subledger.event.occurred_at is
-  'When it happened, by the notification''s own dates; null when it has none';
+  'When it happened, by the dates in the notification; null if it has none';
 comment on column subledger.event.source is
-  'The wire format: apple-v1, apple-v2; backend for what the owner''s own backend states';
+  'Wire format: apple-v1 or apple-v2; backend for customer links set by the owner''s own backend';
 comment on column subledger.event.type is
-  'As Apple spells it, also when this version does not know it; null when unreadable';
+  'As Apple spells it, even if this version does not know it; null if unreadable';
 comment on column subledger.event.subtype is 'As Apple spells it; V1 has none';
 comment on column subledger.event.kind is
-  'What happened, in one word for all sources: purchase (first or after expiry), renewal, recovery (a failed renewal '
-  'was paid after all), renewal_failure, plan_change (now or at the next renewal), auto_renew_change (switched on or '
-  'off), offer (redeemed for the running product), extension (by the developer), extension_report, grace_end, '
-  'expiration, refund, refund_declined, refund_reversal, revoke (family sharing ended), price_consent, price_change, '
-  'metadata_update, migration, consumption_request, external_purchase, consent_rescinded, test, link (a backend states '
-  'what belongs to a customer), other (a type without a word here yet). Never decides access: the facts do';
+  'What happened, in one vocabulary for all sources: purchase (the first, or after expiry), renewal, recovery (a '
+  'failed renewal was charged later), renewal_failure, plan_change (now or at the next renewal), auto_renew_change '
+  '(switched on or off), offer (redeemed for the current product), extension (by the developer), extension_report, '
+  'grace_end, expiration, refund, refund_declined, refund_reversal, revoke (family sharing ended), price_consent, '
+  'price_change, metadata_update, migration, consumption_request, external_purchase, consent_rescinded, test, link (a '
+  'backend sets the links of a customer), other (a type without a word here yet). Never decides access: the facts do';
 comment on column subledger.event.dedupe_key is
-  'Equal for one notification sent twice: the notificationUUID, 16 bytes, or where there is none a SHA-256 of what it '
-  'says. V1 has no id: the SHA-256 of its stored body, which a later notification may have again';
+  'Equal for two deliveries of one notification: the notificationUUID, 16 bytes, or a SHA-256 of the content if there '
+  'is none. V1 has no UUID: the SHA-256 of the stored body, which a later notification may have again';
 comment on column subledger.event.fingerprint is
-  'Equal for V1 notifications that say the same, whatever their receipts: a SHA-256 of their statements. Most such '
-  'notifications are one, sent several times, but V1 does not say which. Null for other sources';
+  'Equal for V1 notifications with the same content apart from their receipts: a SHA-256 of that content. Most such '
+  'notifications are one notification sent several times, but V1 does not say which. Null for other sources';
 comment on column subledger.event.facts is
-  '{"transactions":[…],"renewals":[…]} in Apple''s names, dates as ISO 8601 UTC, ids as text, absent things absent; '
-  'under "notification" what else a signed notification says, under "link" what a backend states';
+  '{"transactions":[…],"renewals":[…]} with Apple''s names, dates as ISO 8601 UTC, ids as strings, missing fields '
+  'omitted; "notification" has the other fields of a signed notification, "link" the links set by a backend';
 comment on column subledger.event.defects is
-  'Fields that could not be read, [{"path","problem"}]; null when all could';
+  'Fields that could not be read, as [{"path","problem"}]; null if there are none';
 comment on column subledger.event.body is
-  'The evidence. V1: the body as it arrived, less the shared secret. V2: the signed text as Apple sent it, as '
-  '{"signedPayload":"..."}; JSON around it is not signed and is dropped. Where the first byte is 1, the evidence is '
+  'The evidence. V1: the body as received, without the shared secret. V2: the signed text as Apple sent it, as '
+  '{"signedPayload":"..."}; the JSON around it is not signed and is dropped. If the first byte is 1, the evidence is '
   'stored in a compact form: see event_body and rebuilt_body';
-comment on column subledger.event.body_sha256 is 'SHA-256 of what event_body returns';
+comment on column subledger.event.body_sha256 is 'SHA-256 of the result of event_body';
 comment on column subledger.event.chain_id is
-  'The certificates behind the signature, see certificate_verdict; null for what is not signed';
+  'Identifies the certificates of the signature, see certificate_verdict; null if unsigned';
 comment on column subledger.event.revocation is
-  'What was known of their revocation when the event was taken: off (nobody asks), pending, good, unknown (no answer '
-  'to be had); null for what is not signed';
-comment on column subledger.event.seal is 'See function seal; null for events that are older than seals';
+  'Revocation status of these certificates when the event was stored: off (checking is disabled), pending, good, '
+  'unknown (no response); null if unsigned';
+comment on column subledger.event.seal is
+  'Checksum of the row, see function seal; null for events stored before seals existed';
 
--- A V1 body may come again as a new notification, see table subscription_head; all other keys are unique.
+-- A new V1 notification may have the body of an earlier one, see table subscription_head; other keys are unique.
 create unique index event_dedupe_key_key on subledger.event (
   stream_id, dedupe_key, (case when source = 'apple-v1' then position else 0 end)
 );
@@ -207,23 +207,23 @@ create table subledger.subscription_head (
   constraint subscription_head_pkey primary key (stream_id, subscription_sha256),
   constraint subscription_head_subscription_sha256_check check (octet_length(subscription_sha256) = 8)
 )
--- Updated when an event names the subscription again: room on the page keeps the new version out of the index.
+-- Updated when another event names the subscription: free space on the page avoids a new index entry.
 with (fillfactor = 80);
 
 comment on table subledger.subscription_head is
-  'The last event that names a subscription, for the subscriptions that V1 notifications name. A V1 body with the '
-  'bytes of a stored one is a repeat only if no event about its subscriptions was stored since; the append looks that '
-  'up here';
+  'Last event that names a subscription, for the subscriptions that V1 notifications name. A V1 body identical to a '
+  'stored one is a repeat only if no event about its subscriptions was stored since; an append checks that here';
 comment on column subledger.subscription_head.subscription_sha256 is
-  'The first 8 bytes of the SHA-256 of original_transaction_id, whose length is not limited';
-comment on column subledger.subscription_head.position is 'The last event that names the subscription';
+  'First 8 bytes of the SHA-256 of original_transaction_id, whose length is not limited';
+comment on column subledger.subscription_head.position is 'Last event that names the subscription';
 
 create function subledger.subscription_sha256(original_transaction_id text) returns bytea
 language sql stable strict as $$
   select substr(sha256(convert_to(original_transaction_id, 'UTF8')), 1, 8)
 $$;
 
-comment on function subledger.subscription_sha256 is 'As column subscription_sha256 of subscription_head has it';
+comment on function subledger.subscription_sha256 is
+  'Value of subscription_head.subscription_sha256 for a subscription';
 
 create table subledger.event_conflict (
   stream_id   integer     not null,
@@ -236,10 +236,10 @@ create table subledger.event_conflict (
 );
 
 comment on table subledger.event_conflict is
-  'Signed notifications that came with the notificationUUID of an event and other bytes than it. The event stays as '
-  'it is; what differed is kept here. Append-only';
-comment on column subledger.event_conflict.position is 'The event that has the notificationUUID';
-comment on column subledger.event_conflict.seal is 'See function seal';
+  'Signed notifications with the notificationUUID of a stored event but a different body. The event stays unchanged; '
+  'the different body is stored here. Append-only';
+comment on column subledger.event_conflict.position is 'The event with the same notificationUUID';
+comment on column subledger.event_conflict.seal is 'Checksum of the row, see function seal';
 
 create table subledger.certificate_verdict (
   chain_id   bytea       not null,
@@ -251,25 +251,25 @@ create table subledger.certificate_verdict (
 );
 
 comment on table subledger.certificate_verdict is
-  'Whether the certificates behind signatures were revoked, as their issuer answered (OCSP)';
+  'Revocation status of the certificates of signatures, from the OCSP responses of their issuer';
 comment on column subledger.certificate_verdict.chain_id is
-  'SHA-256 of the SHA-256 digests of the leaf''s and the intermediate''s DER';
-comment on column subledger.certificate_verdict.seal is 'See function seal';
+  'SHA-256 of the SHA-256 digests of the leaf and the intermediate certificate (DER)';
+comment on column subledger.certificate_verdict.seal is 'Checksum of the row, see function seal';
 
 create table subledger.jws_header (
   stream_id integer not null,
   digest    bytea   not null,
   header    bytea compression lz4 not null,
   constraint jws_header_pkey primary key (stream_id, digest),
-  -- Bodies are put together by digest, so nobody may put anything else under it.
+  -- Bodies refer to headers by digest, so a digest must identify exactly one header.
   constraint jws_header_digest_check check (digest = sha256(header))
 );
 
 comment on table subledger.jws_header is
-  'The first segments of the signed texts in a stream''s bodies, each once: Apple''s hold three certificates and '
-  'hardly ever change. Written in the transaction of the first event that needs them. Append-only';
+  'JWS headers of the signed texts in a stream''s bodies, each stored once: Apple''s contain three certificates and '
+  'rarely change. Written in the transaction of the first event that needs them. Append-only';
 comment on column subledger.jws_header.digest is 'SHA-256 of the header';
-comment on column subledger.jws_header.header is 'As it arrived, in base64url';
+comment on column subledger.jws_header.header is 'As received, in base64url';
 
 create function subledger.rebuilt_parts(of_stream integer, parts bytea) returns bytea
 language plpgsql stable strict as $$
@@ -328,14 +328,14 @@ language sql stable strict as $$
 $$;
 
 comment on function subledger.event_body is
-  'The evidence of an event. V1: the body as it arrived, less the shared secret. V2: the signed text as Apple sent it, '
-  'as {"signedPayload":"..."}';
-comment on function subledger.rebuilt_body is 'What a column body of that stream stands for';
+  'The evidence of an event. V1: the body as received, without the shared secret. V2: the signed text as Apple sent '
+  'it, as {"signedPayload":"..."}';
+comment on function subledger.rebuilt_body is 'Restores the evidence from a value of event.body in that stream';
 comment on function subledger.rebuilt_parts is
-  'A column body without its first byte is a sequence of parts: a kind, of kind 2 then a header''s digest (32 bytes), '
-  'a length (3 bytes, the highest first), as many bytes, of kind 2 then 64 more. Kind 0 stands for the bytes. Kinds 1 '
-  'and 2 hold parts again: 1 stands for their base64, 2 for a JWS with that header, them as its payload, and the 64 '
-  'bytes as its signature';
+  'Decodes the compact form of a body. After its first byte, a compact body is a sequence of parts: the kind (1 '
+  'byte), for kind 2 the digest of a header (32 bytes), a length (3 bytes, big-endian), that many bytes, for kind 2 '
+  'another 64 bytes. Kind 0 contains literal bytes. Kinds 1 and 2 contain parts: kind 1 is their base64; kind 2 is a '
+  'JWS with that header, the parts as its payload and the 64 bytes as its signature';
 
 revoke execute on function
   subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
@@ -353,7 +353,7 @@ create trigger event_append_only
   before update or delete or truncate on subledger.event
   for each statement execute function subledger.refuse_change();
 
--- Fires under session_replication_role = replica as well.
+-- Also fires if session_replication_role = replica.
 alter table subledger.event enable always trigger event_append_only;
 
 create trigger event_conflict_append_only
@@ -380,7 +380,7 @@ grant execute on function
   subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
   to subledger_projector;
 
--- Readers get everything of an event but its body, which holds device ids and receipts.
+-- Readers may read every column of an event except the body, which contains device ids and receipts, and the seal.
 grant select (
   stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts, defects,
   body_sha256, chain_id, revocation
@@ -405,12 +405,12 @@ create table subledger.projector_skip (
 );
 
 comment on table subledger.projector_skip is
-  'Events that an operator had the projector pass over, because they could not be folded. They stay in the log, and '
-  'every rebuild passes over them too. Append-only';
+  'Events that the projector skips on an operator''s decision, because it cannot process them. They stay in the log, '
+  'and every rebuild skips them too. Append-only';
 comment on column subledger.projector_skip.reason is 'Why, in the operator''s words';
-comment on column subledger.projector_skip.skipped_at is 'When it was decided, by the database''s clock';
-comment on column subledger.projector_skip.skipped_by is 'Who decided it: the user of the operating system';
-comment on column subledger.projector_skip.seal is 'See function seal';
+comment on column subledger.projector_skip.skipped_at is 'When the operator decided, by the database''s clock';
+comment on column subledger.projector_skip.skipped_by is 'Operating system user of the operator';
+comment on column subledger.projector_skip.seal is 'Checksum of the row, see function seal';
 
 create trigger projector_skip_append_only
   before update or delete or truncate on subledger.projector_skip
@@ -422,9 +422,9 @@ grant select, insert on subledger.projector_skip to subledger_projector;
 grant select on subledger.projector_skip to subledger_reader, subledger_analyst;
 
 -- Seals ---------------------------------------------------------------------------------------------------------------
--- Most of what the log holds can be worked out from the bodies anew, which have digests. The rest is sealed when its
--- row is made, so that `subledger verify` sees if it is no longer what it was. Nothing here keeps a superuser from
--- making seals anew.
+-- A seal is a checksum. Most columns of the log can be recomputed from the bodies, which have digests. The others get
+-- a seal when the row is inserted, so that `subledger verify` detects changes. Seals have no key: a superuser can
+-- recompute them.
 
 create function subledger.seal(sealed subledger.event) returns bytea
 language sql stable as $$
@@ -437,7 +437,7 @@ language sql stable as $$
 $$;
 
 comment on function subledger.seal(subledger.event) is
-  'The first 8 bytes of the SHA-256 of what of the row can be worked out from no body, with what tells it from others';
+  'First 8 bytes of the SHA-256 of the row''s key and of the columns that cannot be recomputed from its body';
 
 create function subledger.seal(sealed subledger.event_conflict) returns bytea
 language sql stable as $$
@@ -498,8 +498,8 @@ create trigger projector_skip_seal before insert on subledger.projector_skip
   for each row execute function subledger.seal_row();
 
 -- Projections -------------------------------------------------------------------------------------------------------
--- Written by the projector alone, in one transaction with its checkpoint. `subledger rebuild` folds the whole log into
--- tables like these in a schema of its own, subledger_rebuild, and brings the rows here when it has caught up.
+-- Only the projector writes these tables, in the same transaction as its checkpoint. `subledger rebuild` projects the
+-- whole log into a copy of these tables in schema subledger_rebuild and moves the rows here when it has caught up.
 
 create table subledger.checkpoint (
   stream_id          integer not null,
@@ -511,12 +511,13 @@ create table subledger.checkpoint (
 )
 with (fillfactor = 10);
 
-comment on table subledger.checkpoint is 'How far each stream has been folded: all up to this position, and no more';
+comment on table subledger.checkpoint is
+  'How far each stream is projected: every event up to this position, and none after it';
 
 comment on column subledger.checkpoint.projection_version is
-  'Version of the fold that wrote the rows; rows of another version are written again';
+  'Version of the projection that wrote the rows; rows of another version are recomputed';
 comment on column subledger.checkpoint.products is
-  'The text of product_catalog that the rows were folded with, byte for byte; when that differs they are folded again';
+  'Text of product_catalog from which the rows were computed, byte for byte; if it differs, they are recomputed';
 
 create table subledger.projector_stall (
   stream_id integer     not null,
@@ -529,14 +530,15 @@ create table subledger.projector_stall (
 );
 
 comment on table subledger.projector_stall is
-  'Streams that do not move although events wait, as a projector has found them. No part of the projections: it holds '
-  'only as long as the checkpoint stands at that position';
-comment on column subledger.projector_stall.position is 'Where the checkpoint stands';
+  'Streams that make no progress although events are waiting, as observed by a projector. Not part of the '
+  'projections: a row is valid only while the checkpoint is at that position';
+comment on column subledger.projector_stall.position is 'Position of the checkpoint';
 comment on column subledger.projector_stall.cause is
-  'event: the next one cannot be folded; refold: all rows would be written again for the same reason; leader: another '
-  'session leads the stream; statement: the database refuses one; database: it does not answer in time; busy: the '
-  'projector is at work, and nothing has failed';
-comment on column subledger.projector_stall.since is 'When it was first found there, by the database''s clock';
+  'event: the next event cannot be processed; refold: all rows would be recomputed again for the same reason; leader: '
+  'another session leads the stream; statement: the database rejects a statement; database: it does not respond in '
+  'time; busy: the projector is working, and nothing has failed';
+comment on column subledger.projector_stall.since is
+  'When the stream was first observed at that position, by the database''s clock';
 
 create table subledger.subscription (
   stream_id                integer not null,
@@ -565,37 +567,38 @@ create table subledger.subscription (
 );
 
 comment on table subledger.subscription is
-  'One row per original_transaction_id, which survives renewals, cancelling and resubscribing. Whether it is active '
-  'is a question to the clock: see view subscription_now';
-comment on column subledger.subscription.product_id is 'Product of the period that was bought last';
+  'One row per original_transaction_id, which stays the same through renewal, cancellation and resubscription. '
+  'Whether it is active depends on the time: see view subscription_now';
+comment on column subledger.subscription.product_id is 'Product of the most recently bought period';
 comment on column subledger.subscription.auto_renew is
-  'Switch as last stated; null when never stated. Never decides access';
-comment on column subledger.subscription.auto_renew_product_id is 'Product of the next renewal, as last stated';
-comment on column subledger.subscription.in_billing_retry is 'Apple tries again after a failed renewal, as last stated';
+  'Whether auto-renewal is on, as last reported; null if never reported. Never decides access';
+comment on column subledger.subscription.auto_renew_product_id is 'Product of the next renewal, as last reported';
+comment on column subledger.subscription.in_billing_retry is
+  'Whether Apple is retrying a failed renewal, as last reported';
 comment on column subledger.subscription.expiration_intent is
-  '1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 not for sale, 5 other';
-comment on column subledger.subscription.renewal_date is 'When the next renewal will be tried, as last stated';
+  '1 cancelled by the customer, 2 billing error, 3 price increase not accepted, 4 product not available, 5 other';
+comment on column subledger.subscription.renewal_date is 'When the next renewal will be attempted, as last reported';
 comment on column subledger.subscription.renewal_price is
-  'Of the next renewal, in thousandths of the currency''s unit; V1 states none';
+  'Price of the next renewal, in thousandths of the currency unit; null in V1';
 comment on column subledger.subscription.price_increase_status is
-  '0 the customer was asked and has not answered, 1 agreed';
+  '0 the customer has not responded to the price increase, 1 accepted';
 comment on column subledger.subscription.access_ends_at is
-  'End of the last access period, infinity for what is owned for ever; null when there is none';
-comment on column subledger.subscription.position is 'The last event that said something about the subscription';
+  'End of the last access period; infinity if owned permanently, null if there is none';
+comment on column subledger.subscription.position is 'Last event about the subscription';
 comment on column subledger.subscription.facts is
-  'Everything that was ever stated about the subscription, each with its time and the position of its evidence: what '
-  'the projector folds the next event into. JSON, kept byte for byte: cast it to jsonb to look into it';
+  'Everything reported about the subscription, each with its time and the position of its evidence; the projector '
+  'applies the next event to it. JSON, kept byte for byte: cast it to jsonb to query it';
 
 comment on column subledger.subscription.last_transaction_id is
-  'With last_cause the access period that is the last by its start, the paid before the grace; null when there is none '
-  'but what is owned. Here and not in its row, so that a renewal touches no row but its own';
-comment on column subledger.subscription.last_product_id is 'Of that period';
-comment on column subledger.subscription.last_payer_state is 'Of that period';
+  'With last_cause, identifies the last access period by start, with paid before grace; null if there are only owned '
+  'ones. Stored here rather than with the period, so that a renewal does not update the row of the previous period';
+comment on column subledger.subscription.last_product_id is 'Product of that period';
+comment on column subledger.subscription.last_payer_state is 'payer_state of that period';
 comment on column subledger.subscription.first_start is
-  'When the first period of the subscription began, not minding what is owned';
+  'Start of the subscription''s first period, owned ones not counted';
 comment on column subledger.subscription.last_expiration_intent is
-  'Why access ended, if it has, as expiration_intent of access_period: the last that was said since that stretch of '
-  'access began; null where Apple said nothing since';
+  'Why access ended, if it has, with the codes of expiration_intent: the last one reported since that stretch of '
+  'access began; null if Apple has reported none since';
 
 create table subledger.transaction (
   stream_id                     integer not null,
@@ -638,15 +641,14 @@ create table subledger.transaction (
 );
 
 comment on table subledger.transaction is
-  'Every purchase and renewal as it now stands, in the names of Apple''s signed transactions (V1''s cancellation_date '
-  'is revocation_date)';
-comment on column subledger.transaction.type is 'Kind of the product, as Apple spells it; V1 does not say';
+  'Current state of every purchase and renewal, with the names of Apple''s signed transactions (V1''s '
+  'cancellation_date is revocation_date)';
+comment on column subledger.transaction.type is 'Type of the product, as Apple spells it; null in V1';
 comment on column subledger.transaction.revocation_percentage is 'Thousandths of a percent: 50000 is one half';
 comment on column subledger.transaction.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
-comment on column subledger.transaction.price is
-  'Thousandths of the currency''s unit: 10990 is 10.99. V1 states no prices';
-comment on column subledger.transaction.additional is 'What else Apple signed about it, in Apple''s names';
-comment on column subledger.transaction.positions is 'The events behind the row, ascending';
+comment on column subledger.transaction.price is 'In thousandths of the currency unit: 10990 is 10.99; null in V1';
+comment on column subledger.transaction.additional is 'Other fields that Apple signed, with Apple''s names';
+comment on column subledger.transaction.positions is 'Positions of the events that reported the transaction, ascending';
 
 create table subledger.access_period (
   stream_id               integer     not null,
@@ -682,38 +684,39 @@ create table subledger.access_period (
 );
 
 comment on table subledger.access_period is
-  'When a subscription gives access: starts_at included, ends_at excluded. Entitled at t means that some row holds t';
+  'When a subscription gives access: starts_at inclusive, ends_at exclusive. There is access at t if some row '
+  'contains t';
 comment on column subledger.access_period.cause is
-  'paid by a transaction, grace after a failed renewal, or owned for ever (ends_at is then infinity)';
+  'paid by a transaction, grace after a failed renewal, or owned permanently (ends_at is then infinity)';
 comment on column subledger.access_period.cut is
-  'Why it ends before its first date: upgraded, family_revoked, refunded_in_part, switched_off (renewal switched off '
-  'in grace)';
-comment on column subledger.access_period.position is 'The first event that stated it';
+  'Why it ends before its original end: upgraded, family_revoked, refunded_in_part, switched_off (auto-renewal '
+  'switched off during grace)';
+comment on column subledger.access_period.position is 'First event that reported it';
 comment on column subledger.access_period.payer_state is
-  'paying, trial (free), grace (access, and no payment), family (somebody else pays); null, like all after it, for '
-  'what is owned for ever. It and those after it are what analysts count by: kept here, so that figures over all '
-  'periods read each of them once, without its transaction and its neighbours';
-comment on column subledger.access_period.price is 'Of the transaction, in thousandths of the currency''s unit';
+  'paying, trial (free), grace (access without payment), family (a family member pays); null, like all columns after '
+  'it, if owned permanently. It and the columns after it serve the analyst views: stored here, so that figures over '
+  'all periods read each row once, without its transaction and its neighbours';
+comment on column subledger.access_period.price is 'Price of the transaction, in thousandths of the currency unit';
 comment on column subledger.access_period.price_period is
-  'What the price is for, ISO 8601, where an offer was paid up front; null for the product''s own period';
-comment on column subledger.access_period.first_start is 'When the first period of the subscription began';
+  'Period that the price covers, ISO 8601, if an offer was paid up front; null for the product''s own period';
+comment on column subledger.access_period.first_start is 'Start of the subscription''s first period';
 comment on column subledger.access_period.previous_end is
-  'The latest end of the periods before it, by start, the paid before the grace; null for the first';
-comment on column subledger.access_period.previous_cut is 'Why the one before it ended early';
-comment on column subledger.access_period.previous_product_id is 'Of the one before it, where it is another';
+  'Latest end of the periods before it, by start, with paid before grace; null for the first';
+comment on column subledger.access_period.previous_cut is 'Why the previous period ended early';
+comment on column subledger.access_period.previous_product_id is 'Product of the previous period, if different';
 comment on column subledger.access_period.effective_start is
-  'Where it begins to add time, if a paid one before it still ran at its start; may be after its end';
+  'When it begins to add time, if an earlier paid period was still running at its start; may be after its end';
 comment on column subledger.access_period.effective_end is
-  'For grace: where the next period takes its place, if that is before its end';
+  'For grace: when the next period replaces it, if before its end';
 comment on column subledger.access_period.churned_at is
-  'When access ended, if the next period began later; null for the last, see subscription.last_transaction_id';
+  'When access ended, if the next period began later; null for the last period, see subscription.last_transaction_id';
 comment on column subledger.access_period.first_month is
-  'The first monthly anniversary of first_start that lies where it counts, 0 being first_start itself; null when none '
-  'does';
-comment on column subledger.access_period.last_month is 'The last one';
+  'First monthly anniversary of first_start in the part of the period that counts, 0 being first_start itself; null '
+  'if there is none';
+comment on column subledger.access_period.last_month is 'Last monthly anniversary in that part';
 comment on column subledger.access_period.expiration_intent is
-  'Why access ended at churned_at, as expiration_intent of subscription has it: the last that was said in that stretch '
-  'of access and the gap after it; null where Apple did not say so before access began again';
+  'Why access ended at churned_at, with the codes of subscription.expiration_intent: the last one reported in that '
+  'stretch of access or the gap after it; null if Apple reported none before access began again';
 
 create view subledger.subscription_now as
 select
@@ -736,7 +739,7 @@ select
 from subledger.subscription
 join subledger.stream using (stream_id);
 
-comment on view subledger.subscription_now is 'Every subscription with whether it gives access at this moment';
+comment on view subledger.subscription_now is 'Every subscription, and whether it gives access now';
 
 grant select on subledger.checkpoint, subledger.projector_stall, subledger.subscription, subledger.transaction,
   subledger.access_period, subledger.subscription_now to subledger_reader;
@@ -746,8 +749,8 @@ grant select on subledger.checkpoint, subledger.projector_stall, subledger.subsc
   subledger.access_period, subledger.subscription_now to subledger_analyst;
 
 -- Products ----------------------------------------------------------------------------------------------------------
--- What the owner says of products beyond Apple's word. `subledger product` and the private listener write as a role of
--- its own.
+-- The owner's settings of products, in addition to Apple's data. `subledger product` and the private listener write
+-- them as subledger_products.
 
 do $$
 begin
@@ -780,13 +783,15 @@ create table subledger.product (
 );
 
 comment on table subledger.product is
-  'What the owner says of products beyond what Apple says, for all environments of an app. Members of subledger_owner '
-  'and subledger_products may change it by SQL; the projector folds the subscriptions of the app anew by itself';
-comment on column subledger.product.app is 'Bundle id';
+  'The owner''s settings of products, in addition to Apple''s data, for all environments of an app. Members of '
+  'subledger_owner and subledger_products may change them in SQL; the projector then recomputes the app''s '
+  'subscriptions';
+comment on column subledger.product.app is 'Bundle ID';
 comment on column subledger.product.kind is
-  'auto-renewable, non-renewing, consumable or non-consumable; null to go by what the transactions say';
+  'auto-renewable, non-renewing, consumable or non-consumable; null to derive it from the transactions';
 comment on column subledger.product.duration is
-  'How long one purchase lasts, ISO 8601 without hours (P3M, P1Y, P10D); of non-renewing products, and of no others';
+  'How long one purchase lasts, ISO 8601 without hours (P3M, P1Y, P10D); required for non-renewing products, null for '
+  'all others';
 
 create table subledger.product_entitlement (
   app         text not null,
@@ -799,8 +804,8 @@ create table subledger.product_entitlement (
 );
 
 comment on table subledger.product_entitlement is
-  'What a product entitles to, many to many. A product without a row here entitles to its own id. Looked up when '
-  'somebody reads, so a change restates the past too, at once';
+  'Entitlements granted by products, many to many. A product without a row grants the entitlement named after its own '
+  'id. Looked up on each read, so a change applies immediately and to the past too';
 
 create view subledger.product_catalog as
 select
@@ -813,7 +818,7 @@ where kind is not null
 group by app;
 
 comment on view subledger.product_catalog is
-  'The kinds of an app''s products in one text, one product a line: what rows are folded with. Compare '
+  'Kinds of an app''s products as one text, one product per line: rows are computed from it. Compare '
   'checkpoint.products';
 
 create function subledger.notify_products() returns trigger
@@ -824,7 +829,7 @@ begin
 end
 $$;
 
--- Makes the projector look at once. Where a trigger does not fire, it looks within seconds all the same.
+-- Wakes the projector. If a trigger does not fire, the projector finds the change within seconds.
 create trigger product_notify
   after insert or update or delete or truncate on subledger.product
   for each statement execute function subledger.notify_products();
@@ -836,7 +841,7 @@ grant select on subledger.product, subledger.product_entitlement, subledger.prod
   to subledger_projector, subledger_reader, subledger_analyst;
 
 -- Customers ---------------------------------------------------------------------------------------------------------
--- Whose purchases belong together, folded from the log like all projections.
+-- Which purchases belong to one customer: projections of the log.
 
 create table subledger.customer_edge (
   stream_id               integer not null,
@@ -849,12 +854,12 @@ create table subledger.customer_edge (
 );
 
 comment on table subledger.customer_edge is
-  'What ties a subscription to others of its customer, by Apple''s word: an account token of its own (not one of a '
-  'family''s buyer), an appTransactionId, another subscription that came in one notification with it';
+  'What connects a subscription to others of its customer, according to Apple: an account token (not the buyer''s if '
+  'family-shared), an appTransactionId, or another subscription in the same notification';
 comment on column subledger.customer_edge.kind is
   'account: an appAccountToken, in lower case; app_transaction: an appTransactionId; subscription: the smallest '
-  'subscription of the notification';
-comment on column subledger.customer_edge.position is 'The first event that stated it';
+  'original_transaction_id of the notification';
+comment on column subledger.customer_edge.position is 'First event that reported it';
 
 create table subledger.customer_link (
   stream_id           integer not null,
@@ -869,14 +874,14 @@ create table subledger.customer_link (
 );
 
 comment on table subledger.customer_link is
-  'What a backend stated about its customers. Each statement is the whole set of a customer''s links; those of earlier '
-  'statements stay, as what was believed then';
+  'Customer links set by a backend. Each link event has the complete links of a customer; the links of earlier events '
+  'are kept as a record of what was believed then';
 comment on column subledger.customer_link.backend_customer_id is 'The backend''s own id of the customer';
-comment on column subledger.customer_link.position is 'The event that stated it';
+comment on column subledger.customer_link.position is 'Event that set the link';
 comment on column subledger.customer_link.kind is
-  'As in customer_edge, with original_transaction_ids of any subscription';
+  'As in customer_edge, but with original_transaction_ids of any subscription';
 comment on column subledger.customer_link.replaced_position is
-  'The statement that took the place of this one; null while it holds';
+  'Event that replaced the link; null while it is in force';
 
 create index customer_link_id_idx on subledger.customer_link (stream_id, kind, id);
 
@@ -890,19 +895,19 @@ create table subledger.customer_identity (
 );
 
 comment on table subledger.customer_identity is
-  'Every id by which a customer is known, with the customer: those that edges and links tie together, directly or over '
-  'others, are one. Streams never mix';
+  'Every id of a customer, with the customer: ids connected by edges and links, directly or through other ids, belong '
+  'to one customer. Streams never mix';
 comment on column subledger.customer_identity.kind is
   'link: the backend''s own id; account: an appAccountToken, in lower case; app_transaction: an appTransactionId; '
   'subscription: an original_transaction_id';
 comment on column subledger.customer_identity.customer_group_id is
-  'The smallest original_transaction_id of the customer by bytes, so it changes when a smaller one joins; begins with '
-  'a colon while there is none';
+  'Smallest original_transaction_id of the customer by bytes, so it changes when a smaller one joins; begins with a '
+  'colon while there is none';
 
 create index customer_identity_customer_group_id_idx on subledger.customer_identity (stream_id, customer_group_id);
 create index customer_identity_id_idx on subledger.customer_identity (id);
 
--- What a backend has stated about a customer, the latest first.
+-- Link events of a customer by position.
 create index event_link_idx on subledger.event (stream_id, (facts #>> '{link,backendCustomerId}'), position)
   where kind = 'link';
 
@@ -956,9 +961,9 @@ language sql stable as $$
 $$;
 
 comment on function subledger.customer_entitlement is
-  'What a customer is or was entitled to by an instant: of each entitlement the last unbroken run of access that began '
-  'by then, over all subscriptions; what overlaps or touches is one run. It is in force while until is after the '
-  'instant';
+  'What a customer is or was entitled to at an instant: for each entitlement, the last unbroken run of access that '
+  'had begun by then, over all subscriptions; periods that overlap or touch form one run. It is in force if until is '
+  'after the instant';
 
 create function subledger.entitlement_at(instant timestamptz)
 returns table (
@@ -983,30 +988,29 @@ language sql stable as $$
   ) as given
 $$;
 
-comment on function subledger.entitlement_at is 'View entitlement as of an instant, as known today';
+comment on function subledger.entitlement_at is 'View entitlement as of an instant, according to what is known today';
 
 create view subledger.entitlement as
 select app, environment, customer, known_as, customer_group_id, entitlement, active, until, positions
 from subledger.entitlement_at(now());
 
 comment on view subledger.entitlement is
-  'What each customer is entitled to at this moment, and was before: a row for each id that the customer is known by '
-  '(known_as, see customer_identity.kind). Ask with customer = … and environment = …';
-comment on column subledger.entitlement.app is 'Bundle id';
+  'What each customer is entitled to now, and was before: one row for each id of the customer (known_as, see '
+  'customer_identity.kind) and each entitlement. Filter by customer and environment';
+comment on column subledger.entitlement.app is 'Bundle ID';
 comment on column subledger.entitlement.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column subledger.entitlement.customer is 'An id that the customer is known by';
-comment on column subledger.entitlement.known_as is 'Which kind of id it is, see customer_identity.kind';
+comment on column subledger.entitlement.customer is 'An id of the customer';
+comment on column subledger.entitlement.known_as is 'Kind of that id, see customer_identity.kind';
 comment on column subledger.entitlement.customer_group_id is
-  'The same for all ids of a customer, so count distinct ones of these; it may change when customers turn out to be '
-  'one';
+  'Equal for all ids of a customer, so count its distinct values; may change when customers turn out to be one';
 comment on column subledger.entitlement.entitlement is
-  'As products are mapped; the product''s own id where nothing is mapped';
-comment on column subledger.entitlement.active is 'until is in the future';
+  'Entitlement to which the product is mapped; the product''s own id if there is no mapping';
+comment on column subledger.entitlement.active is 'Whether until is in the future';
 comment on column subledger.entitlement.until is
-  'End of the unbroken access that holds now, over all purchases that give the entitlement; infinity for what is owned '
-  'for ever; if not active, the end of the last one';
+  'End of the current unbroken access, over all purchases that grant the entitlement; infinity if owned permanently; '
+  'if not active, the end of the last access';
 comment on column subledger.entitlement.positions is
-  'Positions of the first events that state that access, ascending';
+  'Positions of the first events that reported that access, ascending';
 
 grant select, insert, update, delete
   on subledger.customer_edge, subledger.customer_link, subledger.customer_identity to subledger_projector;
@@ -1014,9 +1018,8 @@ grant select on subledger.customer_edge, subledger.customer_link, subledger.cust
   to subledger_reader, subledger_analyst;
 
 -- Changes -----------------------------------------------------------------------------------------------------------
--- What is published to readers, in order. Written by the projector in the transactions that make the
--- difference, by the clock when a period begins or ends, and by a rebuild. A record of what was published: no fold of
--- the log makes it anew.
+-- The changes published to readers, in order. The projector writes them in the transaction that causes the change, when
+-- a period begins or ends, and after a rebuild. They record what was published, and cannot be recomputed from the log.
 
 create table subledger.change_head (
   stream_id       integer     not null,
@@ -1028,11 +1031,11 @@ create table subledger.change_head (
 )
 with (fillfactor = 10);
 
-comment on table subledger.change_head is 'Where the changes of each stream end';
-comment on column subledger.change_head.number is 'Of the last change; they count from 1 without a gap';
+comment on table subledger.change_head is 'Last published change of each stream';
+comment on column subledger.change_head.number is 'Number of the last change; changes are numbered from 1 without gaps';
 comment on column subledger.change_head.published_until is
-  'Up to here, included, all beginnings and ends of access periods were published';
-comment on column subledger.change_head.next_at is 'When the next one is due; null for never';
+  'Every start and end of an access period up to and including this instant has been published';
+comment on column subledger.change_head.next_at is 'When the next start or end is due; null if there is none';
 
 create table subledger.change (
   stream_id               integer     not null,
@@ -1059,27 +1062,27 @@ create table subledger.change (
 );
 
 comment on table subledger.change is
-  'Differences in what a subscription gives or is about to do, in the order in which they were published. After a '
-  'transaction that adds some, channel subledger_change is notified with the stream_id if that is possible: readers '
-  'poll as well';
+  'Changes to the access or the intent of a subscription, in the order of publication. After a transaction that adds '
+  'changes, channel subledger_change is notified with the stream_id, if possible: readers also poll';
 comment on column subledger.change.number is
-  'Counts from 1 without a gap, in commit order: whoever has read up to a number has missed nothing before it';
-comment on column subledger.change.published_at is 'By the projector''s clock';
+  'From 1 without gaps, in commit order: a reader that has read up to a number has missed nothing before it';
+comment on column subledger.change.published_at is 'When it was published, by the projector''s clock';
 comment on column subledger.change.kind is
-  'opened, extended, shortened, closed, product_changed: what may be used; renewal_switched, next_product: what is '
-  'intended; customer_changed: the subscription has another customer, or its customer another id of a backend';
+  'opened, extended, shortened, closed, product_changed: access; renewal_switched, next_product: intent; '
+  'customer_changed: the subscription has another customer, or its customer has another backend id';
 comment on column subledger.change.at is
-  'Since when it is so: the beginning or end of a period if the clock did it, else published_at';
+  'When it took effect: the start or end of a period if cause is clock, published_at if not';
 comment on column subledger.change.cause is
-  'event: see position; clock: a period began or ended; products: they were configured otherwise; '
-  'rebuild: the log was folded anew and came out otherwise';
+  'event: see position; clock: a period began or ended; products: product settings changed; rebuild: recomputing the '
+  'log gave a different result';
 comment on column subledger.change.position is
-  'The event that stated the access, if it was folded just then; else the last one about the subscription that was';
-comment on column subledger.change.product_id is 'What there is access to; for closed, what there was access to';
+  'The event that reported the access, if it was just applied; if not, the last applied event about the subscription';
+comment on column subledger.change.product_id is 'Product that gives access; for closed, the one that gave it';
 comment on column subledger.change.until is
-  'End of the unbroken access, infinity for what is owned for ever; null where there is none';
-comment on column subledger.change.auto_renew is 'Of renewal_switched: whether it is on';
-comment on column subledger.change.next_product_id is 'Of next_product; null for the product as it is';
+  'End of the unbroken access, infinity if owned permanently; null if there is none';
+comment on column subledger.change.auto_renew is 'For renewal_switched: whether auto-renewal is on';
+comment on column subledger.change.next_product_id is
+  'For next_product: product of the next renewal; null if it is the current one';
 
 create view subledger.change_feed as
 select
@@ -1091,7 +1094,7 @@ join subledger.stream using (stream_id);
 
 comment on view subledger.change_feed is 'Changes with their app and environment; columns as in change';
 
--- The clock asks which periods begin or end next.
+-- Find the next start or end of a period to publish.
 create index access_period_starts_at_idx on subledger.access_period (stream_id, starts_at);
 create index access_period_ends_at_idx on subledger.access_period (stream_id, ends_at);
 
@@ -1100,9 +1103,8 @@ grant select, insert on subledger.change to subledger_projector;
 grant select on subledger.change_head, subledger.change, subledger.change_feed to subledger_reader, subledger_analyst;
 
 -- Tokens ------------------------------------------------------------------------------------------------------------
--- Backends show a token with each request to the private listener. Of all streams, so no key of a stream begins it.
--- Whoever owns the schema makes and revokes tokens; the server reads them in a role of its own, which reads nothing
--- else.
+-- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
+-- schema creates and revokes tokens; the server reads them as subledger_authenticator, which can read no other table.
 
 do $$
 begin
@@ -1133,13 +1135,13 @@ create table subledger.token (
 );
 
 comment on table subledger.token is
-  'Who may ask the private listener. Nobody can be let in by what is kept of a token here';
-comment on column subledger.token.token_id is 'The part of the token by which it is looked up; no secret';
-comment on column subledger.token.secret_sha256 is 'SHA-256 of the 32 random bytes that are the secret part';
+  'Access tokens for the private listener. A token cannot be derived from the stored values';
+comment on column subledger.token.token_id is 'Part of the token by which it is looked up; not secret';
+comment on column subledger.token.secret_sha256 is 'SHA-256 of the secret part, 32 random bytes';
 comment on column subledger.token.scope is
   'read; link, which includes read; or admin, which includes both: see the routes in the OpenAPI document';
-comment on column subledger.token.name is 'Who has it, in the operator''s words';
-comment on column subledger.token.revoked_at is 'Since when it is refused; null while it is in force';
+comment on column subledger.token.name is 'Holder of the token, in the operator''s words';
+comment on column subledger.token.revoked_at is 'When it was revoked; null while it is active';
 
 create index token_in_force_idx on subledger.token (token_id) where revoked_at is null;
 
@@ -1147,17 +1149,18 @@ grant usage on schema subledger to subledger_authenticator;
 grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
 
 -- Analysts ----------------------------------------------------------------------------------------------------------
--- Views for people who ask questions in SQL. Everything is worked out from the log and the projections when it is
--- read, and nothing is accumulated: an event of any age restates every figure that it touches.
+-- Views for analysts. They are computed from the log and the projections when they are read, and nothing is
+-- accumulated: a late event corrects every figure it affects.
 --
--- A figure is a view (trials) over one with a row for each fact behind it (trials_detail), which carries the positions
--- of the events that say so; look those up in analyst.events. Days and months are UTC's. An app and an environment are
--- columns everywhere, so sum over them only if you mean to. Left out: bodies, device ids, and the app's own user ids.
+-- Each summary view (trials) is based on a detail view (trials_detail) with one row per fact. Its positions are those
+-- of the events that reported the fact; look them up in analyst.events. Days and months are in UTC. Every view has the
+-- columns app and environment, so sum over them only on purpose. The views leave out bodies, device ids and the app's
+-- own user ids.
 
 create schema analyst;
 
 comment on schema analyst is
-  'Figures of subscriptions, each with the rows and the events behind it, worked out when read';
+  'Figures about subscriptions, each with the rows and the events it comes from, computed when read';
 
 create index event_renewal_failure_idx on subledger.event (stream_id, position) where kind = 'renewal_failure';
 
@@ -1183,28 +1186,27 @@ select
 from subledger.event
 join subledger.stream using (stream_id);
 
-comment on view analyst.events is
-  'Every notification that was taken, in the order of its commit within app and environment';
-comment on column analyst.events.app is 'Bundle id';
+comment on view analyst.events is 'Every accepted notification, in commit order within its app and environment';
+comment on column analyst.events.app is 'Bundle ID';
 comment on column analyst.events.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.events.position is
-  'From 1 without a gap in its app and environment; positions elsewhere lead here';
-comment on column analyst.events.received_at is 'When it was taken, by our clock';
+  'From 1 without gaps within its app and environment; positions in other views refer to it';
+comment on column analyst.events.received_at is 'When it was received, by our clock';
 comment on column analyst.events.occurred_at is
-  'When Apple signed it; for V1, which does not say, when it happened by the dates within it';
-comment on column analyst.events.source is 'apple-v1, apple-v2, or backend for links that one stated';
-comment on column analyst.events.type is 'As Apple spells it; null when unreadable';
+  'When Apple signed it; for V1, which has no such date, when it happened by the dates in it';
+comment on column analyst.events.source is 'apple-v1, apple-v2, or backend for customer links';
+comment on column analyst.events.type is 'As Apple spells it; null if unreadable';
 comment on column analyst.events.subtype is 'As Apple spells it; V1 has none';
-comment on column analyst.events.kind is 'What happened, in one word for both versions: see subledger.event';
+comment on column analyst.events.kind is 'What happened, in one vocabulary for all sources: see subledger.event';
 comment on column analyst.events.notification_uuid is 'Apple''s id of the notification; V1 has none';
 comment on column analyst.events.fingerprint is
-  'Equal for V1 notifications that say the same, most of which are one that was sent again with another receipt; null '
-  'for other sources';
+  'Equal for V1 notifications with the same content, most of which are one notification sent again with another '
+  'receipt; null for other sources';
 comment on column analyst.events.original_transaction_id is
-  'The subscription that it is about; a V1 body may speak of more, this is the first';
-comment on column analyst.events.transaction_id is 'The first purchase that it states';
-comment on column analyst.events.product_id is 'Product of that purchase';
-comment on column analyst.events.defects is 'How many of its fields could not be read';
+  'The subscription; the first one if a V1 body contains several';
+comment on column analyst.events.transaction_id is 'The first transaction in it';
+comment on column analyst.events.product_id is 'Product of that transaction';
+comment on column analyst.events.defects is 'Number of its fields that could not be read';
 
 create view analyst.transactions as
 select
@@ -1250,41 +1252,43 @@ from subledger.transaction
 join subledger.stream using (stream_id);
 
 comment on view analyst.transactions is
-  'Every purchase and renewal as it now stands. Price and currency are stated by signed notifications (V2) alone: '
-  'they are null for what only V1 reported';
-comment on column analyst.transactions.app is 'Bundle id';
+  'Current state of every purchase and renewal. Only signed notifications (V2) contain price and currency: both are '
+  'null if only V1 reported the purchase';
+comment on column analyst.transactions.app is 'Bundle ID';
 comment on column analyst.transactions.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.transactions.original_transaction_id is 'The subscription that it belongs to';
+comment on column analyst.transactions.original_transaction_id is 'The subscription it belongs to';
 comment on column analyst.transactions.transaction_id is 'Apple''s id of the purchase';
-comment on column analyst.transactions.web_order_line_item_id is 'Equal for one period restored on several devices';
+comment on column analyst.transactions.web_order_line_item_id is
+  'Equal for copies of one period restored on several devices';
 comment on column analyst.transactions.product_id is 'What was bought';
-comment on column analyst.transactions.type is 'Kind of the product as Apple spells it; V1 does not say';
-comment on column analyst.transactions.subscription_group_identifier is 'Group of products of which one runs at a time';
-comment on column analyst.transactions.quantity is 'How many were bought';
-comment on column analyst.transactions.purchase_date is 'When the period starts, or the purchase was made';
-comment on column analyst.transactions.original_purchase_date is 'When the subscription was bought first';
-comment on column analyst.transactions.expires_date is 'End of the period as stated; null for what does not expire';
-comment on column analyst.transactions.transaction_reason is 'PURCHASE or RENEWAL; V1 does not say';
-comment on column analyst.transactions.price is
-  'In the currency''s unit (Apple states thousandths). V1 states none: null';
-comment on column analyst.transactions.currency is 'ISO 4217. V1 states none: null';
-comment on column analyst.transactions.storefront is 'Country of the store, ISO 3166-1 alpha-3; V1 does not say';
-comment on column analyst.transactions.is_family_shared is 'Used by a family member, who does not pay for it';
-comment on column analyst.transactions.is_trial is 'A free trial, by the offer or by V1''s is_trial_period';
+comment on column analyst.transactions.type is 'Type of the product, as Apple spells it; null in V1';
+comment on column analyst.transactions.subscription_group_identifier is
+  'Group of products of which only one is active at a time';
+comment on column analyst.transactions.quantity is 'Number bought';
+comment on column analyst.transactions.purchase_date is 'When the period starts, or when the purchase was made';
+comment on column analyst.transactions.original_purchase_date is 'When the subscription was first bought';
+comment on column analyst.transactions.expires_date is 'End of the period as reported; null if it does not expire';
+comment on column analyst.transactions.transaction_reason is 'PURCHASE or RENEWAL; null in V1';
+comment on column analyst.transactions.price is 'In the currency unit (Apple reports thousandths); null in V1';
+comment on column analyst.transactions.currency is 'ISO 4217; null in V1';
+comment on column analyst.transactions.storefront is 'Country of the store, ISO 3166-1 alpha-3; null in V1';
+comment on column analyst.transactions.is_family_shared is
+  'Whether it is used by a family member, who does not pay for it';
+comment on column analyst.transactions.is_trial is
+  'Whether it is a free trial, by the offer or by V1''s is_trial_period';
 comment on column analyst.transactions.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
-comment on column analyst.transactions.offer_identifier is 'Name of the offer, whatever its type';
-comment on column analyst.transactions.offer_discount_type is
-  'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT; V1 does not say';
+comment on column analyst.transactions.offer_identifier is 'Name of the offer of any type';
+comment on column analyst.transactions.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT; null in V1';
 comment on column analyst.transactions.offer_period is 'Length of the offer, ISO 8601';
-comment on column analyst.transactions.is_upgraded is 'Replaced by a better product, so far as Apple said so';
-comment on column analyst.transactions.revocation_date is 'When it was refunded or taken from a family member';
-comment on column analyst.transactions.revocation_reason is '1 an issue within the app, 0 another';
-comment on column analyst.transactions.revocation_type is 'As Apple spells it; V1 does not say';
+comment on column analyst.transactions.is_upgraded is 'Whether an upgrade replaced it, according to Apple';
+comment on column analyst.transactions.revocation_date is 'When it was refunded, or revoked from a family member';
+comment on column analyst.transactions.revocation_reason is '1 an issue with the app, 0 other';
+comment on column analyst.transactions.revocation_type is 'As Apple spells it; null in V1';
 comment on column analyst.transactions.refund is
-  'full (counts as if never bought), part (ended at revocation_date), null when not refunded';
+  'full (counts as never bought), part (ended at revocation_date), null if not refunded';
 comment on column analyst.transactions.refund_percent is
-  'Part of the price that was paid back, 0 to 100; null when it is not known or nothing was';
-comment on column analyst.transactions.positions is 'The events that state it, ascending';
+  'Percentage of the price that was refunded, 0 to 100; null if unknown or not refunded';
+comment on column analyst.transactions.positions is 'Positions of the events that reported it, ascending';
 
 create view analyst.plans as
 with period as (
@@ -1300,7 +1304,7 @@ with period as (
       when days between 365 and 366 then 'P1Y'
     end as length
   from subledger.transaction
-  -- In double precision: numeric takes several times as long.
+  -- Double precision, because numeric takes several times as long.
   cross join lateral floor(date_part('epoch', expires_date - purchase_date) / 86400 + 0.5) as days
   where product_id is not null
     and expires_date is not null
@@ -1331,15 +1335,15 @@ from commonest
 join subledger.stream using (stream_id);
 
 comment on view analyst.plans is
-  'How long a product pays for, learned from its transactions since Apple does not state it: the commonest length of '
-  'those without an offer. The short periods of the sandbox have none, so nothing is said of their monthly value';
-comment on column analyst.plans.app is 'Bundle id';
+  'Length of a product''s period, derived from its transactions because Apple does not report it: the most common '
+  'length of those without an offer. The short periods of the sandbox match no length, so they have no monthly value';
+comment on column analyst.plans.app is 'Bundle ID';
 comment on column analyst.plans.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.plans.stream_id is 'App and environment in one number';
+comment on column analyst.plans.stream_id is 'App and environment as one number';
 comment on column analyst.plans.product_id is 'The product';
 comment on column analyst.plans.length is 'P1W, P1M, P2M, P3M, P6M or P1Y';
-comment on column analyst.plans.months is 'The same in months; a year has 52 weeks';
-comment on column analyst.plans.transactions is 'How many have this length';
+comment on column analyst.plans.months is 'The length in months; a year has 52 weeks';
+comment on column analyst.plans.transactions is 'Number of transactions of this length';
 
 create view analyst.ordered_periods as
 select
@@ -1372,49 +1376,50 @@ select
   access_period.expiration_intent
 from subledger.access_period
 join subledger.stream using (stream_id)
--- An outer join by key, so that the planner leaves it out where nothing of it is asked for.
+-- An outer join by key, so that the planner removes it if a query uses none of its columns.
 left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
 where access_period.payer_state is not null;
 
 comment on view analyst.ordered_periods is
-  'Access periods of each subscription in their order, with what stood before and what came after. Where they overlap, '
-  'as a purchase and its restored copy do, the part of the later one that adds no time is cut off: nothing may be left '
-  'of it, and starts_at is then not before ends_at. Ask analyst.periods, which is without these';
-comment on column analyst.ordered_periods.app is 'Bundle id';
+  'Access periods of each subscription in order, with the periods before and after. If periods overlap, such as a '
+  'purchase and its restored copy, the overlapping part of the later one is cut off: if nothing is left, starts_at is '
+  'not before ends_at. Use analyst.periods, which omits such rows';
+comment on column analyst.ordered_periods.app is 'Bundle ID';
 comment on column analyst.ordered_periods.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.ordered_periods.stream_id is 'App and environment in one number';
+comment on column analyst.ordered_periods.stream_id is 'App and environment as one number';
 comment on column analyst.ordered_periods.original_transaction_id is 'The subscription';
 comment on column analyst.ordered_periods.transaction_id is
-  'What pays for it; for grace, the period whose renewal failed';
+  'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.ordered_periods.product_id is 'The product';
 comment on column analyst.ordered_periods.payer_state is
-  'paying, trial (free), grace (access, and no payment), family (somebody else pays)';
+  'paying, trial (free), grace (access without payment), family (a family member pays)';
 comment on column analyst.ordered_periods.cut is
-  'Why it ended early: upgraded, family_revoked, refunded_in_part, switched_off (in grace)';
-comment on column analyst.ordered_periods.starts_at is 'Included';
-comment on column analyst.ordered_periods.ends_at is 'Excluded; grace gives way to what is paid';
-comment on column analyst.ordered_periods.first_start is 'When the subscription''s first period began';
-comment on column analyst.ordered_periods.previous_end is 'When access ended before; null for the first period';
-comment on column analyst.ordered_periods.previous_cut is 'Why the period before ended early';
-comment on column analyst.ordered_periods.previous_product_id is 'Product of the period before';
+  'Why it ended early: upgraded, family_revoked, refunded_in_part, switched_off (during grace)';
+comment on column analyst.ordered_periods.starts_at is 'Inclusive';
+comment on column analyst.ordered_periods.ends_at is 'Exclusive; grace ends when a paid period begins';
+comment on column analyst.ordered_periods.first_start is 'Start of the subscription''s first period';
+comment on column analyst.ordered_periods.previous_end is 'When the access before it ended; null for the first period';
+comment on column analyst.ordered_periods.previous_cut is 'Why the previous period ended early';
+comment on column analyst.ordered_periods.previous_product_id is 'Product of the previous period';
 comment on column analyst.ordered_periods.churned_at is
-  'When access ended, if it began again later; null if the next period followed at once, and for the last';
+  'When access ended, if it began again later; null if the next period followed immediately, and for the last period';
 comment on column analyst.ordered_periods.first_month is
-  'The first monthly anniversary of the subscription''s start within it; null when there is none';
-comment on column analyst.ordered_periods.last_month is 'The last one, not minding whether it is in the future';
+  'First monthly anniversary of the subscription''s start in the period; null if there is none';
+comment on column analyst.ordered_periods.last_month is
+  'Last monthly anniversary in the period, even if it is in the future';
 comment on column analyst.ordered_periods.price is
-  'In thousandths of the currency''s unit, as Apple states it; null in V1';
+  'In thousandths of the currency unit, as Apple reports it; null in V1';
 comment on column analyst.ordered_periods.currency is 'ISO 4217; null in V1';
 comment on column analyst.ordered_periods.price_period is
-  'What the price is for, ISO 8601, where an offer was paid up front; null for the product''s own period';
+  'Period that the price covers, ISO 8601, if an offer was paid up front; null for the product''s own period';
 comment on column analyst.ordered_periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
 comment on column analyst.ordered_periods.offer_period is 'Length of the offer, ISO 8601';
 comment on column analyst.ordered_periods.positions is
-  'The events that state the transaction, ascending; for grace, the first one that reported it';
+  'Positions of the events that reported the transaction, ascending; for grace, of the first one that reported it';
 comment on column analyst.ordered_periods.expiration_intent is
-  'Why access ended at churned_at, where Apple said so before it began again; numbers as in movements_detail';
+  'Why access ended at churned_at, if Apple reported it before access began again; codes as in movements_detail';
 
--- With the zone as an interval, which is a subtraction; its name is looked up for each row.
+-- With the zone as an interval, which is a subtraction; a zone name would be looked up for each row.
 create function subledger.day_from(instant timestamptz) returns date
 language sql immutable parallel safe as $$
   select ((instant at time zone interval '0') - interval '1 microsecond')::date + 1
@@ -1425,8 +1430,8 @@ language sql immutable parallel safe as $$
   select date_trunc('month', instant at time zone interval '0')::date
 $$;
 
-comment on function subledger.day_from is 'The first day whose 00:00 UTC is not before an instant';
-comment on function subledger.month_of is 'The first day of the month of an instant, UTC';
+comment on function subledger.day_from is 'First day whose 00:00 UTC is not before an instant';
+comment on function subledger.month_of is 'First day of the month of an instant, UTC';
 
 create view analyst.periods as
 select
@@ -1452,39 +1457,41 @@ select
   offer_period,
   positions
 from analyst.ordered_periods
--- Said so that the planner expects nearly all.
+-- `is distinct from false` makes the planner expect nearly all rows.
 where (starts_at < ends_at) is distinct from false;
 
 comment on view analyst.periods is
-  'When a subscription gave access, each instant once: where periods overlap, the one that began first counts, and '
-  'grace gives way to what is paid. Refunded periods are gone, periods that an upgrade replaced end where it began. '
-  'What is owned for ever is no subscription, and not among them';
-comment on column analyst.periods.app is 'Bundle id';
+  'When a subscription gave access, with each instant once: if periods overlap, the one that began first counts, and '
+  'grace ends when a paid period begins. Fully refunded periods are omitted; a period replaced by an upgrade ends '
+  'when the upgrade began. Purchases that are owned permanently are not subscriptions and are omitted';
+comment on column analyst.periods.app is 'Bundle ID';
 comment on column analyst.periods.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.periods.stream_id is 'App and environment in one number';
+comment on column analyst.periods.stream_id is 'App and environment as one number';
 comment on column analyst.periods.original_transaction_id is 'The subscription';
-comment on column analyst.periods.transaction_id is 'What pays for it; for grace, the period whose renewal failed';
+comment on column analyst.periods.transaction_id is
+  'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.periods.product_id is 'The product';
 comment on column analyst.periods.payer_state is
-  'paying, trial (free), grace (access, and no payment), family (somebody else pays)';
+  'paying, trial (free), grace (access without payment), family (a family member pays)';
 comment on column analyst.periods.cut is
-  'Why it ended early: upgraded, family_revoked, refunded_in_part, switched_off (in grace)';
-comment on column analyst.periods.starts_at is 'Included';
-comment on column analyst.periods.ends_at is 'Excluded';
-comment on column analyst.periods.first_day is 'The first day whose 00:00 UTC lies in the period';
-comment on column analyst.periods.last_day is 'The last day whose 00:00 UTC does; before first_day when none does';
-comment on column analyst.periods.first_start is 'When the subscription''s first period began';
+  'Why it ended early: upgraded, family_revoked, refunded_in_part, switched_off (during grace)';
+comment on column analyst.periods.starts_at is 'Inclusive';
+comment on column analyst.periods.ends_at is 'Exclusive';
+comment on column analyst.periods.first_day is 'First day whose 00:00 UTC lies in the period';
+comment on column analyst.periods.last_day is
+  'Last day whose 00:00 UTC lies in the period; before first_day if there is none';
+comment on column analyst.periods.first_start is 'Start of the subscription''s first period';
 comment on column analyst.periods.first_month is
-  'The first monthly anniversary of the subscription''s start within it; null when there is none';
-comment on column analyst.periods.last_month is 'The last one, not minding whether it is in the future';
-comment on column analyst.periods.price is 'In thousandths of the currency''s unit, as Apple states it; null in V1';
+  'First monthly anniversary of the subscription''s start in the period; null if there is none';
+comment on column analyst.periods.last_month is 'Last monthly anniversary in the period, even if it is in the future';
+comment on column analyst.periods.price is 'In thousandths of the currency unit, as Apple reports it; null in V1';
 comment on column analyst.periods.currency is 'ISO 4217; null in V1';
 comment on column analyst.periods.price_period is
-  'What the price is for, ISO 8601, where an offer was paid up front; null for the product''s own period';
+  'Period that the price covers, ISO 8601, if an offer was paid up front; null for the product''s own period';
 comment on column analyst.periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
 comment on column analyst.periods.offer_period is 'Length of the offer, ISO 8601';
 comment on column analyst.periods.positions is
-  'The events that state the transaction, ascending; for grace, the first one that reported it';
+  'Positions of the events that reported the transaction, ascending; for grace, of the first one that reported it';
 
 create view analyst.active_subscribers_detail as
 select
@@ -1504,25 +1511,26 @@ from analyst.periods
 where (first_day <= last_day) is distinct from false;
 
 comment on view analyst.active_subscribers_detail is
-  'The period by which a subscription counts in active_subscribers, on each day from first_day to last_day';
-comment on column analyst.active_subscribers_detail.app is 'Bundle id';
+  'The period for which a subscription counts in active_subscribers, on each day from first_day to last_day';
+comment on column analyst.active_subscribers_detail.app is 'Bundle ID';
 comment on column analyst.active_subscribers_detail.environment is
   'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.active_subscribers_detail.stream_id is 'App and environment in one number';
+comment on column analyst.active_subscribers_detail.stream_id is 'App and environment as one number';
 comment on column analyst.active_subscribers_detail.payer_state is 'paying, trial, grace or family';
 comment on column analyst.active_subscribers_detail.product_id is 'The product';
 comment on column analyst.active_subscribers_detail.original_transaction_id is 'The subscription';
 comment on column analyst.active_subscribers_detail.transaction_id is
-  'What pays for the period; for grace, the one whose renewal failed';
-comment on column analyst.active_subscribers_detail.starts_at is 'Included';
-comment on column analyst.active_subscribers_detail.ends_at is 'Excluded';
-comment on column analyst.active_subscribers_detail.first_day is 'The first day whose 00:00 UTC lies in the period';
-comment on column analyst.active_subscribers_detail.last_day is 'The last day whose 00:00 UTC lies in the period';
-comment on column analyst.active_subscribers_detail.positions is 'The events that state the transaction';
+  'Transaction that pays for the period; for grace, the one whose renewal failed';
+comment on column analyst.active_subscribers_detail.starts_at is 'Inclusive';
+comment on column analyst.active_subscribers_detail.ends_at is 'Exclusive';
+comment on column analyst.active_subscribers_detail.first_day is 'First day whose 00:00 UTC lies in the period';
+comment on column analyst.active_subscribers_detail.last_day is 'Last day whose 00:00 UTC lies in the period';
+comment on column analyst.active_subscribers_detail.positions is
+  'Positions of the events that reported the transaction';
 
 create view analyst.active_subscribers as
 with alike as (
-  -- Periods with the same days are taken together first: there are few such kinds of period.
+  -- Group periods with the same days first: there are few distinct combinations.
   select stream_id, product_id, payer_state, first_day, last_day, count(*) as subscriptions
   from analyst.active_subscribers_detail
   group by stream_id, product_id, payer_state, first_day, last_day
@@ -1543,7 +1551,7 @@ with alike as (
   from daily
   group by stream_id, product_id
 ), filled as (
-  -- Days on which nothing changed are counted too.
+  -- Add the days without changes.
   select stream_id, product_id, day, paying, in_trial, in_grace, family
   from daily
   union all
@@ -1566,16 +1574,16 @@ group by filled.stream_id, filled.product_id, filled.day, stream.app, stream.env
 window running as (partition by filled.stream_id, filled.product_id order by filled.day);
 
 comment on view analyst.active_subscribers is
-  'Subscriptions with access at 00:00 UTC of each day up to today, by product; what the last day of a month ended with '
-  'is the number of the day after it. No row means none. From active_subscribers_detail';
-comment on column analyst.active_subscribers.day is 'Counted at its 00:00 UTC';
-comment on column analyst.active_subscribers.app is 'Bundle id';
+  'Subscriptions with access at 00:00 UTC of each day up to today, by product; for the number at the end of a month, '
+  'use the first day of the next month. A missing row means zero. From active_subscribers_detail';
+comment on column analyst.active_subscribers.day is 'Counted at 00:00 UTC of this day';
+comment on column analyst.active_subscribers.app is 'Bundle ID';
 comment on column analyst.active_subscribers.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.active_subscribers.product_id is 'The product';
-comment on column analyst.active_subscribers.paying is 'Within a period that the customer pays for';
-comment on column analyst.active_subscribers.in_trial is 'Within a free trial';
-comment on column analyst.active_subscribers.in_grace is 'With access though the renewal failed; not paying';
-comment on column analyst.active_subscribers.family is 'Family members, for whom somebody else pays';
+comment on column analyst.active_subscribers.paying is 'In a period that the customer pays for';
+comment on column analyst.active_subscribers.in_trial is 'In a free trial';
+comment on column analyst.active_subscribers.in_grace is 'With access after a failed renewal; not paying';
+comment on column analyst.active_subscribers.family is 'Used by family members, who do not pay';
 
 create view analyst.movements_detail as
 with movement as (
@@ -1605,8 +1613,8 @@ with movement as (
   from analyst.ordered_periods
   where churned_at <= now()
   union all
-  -- The last period of a subscription, which only the subscription knows, so that it is not touched by the next one.
-  -- The stream is joined in each part: of a join after them the planner expects a few rows.
+  -- The end of the last period is stored with the subscription, so that the next period does not update its row.
+  -- Each part joins the stream: for a join after the union, the planner expects only a few rows.
   select
     stream.app, stream.environment, subscription.stream_id, subscription.last_product_id, 'churn',
     subscription.access_ends_at, subscription.first_start, subscription.last_payer_state, subscription.last_expiration_intent,
@@ -1636,26 +1644,27 @@ where movement.kind is not null
   and movement.payer_state <> 'family';
 
 comment on view analyst.movements_detail is
-  'What changed in a subscription and when: start (its first period, a free trial too), renewal (a period without a '
-  'gap before it), reactivation (one after a gap, bought anew or charged after all), churn (access ended, and nothing '
-  'followed at once; grace is access). Family members are left out. Starts and reactivations less churn is what the '
-  'number of subscriptions with access changed by';
+  'Changes to subscriptions: start (the first period, including a free trial), renewal (a period without a gap before '
+  'it), reactivation (a period after a gap, bought again or charged late), churn (access ended, and no period '
+  'followed immediately; grace is access). Family members are left out. Starts plus reactivations minus churn is the '
+  'change in the number of subscriptions with access';
 comment on column analyst.movements_detail.month is 'First day of the month of at, UTC';
-comment on column analyst.movements_detail.app is 'Bundle id';
+comment on column analyst.movements_detail.app is 'Bundle ID';
 comment on column analyst.movements_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.movements_detail.stream_id is 'App and environment in one number';
-comment on column analyst.movements_detail.product_id is 'Of the period that begins, or at churn ends';
+comment on column analyst.movements_detail.stream_id is 'App and environment as one number';
+comment on column analyst.movements_detail.product_id is
+  'Product of the period that began; for churn, of the one that ended';
 comment on column analyst.movements_detail.movement is 'start, renewal, reactivation or churn';
-comment on column analyst.movements_detail.at is 'When the period began, or at churn ended';
-comment on column analyst.movements_detail.cohort is 'First day of the month in which the subscription started';
-comment on column analyst.movements_detail.payer_state is 'Of that period: paying, trial or grace';
+comment on column analyst.movements_detail.at is 'When the period began; for churn, when it ended';
+comment on column analyst.movements_detail.cohort is 'First day of the month in which the subscription started, UTC';
+comment on column analyst.movements_detail.payer_state is 'payer_state of that period: paying, trial or grace';
 comment on column analyst.movements_detail.expiration_intent is
-  'Why it ended, where Apple said so: 1 switched off by the customer, 2 billing error, 3 price increase not agreed, 4 '
-  'not for sale, 5 other. Null if Apple did not, as for most refunds, or only after it had begun again';
+  'Why it ended, if Apple reported it: 1 cancelled by the customer, 2 billing error, 3 price increase not accepted, 4 '
+  'product not available, 5 other. Null if Apple did not, as for most refunds, or only after access had begun again';
 comment on column analyst.movements_detail.original_transaction_id is 'The subscription';
-comment on column analyst.movements_detail.transaction_id is 'The purchase of that period';
+comment on column analyst.movements_detail.transaction_id is 'Transaction of that period';
 comment on column analyst.movements_detail.positions is
-  'The events that state the transaction; at churn, of the one that ended';
+  'Positions of the events that reported the transaction; for churn, of the period that ended';
 
 create view analyst.movements as
 with counted as (
@@ -1678,13 +1687,13 @@ group by counted.month, stream.app, stream.environment, counted.product_id;
 
 comment on view analyst.movements is
   'Starts, renewals, reactivations and churn of each month, by product. From movements_detail';
-comment on column analyst.movements.month is 'First day of the month, UTC. The running one is not over';
-comment on column analyst.movements.app is 'Bundle id';
+comment on column analyst.movements.month is 'First day of the month, UTC. The current month is incomplete';
+comment on column analyst.movements.app is 'Bundle ID';
 comment on column analyst.movements.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.movements.product_id is 'Of the period that begins, or at churn ends';
-comment on column analyst.movements.starts is 'Subscriptions that began, free trials too';
-comment on column analyst.movements.renewals is 'Periods that began without a gap, upgrades not counted';
-comment on column analyst.movements.reactivations is 'Subscriptions that came back after a gap';
+comment on column analyst.movements.product_id is 'Product of the periods that began; for churn, of those that ended';
+comment on column analyst.movements.starts is 'Subscriptions that began, including free trials';
+comment on column analyst.movements.renewals is 'Periods that began without a gap, except upgrades';
+comment on column analyst.movements.reactivations is 'Subscriptions that began again after a gap';
 comment on column analyst.movements.churned is 'Subscriptions whose access ended';
 
 create function subledger.price_months(price_period text, plan_months numeric) returns numeric
@@ -1709,9 +1718,9 @@ language sql immutable parallel safe as $$
 $$;
 
 comment on function subledger.price_months is
-  'The months that a price is for: the offer''s where that was paid up front, else the plan''s';
+  'Number of months that a price covers: the offer''s if it was paid up front, the plan''s if not';
 comment on function subledger.monthly_price is
-  'What a price, in thousandths, comes to a month, in the currency''s unit, to the thousandth';
+  'A price, in thousandths, per month: in the currency unit, rounded to thousandths';
 
 create view analyst.mrr_detail as
 select
@@ -1736,26 +1745,26 @@ where periods.payer_state = 'paying'
   and (periods.first_day <= periods.last_day) is distinct from false;
 
 comment on view analyst.mrr_detail is
-  'What a paid period comes to a month, on each day from first_day to last_day. Trials, grace and family members are '
-  'left out. mrr is null where the price is not known (V1) or the length of the plan (the sandbox''s short periods)';
-comment on column analyst.mrr_detail.app is 'Bundle id';
+  'Monthly value of a paid period, on each day from first_day to last_day. Trials, grace and family members are left '
+  'out. mrr is null if the price is unknown (V1) or the length of the plan is (short periods of the sandbox)';
+comment on column analyst.mrr_detail.app is 'Bundle ID';
 comment on column analyst.mrr_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.mrr_detail.stream_id is 'App and environment in one number';
+comment on column analyst.mrr_detail.stream_id is 'App and environment as one number';
 comment on column analyst.mrr_detail.currency is 'ISO 4217; null in V1';
 comment on column analyst.mrr_detail.product_id is 'The product';
 comment on column analyst.mrr_detail.original_transaction_id is 'The subscription';
 comment on column analyst.mrr_detail.transaction_id is 'The purchase';
-comment on column analyst.mrr_detail.price is 'Of the period, in the currency''s unit; null in V1';
+comment on column analyst.mrr_detail.price is 'Price of the period, in the currency unit; null in V1';
 comment on column analyst.mrr_detail.months is
-  'For how many months the price is: the offer''s where it is paid up front, else the plan''s';
-comment on column analyst.mrr_detail.mrr is 'price by months, to the thousandth';
-comment on column analyst.mrr_detail.first_day is 'The first day whose 00:00 UTC lies in the period';
-comment on column analyst.mrr_detail.last_day is 'The last day whose 00:00 UTC lies in the period';
-comment on column analyst.mrr_detail.positions is 'The events that state the transaction';
+  'Number of months that the price covers: the offer''s if it was paid up front, the plan''s if not';
+comment on column analyst.mrr_detail.mrr is 'price divided by months, rounded to thousandths';
+comment on column analyst.mrr_detail.first_day is 'First day whose 00:00 UTC lies in the period';
+comment on column analyst.mrr_detail.last_day is 'Last day whose 00:00 UTC lies in the period';
+comment on column analyst.mrr_detail.positions is 'Positions of the events that reported the transaction';
 
 create view analyst.mrr as
 with alike as (
-  -- Periods with the same days and price are taken together first: there are few such kinds of period.
+  -- Group periods with the same days and price first: there are few distinct combinations.
   select
     periods.stream_id,
     periods.currency,
@@ -1793,7 +1802,7 @@ with alike as (
   from daily
   group by stream_id, currency
 ), filled as (
-  -- Days on which nothing changed are counted too.
+  -- Add the days without changes.
   select stream_id, currency, day, subscriptions, priced, mrr
   from daily
   union all
@@ -1816,14 +1825,15 @@ group by filled.stream_id, filled.currency, filled.day, stream.app, stream.envir
 window running as (partition by filled.stream_id, filled.currency order by filled.day);
 
 comment on view analyst.mrr is
-  'Monthly recurring revenue by currency at 00:00 UTC of each day up to today. No row means none. From mrr_detail';
-comment on column analyst.mrr.day is 'Counted at its 00:00 UTC';
-comment on column analyst.mrr.app is 'Bundle id';
+  'Monthly recurring revenue by currency at 00:00 UTC of each day up to today. A missing row means zero. From '
+  'mrr_detail';
+comment on column analyst.mrr.day is 'Counted at 00:00 UTC of this day';
+comment on column analyst.mrr.app is 'Bundle ID';
 comment on column analyst.mrr.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.mrr.currency is 'ISO 4217; null for what only V1 reported, which states no price';
-comment on column analyst.mrr.subscriptions is 'Paying subscriptions whose price and length are known';
-comment on column analyst.mrr.mrr is 'What they come to a month, in the currency''s unit, before Apple''s share';
-comment on column analyst.mrr.unpriced is 'Paying subscriptions that are missing in mrr';
+comment on column analyst.mrr.currency is 'ISO 4217; null if only V1 reported the purchase, without a price';
+comment on column analyst.mrr.subscriptions is 'Paying subscriptions whose price and plan length are known';
+comment on column analyst.mrr.mrr is 'Their monthly value, in the currency unit, before Apple''s share';
+comment on column analyst.mrr.unpriced is 'Paying subscriptions that are not included in mrr';
 
 create view analyst.trials_detail as
 select
@@ -1860,20 +1870,21 @@ left join lateral (
 where trial.payer_state = 'trial';
 
 comment on view analyst.trials_detail is
-  'Every free trial, and whether a paid period followed, at once or later. One that was paid back in full '
-  'does not count';
+  'Every free trial, and whether a paid period followed, immediately or later. A paid period that was refunded in '
+  'full does not count';
 comment on column analyst.trials_detail.month is 'First day of the month in which the trial began, UTC';
-comment on column analyst.trials_detail.app is 'Bundle id';
+comment on column analyst.trials_detail.app is 'Bundle ID';
 comment on column analyst.trials_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.trials_detail.product_id is 'The product on trial';
 comment on column analyst.trials_detail.original_transaction_id is 'The subscription';
-comment on column analyst.trials_detail.transaction_id is 'The trial''s transaction';
-comment on column analyst.trials_detail.starts_at is 'Included';
-comment on column analyst.trials_detail.ends_at is 'Excluded';
+comment on column analyst.trials_detail.transaction_id is 'Transaction of the trial';
+comment on column analyst.trials_detail.starts_at is 'Inclusive';
+comment on column analyst.trials_detail.ends_at is 'Exclusive';
 comment on column analyst.trials_detail.outcome is
-  'converted, running, retried (Apple still tries to charge), or lost';
-comment on column analyst.trials_detail.converted_at is 'When the first paid period after it began';
-comment on column analyst.trials_detail.positions is 'The events that state the trial, and the paid period after it';
+  'converted, running, retried (Apple is still retrying the charge), or lost';
+comment on column analyst.trials_detail.converted_at is 'Start of the first paid period after it';
+comment on column analyst.trials_detail.positions is
+  'Positions of the events that reported the trial and the paid period after it';
 
 create view analyst.trials as
 select
@@ -1893,19 +1904,19 @@ select
 from analyst.trials_detail
 group by trials_detail.month, trials_detail.app, trials_detail.environment, trials_detail.product_id;
 
-comment on view analyst.trials is
-  'Free trials by the month of their start, and what became of them. From trials_detail';
+comment on view analyst.trials is 'Free trials by the month of their start, and their outcomes. From trials_detail';
 comment on column analyst.trials.month is 'First day of the month in which the trial began, UTC';
-comment on column analyst.trials.app is 'Bundle id';
+comment on column analyst.trials.app is 'Bundle ID';
 comment on column analyst.trials.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.trials.product_id is 'The product on trial';
-comment on column analyst.trials.trials is 'How many began';
-comment on column analyst.trials.converted is 'Of these, how many were followed by a paid period';
-comment on column analyst.trials.lost is 'How many ended without one';
-comment on column analyst.trials.undecided is 'How many still run, or are still tried to be charged';
-comment on column analyst.trials.conversion_percent is 'Converted of those that are decided; null when none is';
+comment on column analyst.trials.trials is 'Trials that began';
+comment on column analyst.trials.converted is 'Trials followed by a paid period';
+comment on column analyst.trials.lost is 'Trials that ended without a paid period';
+comment on column analyst.trials.undecided is 'Trials that are running, or whose charge Apple is still retrying';
+comment on column analyst.trials.conversion_percent is
+  'Percentage of the decided trials that converted; null if none is decided';
 
--- Without a subquery, as a function must be that the planner takes apart.
+-- Without a subquery, so that the planner can inline the function.
 create function subledger.calendar_months(earlier timestamp, later timestamp) returns integer
 language sql immutable parallel safe as $$
   select (
@@ -1927,9 +1938,9 @@ language sql immutable parallel safe as $$
       )::integer
 $$;
 
-comment on function subledger.calendar_months is 'By how many months of the calendar two times are apart';
+comment on function subledger.calendar_months is 'Number of calendar months between two times';
 comment on function subledger.months_since is
-  'The last monthly anniversary of an instant, at its time of day in UTC, that lies before another';
+  'Last monthly anniversary of an instant, at its time of day in UTC, that is before another instant';
 
 create view analyst.retention_detail as
 select
@@ -1939,7 +1950,7 @@ select
   periods.original_transaction_id,
   periods.transaction_id,
   periods.first_month,
-  -- What lies in a period that has ended is in the past: said first, so that it is counted for the others alone.
+  -- The anniversaries of an ended period are all in the past. Testing for that first avoids the count for them.
   case when periods.ends_at <= now() then periods.last_month else least(periods.last_month, reached.months) end
     as last_month,
   reached.months as months_reached,
@@ -1953,16 +1964,16 @@ where periods.payer_state <> 'family'
 
 comment on view analyst.retention_detail is
   'Every period with the monthly anniversaries of its subscription''s start that lie in it. Family members are left '
-  'out, grace counts as access';
+  'out; grace counts as access';
 comment on column analyst.retention_detail.cohort is 'First day of the month in which the subscription started, UTC';
-comment on column analyst.retention_detail.app is 'Bundle id';
+comment on column analyst.retention_detail.app is 'Bundle ID';
 comment on column analyst.retention_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.retention_detail.original_transaction_id is 'The subscription';
-comment on column analyst.retention_detail.transaction_id is 'What pays for the period';
-comment on column analyst.retention_detail.first_month is 'The first anniversary within; 0 is the start itself';
-comment on column analyst.retention_detail.last_month is 'The last anniversary within';
-comment on column analyst.retention_detail.months_reached is 'The last anniversary that is not in the future';
-comment on column analyst.retention_detail.positions is 'The events that state the transaction';
+comment on column analyst.retention_detail.transaction_id is 'Transaction that pays for the period';
+comment on column analyst.retention_detail.first_month is 'First anniversary in the period; 0 is the start itself';
+comment on column analyst.retention_detail.last_month is 'Last anniversary in the period';
+comment on column analyst.retention_detail.months_reached is 'Last anniversary that is not in the future';
+comment on column analyst.retention_detail.positions is 'Positions of the events that reported the transaction';
 
 create view analyst.retention as
 with held as (
@@ -1993,16 +2004,17 @@ join held using (app, environment, cohort)
 group by cohort.cohort, cohort.app, cohort.environment, since.months_since, cohort.subscriptions;
 
 comment on view analyst.retention is
-  'How many subscriptions of each month''s starts had access so many months after their own start, up to today: of a '
-  'log that nothing is added to, it says that all have left. From retention_detail';
+  'How many subscriptions started in a month had access a number of months after their own start, up to today. If a '
+  'log no longer receives events, all of its subscriptions appear to have ended. From retention_detail';
 comment on column analyst.retention.cohort is 'First day of the month in which they started, UTC';
-comment on column analyst.retention.app is 'Bundle id';
+comment on column analyst.retention.app is 'Bundle ID';
 comment on column analyst.retention.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.retention.months_since is 'Whole months since each one''s own start; 0 is the start itself';
-comment on column analyst.retention.subscriptions is 'How many started';
+comment on column analyst.retention.months_since is
+  'Whole months since the start of each subscription; 0 is the start itself';
+comment on column analyst.retention.subscriptions is 'Subscriptions that started';
 comment on column analyst.retention.reached is
-  'For how many of them that many months have gone by: divide active by this';
-comment on column analyst.retention.active is 'How many had access at that anniversary';
+  'Subscriptions that started at least that many months ago: divide active by this';
+comment on column analyst.retention.active is 'Subscriptions with access at that anniversary';
 
 create view analyst.refunds_detail as
 select distinct on (
@@ -2026,21 +2038,21 @@ where refund is not null
 order by app, environment, original_transaction_id, coalesce(web_order_line_item_id, transaction_id), transaction_id;
 
 comment on view analyst.refunds_detail is
-  'Every purchase that stands refunded; a refund that was reversed does not. One restored on several devices '
-  'counts once';
+  'Every purchase that is refunded and whose refund was not reversed. A purchase restored on several devices counts '
+  'once';
 comment on column analyst.refunds_detail.month is 'First day of the month of the refund, UTC';
-comment on column analyst.refunds_detail.app is 'Bundle id';
+comment on column analyst.refunds_detail.app is 'Bundle ID';
 comment on column analyst.refunds_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.refunds_detail.product_id is 'What was bought';
 comment on column analyst.refunds_detail.original_transaction_id is 'The subscription';
-comment on column analyst.refunds_detail.transaction_id is 'The purchase';
+comment on column analyst.refunds_detail.transaction_id is 'The refunded purchase';
 comment on column analyst.refunds_detail.revocation_date is 'When it was refunded';
 comment on column analyst.refunds_detail.refund is 'full or part';
-comment on column analyst.refunds_detail.revocation_reason is '1 an issue within the app, 0 another';
-comment on column analyst.refunds_detail.price is 'What had been paid, in the currency''s unit; null in V1';
-comment on column analyst.refunds_detail.amount is 'What was paid back; null where price or part are not known';
+comment on column analyst.refunds_detail.revocation_reason is '1 an issue with the app, 0 other';
+comment on column analyst.refunds_detail.price is 'Price of the purchase, in the currency unit; null in V1';
+comment on column analyst.refunds_detail.amount is 'Refunded amount; null if the price or the percentage is unknown';
 comment on column analyst.refunds_detail.currency is 'ISO 4217; null in V1';
-comment on column analyst.refunds_detail.positions is 'The events that state the purchase';
+comment on column analyst.refunds_detail.positions is 'Positions of the events that reported the purchase';
 
 create view analyst.refunds as
 select
@@ -2059,13 +2071,13 @@ group by
 
 comment on view analyst.refunds is 'Refunds by the month in which they were made. From refunds_detail';
 comment on column analyst.refunds.month is 'First day of the month of the refund, UTC';
-comment on column analyst.refunds.app is 'Bundle id';
+comment on column analyst.refunds.app is 'Bundle ID';
 comment on column analyst.refunds.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.refunds.product_id is 'What was bought';
 comment on column analyst.refunds.currency is 'ISO 4217; null in V1';
-comment on column analyst.refunds.in_full is 'Purchases paid back, as if never made';
-comment on column analyst.refunds.in_part is 'Purchases paid back for the rest of their period';
-comment on column analyst.refunds.amount is 'What was paid back where it is known, in the currency''s unit';
+comment on column analyst.refunds.in_full is 'Purchases refunded in full, which count as never bought';
+comment on column analyst.refunds.in_part is 'Purchases refunded for the rest of their period';
+comment on column analyst.refunds.amount is 'Refunded amount, where known, in the currency unit';
 
 create view analyst.billing_retries_detail as
 with failure as (
@@ -2078,8 +2090,8 @@ with failure as (
     failed.product_id,
     failed.due_at
   from subledger.event
-  -- A V1 body shows all subscriptions of an account: the one that failed is tried again, and so may others that failed
-  -- before.
+  -- A V1 body contains all subscriptions of an account: the one that failed is in billing retry, and so may be others
+  -- that failed before.
   cross join lateral (
     select renewal ->> 'originalTransactionId' as subscription
     from jsonb_array_elements(event.facts -> 'renewals') as renewal
@@ -2157,24 +2169,24 @@ left join lateral (
 ) as recovered on true;
 
 comment on view analyst.billing_retries_detail is
-  'Every renewal that failed, and what became of it. Recovered is what was charged within the 60 days in which Apple '
-  'tries again; where only V1 reported, buying again within them looks the same';
+  'Every renewal that failed, and its outcome. Recovered means charged within the 60 days in which Apple retries; if '
+  'only V1 reported it, a new purchase in that time looks the same';
 comment on column analyst.billing_retries_detail.month is 'First day of the month in which the renewal was due, UTC';
-comment on column analyst.billing_retries_detail.app is 'Bundle id';
+comment on column analyst.billing_retries_detail.app is 'Bundle ID';
 comment on column analyst.billing_retries_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.billing_retries_detail.product_id is 'Of the period that could not be renewed';
+comment on column analyst.billing_retries_detail.product_id is 'Product of the period that could not be renewed';
 comment on column analyst.billing_retries_detail.original_transaction_id is 'The subscription';
-comment on column analyst.billing_retries_detail.transaction_id is 'The period that could not be renewed';
+comment on column analyst.billing_retries_detail.transaction_id is
+  'Transaction of the period that could not be renewed';
 comment on column analyst.billing_retries_detail.due_at is 'When that period ended';
-comment on column analyst.billing_retries_detail.grace_ends_at is
-  'End of the grace that was granted; null when none was';
+comment on column analyst.billing_retries_detail.grace_ends_at is 'End of the grace period; null if there was none';
 comment on column analyst.billing_retries_detail.recovered_at is
-  'When the next charged period began; null when none did. One that was charged within grace begins where the failed '
-  'one ended, so the days until the money came are in analyst.events';
+  'Start of the next charged period; null if there was none. A period charged during grace starts when the failed one '
+  'ended; analyst.events shows when the payment was reported';
 comment on column analyst.billing_retries_detail.outcome is
-  'recovered_in_grace (no gap), recovered_later, retried (Apple still tries), or lost';
+  'recovered_in_grace (no gap), recovered_later, retried (Apple is still retrying), or lost';
 comment on column analyst.billing_retries_detail.positions is
-  'The events that report the failure, and those that state the period after it';
+  'Positions of the events that reported the failure, and of those that reported the period after it';
 
 create view analyst.billing_retries as
 select
@@ -2193,15 +2205,15 @@ group by
   billing_retries_detail.product_id;
 
 comment on view analyst.billing_retries is
-  'Renewals that failed, by the month in which they were due, and what became of them. From billing_retries_detail';
+  'Renewals that failed, by the month in which they were due, and their outcomes. From billing_retries_detail';
 comment on column analyst.billing_retries.month is 'First day of the month in which the renewal was due, UTC';
-comment on column analyst.billing_retries.app is 'Bundle id';
+comment on column analyst.billing_retries.app is 'Bundle ID';
 comment on column analyst.billing_retries.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.billing_retries.product_id is 'Of the period that could not be renewed';
-comment on column analyst.billing_retries.failed is 'How many failed';
-comment on column analyst.billing_retries.recovered_in_grace is 'Charged within grace: no gap';
+comment on column analyst.billing_retries.product_id is 'Product of the periods that could not be renewed';
+comment on column analyst.billing_retries.failed is 'Renewals that failed';
+comment on column analyst.billing_retries.recovered_in_grace is 'Charged during grace, without a gap';
 comment on column analyst.billing_retries.recovered_later is 'Charged after a gap';
-comment on column analyst.billing_retries.retried is 'Not charged yet, and Apple still tries';
+comment on column analyst.billing_retries.retried is 'Not charged yet; Apple is still retrying';
 comment on column analyst.billing_retries.lost is 'Never charged';
 
 create view analyst.plan_changes_detail as
@@ -2223,19 +2235,20 @@ where payer_state <> 'family'
   and previous_product_id <> product_id;
 
 comment on view analyst.plan_changes_detail is
-  'Every change of product without a gap, when it took effect. Apple tells better from lesser by when that is: better '
-  'products at once, lesser ones with the next renewal. An equal product comes at once if it is as long, else later';
+  'Every change of product without a gap, at the time it took effect, which separates upgrades from downgrades: '
+  'Apple applies an upgrade immediately and a downgrade at the next renewal. A crossgrade takes effect immediately if '
+  'both products have the same duration, and at the next renewal if not';
 comment on column analyst.plan_changes_detail.month is 'First day of the month of at, UTC';
-comment on column analyst.plan_changes_detail.app is 'Bundle id';
+comment on column analyst.plan_changes_detail.app is 'Bundle ID';
 comment on column analyst.plan_changes_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.plan_changes_detail.from_product_id is 'The product until then';
-comment on column analyst.plan_changes_detail.to_product_id is 'The product from then on';
+comment on column analyst.plan_changes_detail.from_product_id is 'Product before the change';
+comment on column analyst.plan_changes_detail.to_product_id is 'Product after the change';
 comment on column analyst.plan_changes_detail.direction is
-  'up (at once, in the middle of a period), down (with a renewal)';
+  'up (immediately, in the middle of a period), down (at a renewal)';
 comment on column analyst.plan_changes_detail.at is 'When it took effect';
 comment on column analyst.plan_changes_detail.original_transaction_id is 'The subscription';
-comment on column analyst.plan_changes_detail.transaction_id is 'The first purchase of the new product';
-comment on column analyst.plan_changes_detail.positions is 'The events that state it';
+comment on column analyst.plan_changes_detail.transaction_id is 'First transaction of the new product';
+comment on column analyst.plan_changes_detail.positions is 'Positions of the events that reported it';
 
 create view analyst.plan_changes as
 select
@@ -2254,12 +2267,12 @@ group by
 comment on view analyst.plan_changes is
   'Changes of product by the month in which they took effect. From plan_changes_detail';
 comment on column analyst.plan_changes.month is 'First day of the month, UTC';
-comment on column analyst.plan_changes.app is 'Bundle id';
+comment on column analyst.plan_changes.app is 'Bundle ID';
 comment on column analyst.plan_changes.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.plan_changes.from_product_id is 'The product before';
-comment on column analyst.plan_changes.to_product_id is 'The product after';
-comment on column analyst.plan_changes.up is 'Took effect at once';
-comment on column analyst.plan_changes.down is 'Took effect with a renewal';
+comment on column analyst.plan_changes.from_product_id is 'Product before the change';
+comment on column analyst.plan_changes.to_product_id is 'Product after the change';
+comment on column analyst.plan_changes.up is 'Took effect immediately';
+comment on column analyst.plan_changes.down is 'Took effect at a renewal';
 
 create view analyst.delivery_lag_detail as
 select
@@ -2278,19 +2291,19 @@ join subledger.stream using (stream_id)
 where event.occurred_at is not null;
 
 comment on view analyst.delivery_lag_detail is
-  'How long each notification was under way, Apple''s repeats after an outage of ours included. V1 does not '
-  'say when it '
-  'was sent: its lag counts from the dates within it, and means less';
+  'How long each notification was in transit, including Apple''s retries after an outage of ours. V1 has no signing '
+  'date: its lag is measured from the dates in the notification and is less meaningful';
 comment on column analyst.delivery_lag_detail.month is 'First day of the month of occurred_at, UTC';
-comment on column analyst.delivery_lag_detail.app is 'Bundle id';
+comment on column analyst.delivery_lag_detail.app is 'Bundle ID';
 comment on column analyst.delivery_lag_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.delivery_lag_detail.source is 'apple-v1 or apple-v2';
 comment on column analyst.delivery_lag_detail.type is 'As Apple spells it';
 comment on column analyst.delivery_lag_detail.subtype is 'As Apple spells it; V1 has none';
-comment on column analyst.delivery_lag_detail.position is 'The event';
-comment on column analyst.delivery_lag_detail.occurred_at is 'When Apple signed it; for V1 when it happened';
-comment on column analyst.delivery_lag_detail.received_at is 'When it was taken, by our clock';
-comment on column analyst.delivery_lag_detail.lag_seconds is 'Between the two; below 0 when the clocks differ';
+comment on column analyst.delivery_lag_detail.position is 'Position of the event';
+comment on column analyst.delivery_lag_detail.occurred_at is 'When Apple signed it; for V1, when it happened';
+comment on column analyst.delivery_lag_detail.received_at is 'When it was received, by our clock';
+comment on column analyst.delivery_lag_detail.lag_seconds is
+  'received_at minus occurred_at; negative if the clocks differ';
 
 create view analyst.delivery_lag as
 select
@@ -2309,24 +2322,24 @@ group by
   delivery_lag_detail.type;
 
 comment on view analyst.delivery_lag is
-  'How long notifications were under way, by type and month. Medians do not add up: over several months ask '
-  'delivery_lag_detail, from which it is';
+  'How long notifications were in transit, by type and month. Percentiles of months cannot be combined: for several '
+  'months, query delivery_lag_detail, on which this is based';
 comment on column analyst.delivery_lag.month is 'First day of the month in which they were signed, UTC';
-comment on column analyst.delivery_lag.app is 'Bundle id';
+comment on column analyst.delivery_lag.app is 'Bundle ID';
 comment on column analyst.delivery_lag.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.delivery_lag.source is 'apple-v1 or apple-v2';
 comment on column analyst.delivery_lag.type is 'As Apple spells it';
-comment on column analyst.delivery_lag.notifications is 'How many';
-comment on column analyst.delivery_lag.p50_seconds is 'Half of them took no longer';
-comment on column analyst.delivery_lag.p99_seconds is 'All but one in a hundred took no longer';
-comment on column analyst.delivery_lag.max_seconds is 'None took longer';
+comment on column analyst.delivery_lag.notifications is 'Number of notifications';
+comment on column analyst.delivery_lag.p50_seconds is 'Median';
+comment on column analyst.delivery_lag.p99_seconds is '99th percentile';
+comment on column analyst.delivery_lag.max_seconds is 'Maximum';
 
 grant usage on schema analyst to subledger_reader, subledger_analyst;
 grant select on all tables in schema analyst to subledger_reader, subledger_analyst;
 
 -- Ownership ---------------------------------------------------------------------------------------------------------
--- Everything belongs to the role of owners, so that each of its members can bring the schema up to date. Where the
--- role was not ours to take on, whoever applied this stays the owner.
+-- subledger_owner owns everything, so that each of its members can migrate the schema. If the user that applied this
+-- file cannot assume that role, that user remains the owner.
 
 do $$
 declare

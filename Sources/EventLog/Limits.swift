@@ -1,47 +1,47 @@
-/// Bounds of the append path, each with its reason.
+/// Limits of the event log, each with its reason.
 package enum Limits {
-    /// Most events of one commit. Beyond some hundreds a larger batch gains nothing and makes everybody in it wait.
+    /// Maximum number of events per commit. Above a few hundred, a larger batch gains nothing and delays its senders.
     package static let batchEventsMax = 256
-    /// Most body bytes of one commit, so that the server's memory for a batch stays small; one larger body passes.
+    /// Maximum body bytes per commit, so that a batch needs little memory. A single larger body is accepted.
     package static let batchBytesMax = 4 << 20
-    /// Most events that wait for a commit: a few seconds' work. Beyond it senders are asked to retry.
+    /// Maximum number of events in the queue: a few seconds of work. Beyond it, senders receive 503 and retry.
     package static let queueEventsMax = 4096
-    /// Most body bytes that wait for a commit, so that memory stays flat whatever the size of the bodies.
+    /// Maximum body bytes in the queue, so that large bodies cannot exhaust the memory.
     package static let queueBytesMax = 64 << 20
-    /// Longest wait in the queue, and longest time of one commit. Their sum is the longest wait for an answer,
-    /// below the 30 seconds at which Apple was seen to give up.
+    /// Longest wait in the queue, and longest duration of a commit. Their sum is the longest wait for a response, below
+    /// the 30 seconds after which Apple was observed to time out.
     package static let queueWaitMax = Duration.seconds(5)
     package static let commitWaitMax = Duration.seconds(5)
-    /// Longest time for waking the projector. It looks for work every few seconds anyway.
+    /// Longest duration of a notification to the projector, which also polls every few seconds.
     package static let notifyWaitMax = Duration.seconds(2)
-    /// So many batches in a row, or failures over so long a time, mean that nothing can be stored: one lost connection
-    /// does not.
+    /// After this many consecutive failed batches, or failures for this long, the server reports that it cannot store
+    /// events. A single lost connection does not count as that.
     static let failedBatchesMax = 3
     static let failingTimeMax = Duration.seconds(5)
-    /// How long a failed batch says something about the present. Longer than a load balancer's usual interval.
+    /// How long a failed batch affects the health check. Longer than the usual interval of a load balancer.
     static let failureAgeMax = Duration.seconds(30)
-    /// Most events of one page of the log.
+    /// Maximum number of events per page of the log.
     package static let pageEventsMax = 1000
-    /// Most events that are looked at for one page with a filter, so that a page takes tenths of a second at most
-    /// whatever is asked for.
+    /// Maximum number of events read for a page with a filter, so that any page takes at most tenths of a second.
     package static let scannedEventsMax: Int64 = 20_000
-    /// Time between two looks at the settings that make the log durable: so long may notifications be acknowledged on a
-    /// server that was made unsafe. A look costs less than a millisecond.
+    /// Interval of the checks of the durability settings. For this long, notifications may be acknowledged after a
+    /// setting was switched off. A check takes less than a millisecond.
     package static let durabilityLookTime = Duration.seconds(5)
-    /// How far our clock may be ahead of the database's for what is published by it. Clocks that are kept in step differ by
-    /// less, and nobody is told of an end more than this too early.
+    /// How far our clock may be ahead of the database's clock when changes are published. Synchronized clocks differ by
+    /// less, and a change is published at most this much too early.
     static let clockAheadMax = Duration.seconds(1)
-    /// Longest time for a read.
+    /// Longest duration of a read.
     package static let readWaitMax = Duration.seconds(5)
-    /// Most tokens in force. A backend needs one or two, and a server keeps all of them in memory.
+    /// Maximum number of active tokens. A backend needs one or two, and a server keeps all of them in memory.
     package static let tokensMax = 1000
-    /// Oldest that a server's knowledge of the tokens may be: so late a revoked one may still be let in.
+    /// Maximum age of a server's cached tokens. For this long, a revoked token may still be accepted.
     package static let tokensAgeMax = Duration.seconds(1)
-    /// Longest time for bringing the schema up to date, waiting for another instance that does so included.
+    /// Longest duration of a migration, including the wait for another instance that is migrating.
     package static let migrateWaitMax = Duration.seconds(300)
-    /// Most events, and body bytes, of one page of an audit, so that memory stays flat; one larger body passes.
+    /// Maximum number of events and of body bytes per page of an audit, so that memory use stays small. A single larger
+    /// body is accepted.
     package static let auditPageEventsMax = 200
     package static let auditPageBytesMax = 16 << 20
-    /// Longest time for a statement of an audit. Nobody waits for one but the operator.
+    /// Longest duration of an audit statement. Only the operator waits for it.
     package static let auditWaitMax = Duration.seconds(600)
 }

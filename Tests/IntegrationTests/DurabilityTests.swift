@@ -74,8 +74,8 @@ struct DurabilityTests {
 
         #expect(refusal == .unavailable)
         #expect(place.isNew && place.position == 1)
-        #expect(logs.text.ranges(of: "a database setting is unsafe").count == 1)
-        #expect(logs.text.ranges(of: "the database settings are safe again").count == 1)
+        #expect(logs.text.ranges(of: "unsafe database setting; rejecting notifications until it is on").count == 1)
+        #expect(logs.text.ranges(of: "database settings are safe again").count == 1)
         await appender.stop()
         await running.value
         await pool.close()

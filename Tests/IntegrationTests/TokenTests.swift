@@ -236,7 +236,7 @@ struct TokenTests {
         #expect(listed.output.hasSuffix(", active: web shop\n"))
         #expect(revoked.output == "token \(id) revoked\n")
         #expect(again.status == 65)
-        #expect(again.error == "subledger: token \(id) is revoked already\n")
+        #expect(again.error == "subledger: token \(id) is already revoked\n")
         #expect(unknown.error == "subledger: there is no token 0: see `subledger token list`\n")
         #expect(!server.log.contains(token.suffix(64)))
     }

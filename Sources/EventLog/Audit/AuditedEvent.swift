@@ -2,12 +2,15 @@ import Crypto
 import Encoding
 import Subscriptions
 
-/// A body as it is stored, with what shows whether it is the one that arrived.
+/// A body as stored, with the values needed to restore and check it.
 struct AuditedBody: Sendable {
     let stored: [UInt8]
+    /// SHA-256 of the restored body.
     let digest: [UInt8]
+    /// JWS headers by their SHA-256.
     let headers: [[UInt8]: [UInt8]]
 
+    /// The restored body, checked against its digest.
     func bytes() throws(DamagedBody) -> [UInt8] {
         let body = try CompactBody.rebuild(stored) { headers[$0] }
         guard SHA256.hash(data: body).elementsEqual(digest) else { throw .digest }
@@ -20,7 +23,8 @@ package struct AuditedEvent: Sendable {
     package let position: Int64
     package let receivedAt: Instant
     package let occurredAt: Instant?
-    /// A column whose time is not in whole milliseconds, as all are that were ever written.
+    /// The column whose time is not a whole number of milliseconds; nil if there is none. Subledger writes only whole
+    /// milliseconds.
     package let brokenTime: String?
     package let source: String
     package let type: String?
@@ -29,13 +33,13 @@ package struct AuditedEvent: Sendable {
     package let dedupeKey: DedupeKey
     package let fingerprint: [UInt8]?
     let storedBody: AuditedBody
-    /// The certificates behind the signature; nil for what is not signed, and for what was stored before they were
-    /// kept.
+    /// Identifies the certificates of the signature; nil if the body is unsigned, or was stored before this column
+    /// existed.
     package let chainId: [UInt8]?
     package let revocation: String?
-    /// What its row says beside the body is what was sealed when it was made.
+    /// Whether the columns that the body does not determine match the row's checksum.
     package let isAsSealed: Bool
 
-    /// The evidence, as ``ProvenEvent/body``, of which the digest was stored.
+    /// The evidence, as in ``ProvenEvent/body``, checked against its stored digest.
     package func body() throws(DamagedBody) -> [UInt8] { try storedBody.bytes() }
 }

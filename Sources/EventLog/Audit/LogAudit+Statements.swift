@@ -45,7 +45,7 @@ extension LogAudit {
               and digest = any ($2::bytea[])
             """)
 
-        /// The length of a body is known without reading it.
+        /// `octet_length` does not read the bodies themselves.
         static let page = Statement(
             "audit_page",
             """
@@ -98,7 +98,8 @@ extension LogAudit {
             )
             """)
 
-        /// A subscription that does not lead to an event about it. A V1 body may name its subscription in no fact.
+        /// A subscription whose position is not that of an event about it. The facts of a V1 body may lack the
+        /// subscription.
         static let brokenSubscriptionHeads = Statement(
             "audit_broken_subscription_heads",
             """

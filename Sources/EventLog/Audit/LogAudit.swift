@@ -1,16 +1,16 @@
 import Postgres
 import Subscriptions
 
-/// Reads the log as it is stored, bodies included, for who doubts it.
+/// Reads the log as stored, including bodies, for `subledger verify`.
 package struct LogAudit: Sendable {
     private let connection: PostgresConnection
 
-    /// - Parameter connection: May read the whole log: the receiver's role and the projector's suffice.
+    /// - Parameter connection: Must be allowed to read the whole log, as the receiver and projector roles are.
     package init(connection: PostgresConnection) {
         self.connection = connection
     }
 
-    /// Every stream that anything in the log belongs to, in the order of their ids.
+    /// Every stream to which a row of the log belongs, in id order.
     package func streams() async throws(PostgresError) -> [AuditedStream] {
         let rows = try await connection.query(Statements.streams, deadline: .now + Limits.auditWaitMax)
         var streams: [AuditedStream] = []
@@ -29,7 +29,8 @@ package struct LogAudit: Sendable {
         return streams
     }
 
-    /// The events after a position, oldest first: as many as go into memory, and at least one if there is one.
+    /// The events after a position, oldest first: as many as the limits of a page allow, and at least one if there is
+    /// one.
     package func page(
         of stream: AuditedStream, after position: Int64
     ) async throws(PostgresError) -> [AuditedEvent] {
@@ -64,18 +65,18 @@ package struct LogAudit: Sendable {
         return events
     }
 
-    /// The first subscription of a stream that does not lead to an event about it; nil if all do. Subscriptions lead to
-    /// the last events, so look for missing events first.
+    /// The first subscription of a stream whose position is not that of an event about it, as a message; nil if there
+    /// is none. A missing event can cause this too, so check for missing events first.
     package func firstDamagedSubscription(of stream: AuditedStream) async throws(PostgresError) -> String? {
         let subscriptions = try await connection.query(
             Statements.brokenSubscriptionHeads, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)
         guard subscriptions.count > 0 else { return nil }
         let digest = try subscriptions[0].value(String.self, at: 0)
-        return "subscription_head \(digest): does not lead to an event about the subscription"
+        return "subscription_head \(digest): does not point to an event about the subscription"
     }
 
-    /// The first row beside a stream's events that is not what was sealed, or a body that is not the one whose digest
-    /// was noted; nil if all are.
+    /// The first row of a stream outside the event table that does not match its checksum, or whose body does not match
+    /// its digest, as a message; nil if there is none.
     package func firstDamage(beside stream: AuditedStream) async throws(PostgresError) -> String? {
         let broken = try await connection.query(
             Statements.brokenSeals, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)
@@ -102,17 +103,18 @@ package struct LogAudit: Sendable {
         }
     }
 
-    /// The first answer about certificates that is not what was sealed; nil if all are. They belong to no stream.
+    /// The first certificate verdict that does not match its checksum, as a message; nil if there is none. Verdicts do
+    /// not belong to a stream.
     package func firstDamagedVerdict() async throws(PostgresError) -> String? {
         let broken = try await connection.query(Statements.brokenVerdicts, deadline: .now + Limits.auditWaitMax)
         return broken.count == 0 ? nil : try Self.brokenSeal(broken[0])
     }
 
     private static func brokenSeal(_ row: Row) throws(PostgresError) -> String {
-        "\(try row.value(String.self, at: 0)) \(try row.value(String.self, at: 1)): is not what was sealed"
+        "\(try row.value(String.self, at: 0)) \(try row.value(String.self, at: 1)): does not match the row checksum"
     }
 
-    /// The headers that bodies refer to, as far as they are there.
+    /// The stored headers that the bodies refer to, by their SHA-256. Missing ones are omitted.
     private func headers(
         of bodies: [[UInt8]], in stream: AuditedStream
     ) async throws(PostgresError) -> [[UInt8]: [UInt8]] {
@@ -131,12 +133,12 @@ package struct LogAudit: Sendable {
         return headers
     }
 
-    /// The first of some events whose stored facts or defects are not the given ones, with the column; nil if all are.
-    /// Compared in the database's own spelling, which keeps neither the order of keys nor white space.
+    /// The first of the events whose stored facts or defects differ from the given ones, with the column; nil if none
+    /// differ. Compares the `jsonb` text, which has its own key order and no insignificant white space.
     ///
     /// - Parameters:
     ///   - facts: JSON texts.
-    ///   - defects: JSON texts; nil where there are none.
+    ///   - defects: JSON texts; nil for an event without defects.
     package func firstWithOtherFacts(
         _ positions: [Int64], _ facts: [[UInt8]], _ defects: [[UInt8]?], in stream: AuditedStream
     ) async throws(PostgresError) -> (position: Int64, column: String)? {
@@ -150,15 +152,15 @@ package struct LogAudit: Sendable {
     }
 }
 
-/// A stream as the tables of the log have it.
+/// A stream, as recorded in the tables of the log.
 package struct AuditedStream: Sendable {
     package let id: Int32
-    /// Nil when the log has events of a stream that is not registered.
+    /// Nil if the stream is not registered in table `stream`.
     package let key: StreamKey?
-    /// The last position given out; nil when none is recorded.
+    /// The last assigned position; nil if none is recorded.
     package let head: Int64?
-    /// The last position of an event; 0 when there is none.
+    /// The position of the last event; 0 if there is none.
     package let last: Int64
-    /// Events before this position may have no seal.
+    /// Events before this position may lack a checksum.
     let sealedFrom: Int64
 }

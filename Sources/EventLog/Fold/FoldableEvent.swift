@@ -2,20 +2,20 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// An event with what the fold needs of it.
+/// The parts of an event that a projection needs.
 package struct FoldableEvent: Sendable {
     package let position: Int64
     let receivedAt: Instant
     let occurredAt: Instant?
-    /// Empty for an event that an operator has the projector pass over.
+    /// By `originalTransactionId`. Empty for an event that an operator skipped.
     package let factsBySubscription: [String: StatedFacts]
     /// See ``Facts/companion``.
     var companion: String?
-    /// What a backend stated.
+    /// The link statement of a backend; nil for other events.
     package private(set) var link: LinkStatement?
 
-    /// Reads a row with the columns `position`, `received_at`, `occurred_at` and `facts` of an event, and whether it is
-    /// skipped.
+    /// Reads a row with the columns `position`, `received_at`, `occurred_at` and `facts` of an event, and a Boolean for
+    /// whether it is skipped.
     package static func read(_ row: Row) throws(PostgresError) -> Result<FoldableEvent, UnfoldableEvent> {
         let position: Int64 = try row.value(at: 0)
         let receivedAt: Instant = try row.value(at: 1)
@@ -35,28 +35,32 @@ package struct FoldableEvent: Sendable {
         }
     }
 
-    /// As ``read(_:)``, with no facts for an event that cannot be folded.
+    /// Like ``read(_:)``, but returns an event that cannot be folded without facts.
     package static func readOrEmpty(_ row: Row) throws(PostgresError) -> FoldableEvent {
         if case .success(let event) = try read(row) { return event }
         return FoldableEvent(
             position: try row.value(at: 0), receivedAt: try row.value(at: 1), occurredAt: nil, factsBySubscription: [:])
     }
 
-    /// The same event, as far as it is about some subscriptions.
+    /// The same event with only the facts of the given subscriptions, and without its link statement.
+    ///
+    /// - Parameter ids: Values of `originalTransactionId`.
     package func about(_ ids: Set<String>) -> FoldableEvent {
         FoldableEvent(
             position: position, receivedAt: receivedAt, occurredAt: occurredAt,
             factsBySubscription: factsBySubscription.filter { ids.contains($0.key) }, companion: companion)
     }
 
-    /// Folds what the event says about a subscription.
+    /// Folds the event's facts about a subscription into it.
     package func fold(_ facts: StatedFacts, into subscription: inout SubscriptionFacts) {
         subscription.fold(
             facts, occurredAt: occurredAt, receivedAt: receivedAt, position: position, companion: companion)
     }
 }
 
-/// What a JSON text of the row with some position stands for.
+/// Parses and decodes a JSON text.
+///
+/// - Parameter position: The position in the error, if the text cannot be decoded.
 package func readJSON<Value>(
     _ text: [UInt8], position: Int64, _ read: (JSONValue) throws -> Value
 ) -> Result<Value, UnfoldableEvent> {

@@ -1,6 +1,6 @@
-/// An event that cannot be folded, or a row of the projections that cannot be read as the facts of its events.
+/// An event that cannot be folded, or a row of a projection whose stored facts cannot be decoded.
 package struct UnfoldableEvent: Error, CustomStringConvertible {
-    /// Of the event, or of the last one about the row.
+    /// The position of the event, or of the last event about the row.
     package let position: Int64
     package let problem: String
 

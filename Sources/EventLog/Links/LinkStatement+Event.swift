@@ -3,8 +3,8 @@ import Encoding
 import Subscriptions
 
 extension LinkStatement {
-    /// The statement as an event of the log. Its key is a SHA-256 of what is stated and when: stated again later it is
-    /// another event.
+    /// The statement as an event of the log. Its dedupe key is the SHA-256 of the statement and its time of receipt, so
+    /// the same statement received at another time is a different event.
     package func event(environment: Environment, app: String?, receivedAt: Instant) -> Event {
         let stated = canonicalText + Array(" \(receivedAt.milliseconds)".utf8)
         return event(

@@ -3,7 +3,9 @@ import Postgres
 import Subscriptions
 
 extension LogReader {
-    /// What a backend stated last about a customer, with its position; nil if it never did.
+    /// The last link statement about a customer, with its position; nil if there is none.
+    ///
+    /// - Throws: ``ReadError``.
     package func linkStatement(
         ofCustomer backendCustomerId: String, in stream: StreamKey
     ) async throws(ReadError) -> (statement: LinkStatement, position: Int64)? {

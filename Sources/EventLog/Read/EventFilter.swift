@@ -1,13 +1,14 @@
 import Encoding
 
-/// What events of a stream a reader wants; nil is all of them.
+/// Selects events of a stream. A nil property selects all events.
 package struct EventFilter: Sendable, Hashable {
     /// As Apple spells it.
     package var type: String?
     package var kind: String?
     package var source: String?
-    /// The first time of receipt that counts, and the first that does not any more.
+    /// Inclusive.
     package var receivedFrom: Instant?
+    /// Exclusive.
     package var receivedUntil: Instant?
 
     package init(
@@ -22,24 +23,25 @@ package struct EventFilter: Sendable, Hashable {
     }
 }
 
-/// A part of a stream's log, in the order of positions.
+/// A page of a stream's log, in position order.
 package struct EventPage: Sendable {
     package let events: [StoredEvent]
-    /// All that the filter lets through up to here was given: go on after it. A page may be empty before the end,
-    /// since only ``Limits/scannedEventsMax`` are looked at for each.
+    /// The page has every matching event up to this position: continue after it. A page can be empty before the end of
+    /// the log, because at most ``Limits/scannedEventsMax`` events are read per page.
     package let through: Int64
+    /// The last position of the stream.
     package let head: Int64
-    /// Whether the filter may let through more of what is there now.
+    /// Whether more of the events that are stored now may match.
     package let hasMore: Bool
 
-    /// What is found after a position.
+    /// The result of reading after a position.
     package enum Outcome: Sendable {
         case page(EventPage)
         case noStream
-        /// The log ends before the position, so it is not the log that the position is from: a backup was restored, or
-        /// a standby lags. An empty page would have the reader miss the events that will have the positions in between.
+        /// The log ends before the position, so the position is from a different log: a backup was restored, or a
+        /// standby lags. After an empty page, the reader would miss the events that get the positions in between.
         ///
-        /// - Parameter head: The last position there is.
+        /// - Parameter head: The last position of the stream.
         case beyondHead(Int64)
     }
 }

@@ -11,7 +11,7 @@ extension ReadError {
     }
 }
 
-/// Reads the event log in the order of its positions.
+/// Reads the event log in position order.
 package struct LogReader: Sendable {
     let pool: PostgresPool
 
@@ -19,7 +19,9 @@ package struct LogReader: Sendable {
         self.pool = pool
     }
 
-    /// Answers when the database does.
+    /// Returns when the database has responded.
+    ///
+    /// - Throws: ``ReadError``.
     package func ping(within limit: Duration = Limits.readWaitMax) async throws(ReadError) {
         do throws(PostgresError) {
             _ = try await pool.query(Statements.ping, [], deadline: .now + limit)
@@ -30,7 +32,8 @@ package struct LogReader: Sendable {
 
     /// The events after a position, oldest first.
     ///
-    /// - Parameter limit: At most ``Limits/pageEventsMax`` are read whatever is asked for.
+    /// - Parameter limit: Capped at ``Limits/pageEventsMax``.
+    /// - Throws: ``ReadError``.
     package func events(
         of stream: StreamKey, after position: Int64, limit: Int, filter: EventFilter = EventFilter()
     ) async throws(ReadError) -> EventPage.Outcome {
@@ -64,7 +67,7 @@ package struct LogReader: Sendable {
         }
     }
 
-    /// The positions between which events of a time of receipt are. Empty when nothing was received then.
+    /// The range of positions that contains the events received in the filter's time range. Empty if there are none.
     private func span(
         _ stream: Int32, _ filter: EventFilter, head: Int64, deadline: ContinuousClock.Instant
     ) async throws(PostgresError) -> (first: Int64, last: Int64) {
@@ -123,8 +126,9 @@ package struct LogReader: Sendable {
             limit $9
             """)
 
-        /// Receivers give out positions in the order of commits, and note the time before: within a minute of each
-        /// other the two orders may differ. `offset 0` keeps the planner from walking along positions instead.
+        /// Receivers read the clock before they assign positions in commit order, so events received within a minute
+        /// of each other may be in a different order by time than by position. `offset 0` keeps the planner from
+        /// scanning by position.
         static let span = Statement(
             "log_span",
             """

@@ -1,7 +1,7 @@
 import Encoding
 import Subscriptions
 
-/// An event as the log holds it, without its body.
+/// An event of the log, without its body.
 package struct StoredEvent: Sendable {
     package let position: Int64
     package let receivedAt: Instant
@@ -13,7 +13,7 @@ package struct StoredEvent: Sendable {
     package let dedupeKey: DedupeKey
     /// JSON text; see ``Facts``.
     package let facts: [UInt8]
-    /// JSON text of an array; nil when there are none.
+    /// JSON text of an array; nil if there are none.
     package let defects: [UInt8]?
 
     package func write(to writer: inout JSONWriter) {
@@ -36,16 +36,17 @@ package struct StoredEvent: Sendable {
     }
 }
 
-/// Why the log could not be read: ``unavailable`` heals by itself, ``damaged`` needs a person.
+/// Why the log could not be read.
 package enum ReadError: Error, Hashable, CustomStringConvertible {
+    /// Temporary: retry.
     case unavailable
-    /// With what an operator needs to know, and nobody else.
+    /// Requires an operator. The detail is for the server's log only.
     case damaged(detail: String)
 
     package var description: String {
         switch self {
         case .unavailable: "the database is unavailable"
-        case .damaged: "the stored data could not be read; the server's log says more"
+        case .damaged: "the stored data could not be read; see the server's log"
         }
     }
 }

@@ -1,28 +1,31 @@
 import Postgres
 
-/// Server settings without which "stored" would not mean that it survives a crash.
+/// Checks the PostgreSQL settings without which a committed event may not survive a crash.
 package enum Durability {
-    /// What the server's settings promise, read once at start.
+    /// The server's durability settings, read once at start.
     package struct Settings: Sendable {
-        /// Off means that a commit is reported before it is flushed. A session can ask for more than its default.
+        /// Whether a commit is reported before it is flushed. A session can override this default.
         package let synchronousCommitIsOff: Bool
     }
 
-    /// - Throws: ``DurabilityError/unsafe(setting:)`` on a server that may corrupt or lose what it committed.
+    /// Reads the settings, and rejects a server on which `fsync` or `full_page_writes` is off.
+    ///
+    /// - Throws: ``DurabilityError/unsafe(setting:)`` if the server may corrupt or lose committed data;
+    ///   ``PostgresError``.
     package static func check(_ connection: PostgresConnection) async throws -> Settings {
         let off = try settingsOff(try await connection.query(settings, deadline: .now + Limits.readWaitMax))
         if let unsafe = off.first(where: { $0 != sessionSetting }) { throw DurabilityError.unsafe(setting: unsafe) }
         return Settings(synchronousCommitIsOff: off.contains(sessionSetting))
     }
 
-    /// Those that are off in the session that asked.
+    /// The names of the settings that are off in the session that ran the query.
     static func settingsOff(_ rows: RowSet) throws -> [String] {
         var names: [String] = []
         for row in rows where try row.value(String.self, at: 1) == "off" { names.append(try row.value(at: 0)) }
         return names
     }
 
-    /// The one that a session can switch on for itself.
+    /// The only one of the settings that a session can switch on for itself.
     private static let sessionSetting = "synchronous_commit"
 
     static let settings = Statement(

@@ -2,12 +2,12 @@ import Logging
 import Postgres
 import Synchronization
 
-/// Whether the database still is safe to append to. Its settings can change while it runs, by a reload or by a failover
-/// to a server with other ones.
+/// Watches whether the database is still safe to append to. Its settings can change at run time, through a reload or a
+/// failover to a server with different settings.
 package final class DurabilityWatch: Sendable {
     package enum Condition: Sendable, Equatable {
         case safe
-        /// The setting is off, so a crash could lose what is acknowledged from now on.
+        /// The setting is off, so a crash could lose notifications that are acknowledged from now on.
         case unsafe(setting: String)
     }
 
@@ -15,16 +15,16 @@ package final class DurabilityWatch: Sendable {
     private let logger: Logger
     private let state = Mutex(Condition.safe)
 
-    /// - Parameter pool: The appender's own, since a session can have settings of its own.
+    /// - Parameter pool: The appender's pool, because each session can have its own settings.
     package init(pool: PostgresPool, logger: Logger) {
         self.pool = pool
         self.logger = logger
     }
 
-    /// As the last look that got an answer found it; safe before the first, because the server checks when it starts.
+    /// The result of the last successful check; safe before the first one, because the server also checks at start.
     package var condition: Condition { state.withLock { $0 } }
 
-    /// Looks again and again until the task is cancelled.
+    /// Checks every ``Limits/durabilityLookTime`` until the task is cancelled.
     package func run() async {
         while !Task.isCancelled {
             await look()
@@ -32,7 +32,8 @@ package final class DurabilityWatch: Sendable {
         }
     }
 
-    /// Reads the settings, and logs a line if the condition changed. A database that does not answer changes nothing.
+    /// Reads the settings, and logs a line if the condition changed. If the database does not respond, the condition
+    /// stays the same.
     package func look() async {
         guard let rows = try? await pool.query(Durability.settings, deadline: .now + Limits.readWaitMax),
             let found = try? Durability.settingsOff(rows)
@@ -46,10 +47,10 @@ package final class DurabilityWatch: Sendable {
         switch new {
         case .unsafe(let setting):
             logger.error(
-                "a database setting is unsafe, notifications are refused until it is on",
+                "unsafe database setting; rejecting notifications until it is on",
                 metadata: ["db.setting": "\(setting)"])
         case .safe:
-            logger.notice("the database settings are safe again")
+            logger.notice("database settings are safe again")
         }
     }
 }

@@ -1,8 +1,8 @@
 import Encoding
 
 extension Instant {
-    /// This instant by our clock, or the database's clock and a little where ours runs ahead of that: what is published
-    /// early cannot be taken back.
+    /// This instant by our clock, but at most ``Limits/clockAheadMax`` after the database's clock: a change that is
+    /// published too early cannot be withdrawn.
     package func held(by databaseClock: Instant) -> Instant {
         min(self, databaseClock.advanced(by: Limits.clockAheadMax))
     }

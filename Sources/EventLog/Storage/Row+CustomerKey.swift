@@ -2,7 +2,9 @@ import Postgres
 import Subscriptions
 
 extension Row {
-    /// A key from the columns of its kind and its id; nil for a kind that a newer version knows.
+    /// The customer key in two adjacent columns, its kind and its id; nil if this release does not know the kind.
+    ///
+    /// - Parameter column: The column of the kind.
     package func customerKey(at column: Int) throws(PostgresError) -> CustomerKey? {
         let kind: String = try value(at: column)
         let id: String = try value(at: column + 1)

@@ -1,6 +1,6 @@
 import Postgres
 
-/// The database's own tables, as `schema.sql` describes them.
+/// Installs and checks the schema that `schema.sql` describes.
 package enum Schema {
     /// The version that this release reads and writes.
     package static let version: Int32 = 1
@@ -10,11 +10,12 @@ package enum Schema {
         case upToDate
     }
 
-    /// Brings the database to this release's version. Safe to repeat, and from several instances at once: one of them
-    /// works, the others wait for it and find it done.
+    /// Migrates the database to this release's version. Safe to repeat, and to call from several instances at once: one
+    /// of them migrates, and the others wait and find the schema up to date.
     ///
-    /// No session that only reads can hold this up: a database that is up to date is not locked at all, an older one by
-    /// a table lock that needs the right to write, and the first creation by the unique name of the schema.
+    /// A session that may only read cannot block this. A database that is up to date is not locked; an older one is
+    /// locked with a table lock that requires write privileges; the first installation is serialized by the unique name
+    /// of the schema.
     ///
     /// - Throws: ``MigrationError``.
     package static func migrate(_ connection: PostgresConnection) async throws(MigrationError) -> Outcome {
@@ -22,7 +23,8 @@ package enum Schema {
         do throws(MigrationError) {
             return try await migrate(connection, deadline: deadline)
         } catch {
-            // Another instance has created the schema meanwhile. If it is not ours, the second attempt fails as well.
+            // Another instance has created the schema in the meantime. If it is a foreign schema, the second attempt
+            // fails too.
             guard case .database(let cause) = error, cause.isSchemaThere else { throw error }
             return try await migrate(connection, deadline: deadline)
         }
@@ -58,7 +60,9 @@ package enum Schema {
         }
     }
 
-    /// Throws unless the database is of this release's version. Changes nothing.
+    /// Checks that the database has this release's schema version. Changes nothing.
+    ///
+    /// - Throws: ``MigrationError``.
     package static func check(_ connection: PostgresConnection) async throws(MigrationError) {
         let found: Int32
         do {
@@ -72,7 +76,7 @@ package enum Schema {
         guard found == version else { throw .older(found: found, needed: version) }
     }
 
-    /// 0 where there is no schema yet.
+    /// The installed version; 0 if there is no schema yet.
     private static func installedVersion(
         _ connection: PostgresConnection, deadline: ContinuousClock.Instant
     ) async throws -> Int32 {
@@ -107,16 +111,16 @@ package enum Schema {
 }
 
 extension PostgresError {
-    /// A schema of that name exists, or has just been committed by another transaction.
+    /// Whether a schema of that name exists, possibly just committed by another transaction.
     fileprivate var isSchemaThere: Bool {
         sqlstate == "42P06" || (sqlstate == "23505" && constraint == "pg_namespace_nspname_index")
     }
 }
 
 package enum MigrationError: Error, CustomStringConvertible {
-    /// The database was set up by a newer release; running this one on it could lose what that one knows.
+    /// The schema is from a newer release; this release could lose data that it does not know.
     case newer(found: Int32, known: Int32)
-    /// The database is behind this release; what was asked for does not bring it up to date by itself.
+    /// The schema is older than this release, and the command does not migrate it.
     case older(found: Int32, needed: Int32)
     case database(PostgresError)
     case unexpected(String)
@@ -124,7 +128,7 @@ package enum MigrationError: Error, CustomStringConvertible {
     package var description: String {
         switch self {
         case .newer(let found, let known):
-            "the database has schema version \(found), this release knows up to \(known): install a newer subledger"
+            "the database has schema version \(found), this release supports up to \(known): install a newer subledger"
         case .older(let found, let needed):
             "the database has schema version \(found), this release needs \(needed): run `subledger migrate` first"
         case .database(let error):

@@ -1,7 +1,7 @@
 import Encoding
 import Postgres
 
-/// What has no end is `infinity` in SQL.
+/// Converts ends of periods: ``Instant/latest``, which means no end, is `infinity` in SQL.
 extension Timestamptz {
     package init(end: Instant) {
         self.init(microsecondsSinceUnixEpoch: end < .latest ? end.milliseconds * 1000 : .max)

@@ -8,7 +8,7 @@ extension Instant: PostgresEncodable, PostgresDecodable {
         Timestamptz(microsecondsSinceUnixEpoch: milliseconds * 1000).encode(into: &buffer)
     }
 
-    /// - Throws: If the column holds a time outside 1970...9999, which nothing here ever writes.
+    /// - Throws: If the time is outside the years 1970 to 9999. Subledger never writes such a time.
     package static func decode(
         postgres bytes: UnsafeRawBufferPointer, oid: UInt32
     ) throws(PostgresDecodingError) -> Instant {

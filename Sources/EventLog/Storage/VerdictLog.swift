@@ -1,7 +1,7 @@
 import Encoding
 import Postgres
 
-/// Keeps what was learnt about the revocation of certificates.
+/// Stores the results of revocation checks.
 package struct VerdictLog: Sendable {
     private let pool: PostgresPool
 
@@ -9,6 +9,8 @@ package struct VerdictLog: Sendable {
         self.pool = pool
     }
 
+    /// Stores a verdict. Safe to repeat: a verdict with the same chain and time is stored once.
+    ///
     /// - Parameters:
     ///   - chain: 32 bytes, as in ``SigningChain/id``.
     ///   - verdict: `good`, `revoked` or `unknown`.
@@ -18,7 +20,7 @@ package struct VerdictLog: Sendable {
             deadline: .now + Limits.readWaitMax)
     }
 
-    /// The chains that are revoked by the last answer about them, with its time.
+    /// The chains whose last known verdict is `revoked`, with the time of that verdict.
     package func revoked() async throws(PostgresError) -> [(chain: [UInt8], decidedAt: Instant)] {
         let rows = try await pool.query(Statements.revoked, [], deadline: .now + Limits.readWaitMax)
         var result: [(chain: [UInt8], decidedAt: Instant)] = []
@@ -37,7 +39,7 @@ package struct VerdictLog: Sendable {
             on conflict do nothing
             """)
 
-        /// That nobody answered takes nothing back.
+        /// `unknown` does not replace an earlier verdict.
         static let revoked = Statement(
             "verdict_revoked",
             """

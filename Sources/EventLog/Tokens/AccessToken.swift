@@ -1,10 +1,11 @@
 import Crypto
 import Encoding
 
-/// A bearer token in the clear: `slt_`, an id of 12 hexadecimal digits to look it up by, `_`, a secret of 64.
+/// A bearer token in plain text: `slt_`, an id of 12 hexadecimal digits for the lookup, `_`, and a secret of 64
+/// hexadecimal digits.
 ///
-/// Exists while it is made or shown by a request. What is kept of it is the SHA-256 of the secret: of 256 random bits
-/// nobody finds them by trying, so a slow hash would add nothing but its time to each request.
+/// Exists only while a token is created or a request is checked. Only the SHA-256 of the secret is stored: 256 random
+/// bits cannot be found by trial, so a slow hash would only add its time to each request.
 package struct AccessToken: Sendable, CustomStringConvertible {
     package let id: String
     private let secret: [UInt8]
@@ -13,15 +14,17 @@ package struct AccessToken: Sendable, CustomStringConvertible {
     private static let idBytes = 6
     private static let secretBytes = 32
 
-    /// - Parameter generator: Must be one that nobody can predict, such as the system's.
+    /// Creates a random token.
+    ///
+    /// - Parameter generator: Must be unpredictable, such as the system's generator.
     package init(using generator: inout some RandomNumberGenerator) {
         id = Hex.text((0..<Self.idBytes).map { _ in UInt8.random(in: 0...255, using: &generator) })
         secret = (0..<Self.secretBytes).map { _ in UInt8.random(in: 0...255, using: &generator) }
     }
 
-    /// Nil for what is not of the form.
+    /// Parses a token; nil if the text does not have its form.
     package init?(_ text: String) {
-        // Bytes of a known type, since each request shows one: any kind of text takes ten times as long to go through.
+        // Each request is parsed here. Concrete UTF-8 bytes are ten times as fast as a generic string.
         var text = text
         guard let read = text.withUTF8(Self.read) else { return nil }
         id = read.id
@@ -38,17 +41,17 @@ package struct AccessToken: Sendable, CustomStringConvertible {
         return (String(decoding: bytes[idStart..<idEnd], as: UTF8.self), secret)
     }
 
-    /// The whole of it, to be shown once to whom it is made for.
+    /// The complete token, printed once when it is created.
     package var text: String { "\(Self.prefix)\(id)_\(Hex.text(secret))" }
 
-    /// 32 bytes, the form in which it is stored.
+    /// SHA-256 of the secret, 32 bytes: the form in which a token is stored.
     package var digest: [UInt8] { Array(SHA256.hash(data: secret)) }
 
-    /// Takes as long whatever the difference is.
+    /// Compares in constant time.
     package func matches(digest: [UInt8]) -> Bool {
         SHA256.hash(data: secret) == digest
     }
 
-    /// Names the token without its secret.
+    /// The token's id, without its secret.
     package var description: String { "token \(id)" }
 }

@@ -1,10 +1,10 @@
-/// What the bearer of a token may do. Each scope includes those before it.
+/// The permissions of a token. Each scope includes those before it.
 package enum TokenScope: String, Sendable, CaseIterable, Comparable {
-    /// Ask: subscriptions, events, customers.
+    /// Read subscriptions, events and customers.
     case read
-    /// State which ids belong to a customer.
+    /// Set which ids belong to a customer.
     case link
-    /// Change what all customers are served by: products.
+    /// Change products, which affect all customers.
     case admin
 
     private var rank: Int {

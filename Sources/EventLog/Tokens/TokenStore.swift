@@ -1,7 +1,7 @@
 import Encoding
 import Postgres
 
-/// A token that is in force, as far as requests are checked by it.
+/// An active token, with the values that requests are checked against.
 package struct ActiveToken: Sendable {
     package let id: String
     package let scope: TokenScope
@@ -9,17 +9,17 @@ package struct ActiveToken: Sendable {
     package let digest: [UInt8]
 }
 
-/// A token as operators see it.
+/// A token as operators see it, active or revoked.
 package struct TokenRecord: Sendable {
     package let id: String
     package let scope: TokenScope
     package let name: String
     package let createdAt: Instant
-    /// Nil while it is in force.
+    /// Nil while it is active.
     package let revokedAt: Instant?
 }
 
-/// Why a token is not made or revoked.
+/// Why a token was not created or revoked.
 package enum TokenRefusal: Error, Hashable, CustomStringConvertible {
     case tooMany
     case unknown(String)
@@ -27,29 +27,31 @@ package enum TokenRefusal: Error, Hashable, CustomStringConvertible {
 
     package var description: String {
         switch self {
-        case .tooMany: "there are \(Limits.tokensMax) tokens in force: revoke those that nobody needs"
+        case .tooMany: "there are \(Limits.tokensMax) active tokens, which is the maximum: revoke unused ones"
         case .unknown(let id): "there is no token \(id): see `subledger token list`"
-        case .revokedAlready(let id): "token \(id) is revoked already"
+        case .revokedAlready(let id): "token \(id) is already revoked"
         }
     }
 }
 
-/// Reads the tokens in force, for the checks of requests.
+/// Reads the active tokens, to authenticate requests.
 package struct TokenReader: Sendable {
     private let pool: PostgresPool
 
-    /// - Parameter pool: May do what role `subledger_authenticator` may do.
+    /// - Parameter pool: Must have the privileges of role `subledger_authenticator`.
     package init(pool: PostgresPool) {
         self.pool = pool
     }
 
-    /// At most ``Limits/tokensMax``, since no more are made.
+    /// The active tokens, at most ``Limits/tokensMax``.
+    ///
+    /// - Throws: ``ReadError``.
     package func active() async throws(ReadError) -> [ActiveToken] {
         do throws(PostgresError) {
             let rows = try await pool.query(TokenStatements.active, [], deadline: .now + Limits.readWaitMax)
             var tokens: [ActiveToken] = []
             for index in 0..<rows.count {
-                // A scope of a newer release gives no right in this one.
+                // A scope that only a newer release knows grants nothing.
                 guard let scope = TokenScope(rawValue: try rows[index].value(at: 1)) else { continue }
                 tokens.append(
                     ActiveToken(id: try rows[index].value(at: 0), scope: scope, digest: try rows[index].value(at: 2)))
@@ -61,7 +63,7 @@ package struct TokenReader: Sendable {
     }
 }
 
-/// Makes, lists and revokes tokens, for the owner of the schema.
+/// Creates, lists and revokes tokens. Requires the owner of the schema.
 package struct TokenStore: Sendable {
     private let connection: PostgresConnection
 
@@ -69,6 +71,8 @@ package struct TokenStore: Sendable {
         self.connection = connection
     }
 
+    /// Stores a new token.
+    ///
     /// - Throws: ``TokenRefusal/tooMany``; ``PostgresError``.
     package func record(_ token: AccessToken, scope: TokenScope, name: String) async throws {
         let made = try await connection.query(
@@ -80,7 +84,7 @@ package struct TokenStore: Sendable {
         guard made.count == 1 else { throw TokenRefusal.tooMany }
     }
 
-    /// All that were ever made, oldest first.
+    /// All tokens, revoked ones included, oldest first. Omits tokens whose scope this release does not know.
     package func all() async throws -> [TokenRecord] {
         let rows = try await connection.query(TokenStatements.all, [], deadline: .now + Limits.readWaitMax)
         var tokens: [TokenRecord] = []
@@ -95,7 +99,7 @@ package struct TokenStore: Sendable {
         return tokens
     }
 
-    /// Servers hear of it within ``Limits/tokensAgeMax``.
+    /// Revokes a token. Servers reject it within ``Limits/tokensAgeMax``.
     ///
     /// - Throws: ``TokenRefusal``; ``PostgresError``.
     package func revoke(id: String) async throws {
