@@ -154,7 +154,7 @@ struct CustomerRoutesTests {
             ),
             (
                 #"{"links":[{"appTransactionId":"a\u0000b"}]}"#,
-                "links[0].appTransactionId must not hold a NUL character"
+                "links[0].appTransactionId must not contain a NUL character"
             ),
             (
                 #"{"links":[{"email":"a"}]}"#,
@@ -167,7 +167,7 @@ struct CustomerRoutesTests {
             ),
             (
                 #"{"links":[\#(repeatElement(#"{"appAccountToken":"a"}"#, count: 101).joined(separator: ","))]}"#,
-                "links must be at most 100"
+                "links must have at most 100 elements"
             ),
         ])
     func badLinks(_ body: String, _ problem: String) async throws {

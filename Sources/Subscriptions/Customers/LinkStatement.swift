@@ -34,7 +34,7 @@ package struct LinkStatement: Sendable, Hashable {
         }
         let elements = list.elements(atMost: Self.linksMax + 1)
         guard elements.count <= Self.linksMax else {
-            throw Malformed(description: "links must be at most \(Self.linksMax)")
+            throw Malformed(description: "links must have at most \(Self.linksMax) elements")
         }
         var links: [CustomerKey] = []
         for (index, element) in elements.enumerated() { links.append(try Self.link(element, "links[\(index)]")) }
@@ -58,7 +58,7 @@ package struct LinkStatement: Sendable, Hashable {
     /// - Parameter field: The name of the field in errors.
     package static func check(_ id: String, _ field: String) throws(Malformed) {
         if id.isEmpty { throw Malformed(description: "\(field) must not be empty") }
-        if id.utf8.contains(0) { throw Malformed(description: "\(field) must not hold a NUL character") }
+        if id.utf8.contains(0) { throw Malformed(description: "\(field) must not contain a NUL character") }
         if id.utf8.count > idBytesMax {
             throw Malformed(description: "\(field) must be at most \(idBytesMax) bytes")
         }
