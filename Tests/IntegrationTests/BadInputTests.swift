@@ -35,7 +35,7 @@ struct BadInputTests {
     static let refused: [BadBody] = [
         refused("an empty body", "", 400, "the body is empty"),
         refused("no JSON", "hello", 400, "the body is not JSON: unexpected character at byte 0"),
-        refused("half a JSON", "{\"notification_type\":", 400, "the body is not JSON: the text ends too early"),
+        refused("half a JSON", "{\"notification_type\":", 400, "the body is not JSON: unexpected end of text"),
         refused("an array", "[]", 400, "the body is JSON, but not an object"),
         refused("a text", "\"INITIAL_BUY\"", 400, "the body is JSON, but not an object"),
         refused("an empty object", "{}", 400, "it has neither notification_type nor a signedPayload"),
