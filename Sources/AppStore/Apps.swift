@@ -4,7 +4,7 @@ import Subscriptions
 /// A configured app, whose notifications are accepted.
 package struct App: Sendable, Hashable {
     package let bundleId: String
-    /// The app's App Store id. If it is configured, signed production data must contain it.
+    /// The app's App Store id. If it is configured, signed production notifications must contain it.
     package let appAppleId: Int64?
     package let environments: Set<Environment>
     /// The app-specific or account-wide shared secrets that V1 notifications may contain; more than one while a secret

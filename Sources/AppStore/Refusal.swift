@@ -4,7 +4,7 @@ package enum Refusal: Error, Hashable, CustomStringConvertible {
     case secretMissing
     /// `app` is the configured app that the body names; nil if it names none.
     case secretWrong(app: String?)
-    /// The notification, or a signed part of it, is not signed by Apple.
+    /// The signature of the notification, or of a part inside it, could not be verified.
     case unverified(VerificationFailure, V2Notification.Part)
     /// A signed notification does not contain a bundle id.
     case appMissing

@@ -10,7 +10,7 @@ extension SubscriptionLife {
         send(StoreNotification.Name("SUBSCRIBED", "INITIAL_BUY"), version1: "INITIAL_BUY", at: instant, .active)
     }
 
-    /// Buys again after expiry. The time between gives no access.
+    /// Buys again after expiry. There is no access between the two.
     package mutating func resubscribe(to product: Product, at instant: Instant, offer: Offer? = nil) {
         let isSame = product == current.product
         setRenewal(true, at: instant)

@@ -177,8 +177,8 @@ package struct Subscription: Sendable, Hashable {
         return byFailedTransaction.values.compactMap { cut($0, bySwitchOffIn: renewals, paid) }
     }
 
-    /// Switching renewal off ends grace only while no paid period gives access until after its end. After a recovery
-    /// the paid period extends beyond the grace, and switching renewal off ends nothing.
+    /// Switching renewal off ends grace, unless paid access lasts at least until the end of grace, as it does after a
+    /// recovery.
     private static func cut(
         _ grace: AccessPeriod, bySwitchOffIn renewals: [SubscriptionFacts.RenewalStatement], _ paid: [AccessPeriod]
     ) -> AccessPeriod? {

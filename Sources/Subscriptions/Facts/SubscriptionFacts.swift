@@ -18,7 +18,7 @@ package struct SubscriptionFacts: Sendable, Hashable {
     package struct Statement: Sendable, Hashable {
         /// The latest time of a report, by Apple's clock if it is known.
         package var statedAt: Instant
-        /// When the report with that time was first received.
+        /// When the report with that time was last received.
         package var receivedAt: Instant
         /// The position of the first event that reported it, which is the evidence.
         package var position: Int64
