@@ -54,8 +54,8 @@ extension SubscriptionLife {
         sendVersion1("DID_CHANGE_RENEWAL_STATUS", at: instant, .active)
     }
 
-    /// Chooses the product of the next renewal: one of a lower level, or of the same level and another duration. Choosing
-    /// the current product cancels an earlier choice.
+    /// Chooses the product of the next renewal: one of a lower level, or of the same level and another duration.
+    /// Choosing the current product cancels an earlier choice.
     package mutating func chooseNext(_ product: Product, at instant: Instant) {
         let price = customer.storefront.price(product)
         updatePreference {

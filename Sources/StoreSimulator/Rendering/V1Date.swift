@@ -18,8 +18,8 @@ package enum V1Date {
         return iso8601.prefix(10) + " " + iso8601.dropFirst(11).prefix(8)
     }
 
-    /// True from 2:00 standard time on the second Sunday of March to 2:00 daylight time on the first Sunday of November,
-    /// as US law has required since 2007.
+    /// True from 2:00 standard time on the second Sunday of March to 2:00 daylight time on the first Sunday of
+    /// November, as US law has required since 2007.
     private static func isDaylightSaving(_ instant: Instant) -> Bool {
         guard let year = Int(instant.description.prefix(4)),
             let begin = sunday(onOrAfter: 8, of: 3, in: year, hourUTC: 10),

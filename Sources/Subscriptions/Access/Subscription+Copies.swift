@@ -10,8 +10,8 @@ extension Subscription {
     }
 
     /// Gives all copies of one purchase the same revocation: the one in the latest report about any copy, so a reversed
-    /// refund restores every copy. Among equally recent reports, one that revokes the purchase takes precedence, because
-    /// a receipt may show the cancellation in only one of its rows.
+    /// refund restores every copy. Among equally recent reports, one that revokes the purchase takes precedence,
+    /// because a receipt may show the cancellation in only one of its rows.
     static func settleCopies(
         _ rows: [ResolvedTransaction], _ facts: SubscriptionFacts, _ products: ProductCatalog
     ) -> [ResolvedTransaction] {
