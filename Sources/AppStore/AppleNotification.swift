@@ -1,13 +1,13 @@
 import Encoding
 import Subscriptions
 
-/// A notification of either version as its sender wrote it: decoded, and not to be trusted.
+/// A decoded notification of either version. Not verified, so it must not be trusted.
 package enum AppleNotification: Sendable {
     case v1(V1Notification)
     case v2(V2Notification)
 
-    /// Tells the versions apart by `signedPayload`: a TEST notification is signed even at a URL that is registered for
-    /// version 1.
+    /// Decodes a body as version 2 if it has a `signedPayload`, otherwise as version 1. The URL does not determine the
+    /// version: a TEST notification is signed even at a URL that is registered for version 1.
     package init(decoding body: [UInt8]) throws(UndecodableBody) {
         let document: JSONDocument
         do throws(JSONError) {
@@ -24,11 +24,11 @@ package enum AppleNotification: Sendable {
         }
     }
 
-    /// What the notification says, in the vocabulary of all sources.
+    /// Returns the notification as a normalised event.
     ///
     /// - Parameters:
-    ///   - receivedAt: Our clock. Unsigned notifications have none of their own.
-    ///   - bodyDigest: SHA-256 of the body as it is stored, if that is known; only unsigned notifications need it.
+    ///   - receivedAt: Our clock. Unsigned notifications contain no date of their own.
+    ///   - bodyDigest: SHA-256 of the stored body; computed if nil. Used for unsigned notifications only.
     package func event(receivedAt: Instant, bodyDigest: [UInt8]? = nil) -> Event {
         switch self {
         case .v1(let notification): notification.event(receivedAt: receivedAt, bodyDigest: bodyDigest)

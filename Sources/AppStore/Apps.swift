@@ -1,22 +1,22 @@
 import Crypto
 import Subscriptions
 
-/// An app whose notifications are taken.
+/// A configured app, whose notifications are accepted.
 package struct App: Sendable, Hashable {
     package let bundleId: String
-    /// The App Store's number of the app. What is signed for production must carry it, if it is known here.
+    /// The app's App Store id. If it is configured, signed production notifications must contain it.
     package let appAppleId: Int64?
     package let environments: Set<Environment>
-    /// The app-specific or account-wide shared secrets that V1 notifications may carry; more than one while a
-    /// secret is being changed.
+    /// The app-specific or account-wide shared secrets that V1 notifications may contain; more than one while a secret
+    /// is being replaced.
     package let sharedSecrets: [String]
-    /// Takes V1 notifications that carry no secret at all. Anybody who knows the URL can then make them up.
+    /// True if V1 notifications without a secret are accepted. Anyone who knows the URL can then forge them.
     package let acceptsWithoutSecret: Bool
 
-    /// Apple's secrets are 32 hexadecimal digits. A shorter text can be guessed, and occurs in bodies by chance.
+    /// Apple's secrets are 32 hexadecimal digits. A short secret could be guessed, and could occur in bodies by chance.
     package static let sharedSecretBytesMin = 16
 
-    /// Data of Xcode and local tests is not signed by Apple, so it is taken on request only.
+    /// Data of Xcode and local tests is not signed by Apple, so it is accepted only if configured.
     package static let usualEnvironments: Set<Environment> = [.production, .sandbox]
 
     /// - Precondition: No shared secret is shorter than ``sharedSecretBytesMin``.
@@ -33,7 +33,7 @@ package struct App: Sendable, Hashable {
     }
 }
 
-/// The configured apps, asked by bundle id and by secret.
+/// The configured apps, with lookups by bundle id and by secret.
 package struct Apps: Sendable {
     private let apps: [(app: App, secretDigests: [SHA256.Digest])]
 
@@ -45,8 +45,8 @@ package struct Apps: Sendable {
         apps.first { $0.app.bundleId == bundleId }?.app
     }
 
-    /// The apps with this secret. Takes as long for a wrong secret as for a right one: digests are compared in
-    /// constant time, and all of them are compared.
+    /// The apps with this secret. The time does not depend on the secret: all digests are compared, each in constant
+    /// time.
     func apps(withSecret secret: String) -> [App] {
         let digest = SHA256.hash(data: Array(secret.utf8))
         return apps.filter { app in

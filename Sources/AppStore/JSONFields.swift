@@ -1,13 +1,13 @@
 import Encoding
 import Subscriptions
 
-/// Reads the fields of one object by the types that were seen on the wire, whatever the documentation says.
+/// Reads the fields of one object. The accepted types are those observed in real bodies, not only the documented ones.
 ///
-/// A field that cannot be read becomes a defect and is absent; so does nothing else. Blank texts and `null` are
-/// how Apple writes absence in places, and are no defects. What nobody asked for can be had at the end.
+/// An unreadable field becomes a defect and counts as absent; other fields are not affected. Blank strings and `null`
+/// also count as absent, but are not defects, since Apple uses them. ``rest`` contains the fields that were not read.
 struct JSONFields {
     let object: JSONValue
-    /// Where the object stands, as in `unified_receipt.latest_receipt_info`; empty for the body itself.
+    /// The path of the object, such as `unified_receipt.latest_receipt_info`; empty for the body itself.
     let base: StaticString
     let index: Int?
     private(set) var defects: [Defect] = []
@@ -18,18 +18,18 @@ struct JSONFields {
         self.index = index
     }
 
-    /// Keys whose values could not be read.
+    /// Keys with unreadable values.
     private(set) var unreadableKeys: Set<String> = []
 
-    /// One bit for each of the first entries of the object: whether it was asked for.
+    /// One bit for each of the first 64 entries of the object, set if the entry was read.
     private var asked: UInt64 = 0
 
-    /// The entries that nobody has asked for.
+    /// The entries that were not read. Entries after the first 64 are always included.
     var rest: [(key: JSONValue, value: JSONValue)] {
         object.members.enumerated().filter { $0.offset >= 64 || asked & (1 << UInt64($0.offset)) == 0 }.map(\.element)
     }
 
-    /// Notes that the value under a key is lost.
+    /// Records a defect of a field whose value is not used.
     mutating func note(_ key: StaticString, _ problem: String) {
         unreadableKeys.insert(key.description)
         report(key, problem)
@@ -40,7 +40,7 @@ struct JSONFields {
         defects.append(Defect(path: place.isEmpty ? key.description : "\(place).\(key)", problem: problem))
     }
 
-    /// The value that stands under the key; of several the last.
+    /// The value of the key, or of the last one of duplicates; nil if it is absent or `null`.
     private mutating func value(_ key: StaticString) -> JSONValue? {
         let entries = object.entries(named: key)
         asked |= entries.bits
@@ -49,7 +49,7 @@ struct JSONFields {
         return last
     }
 
-    /// The text of a string or the digits of a number.
+    /// The text of a string, or a number as it is written; nil if it is absent, blank or unreadable.
     private mutating func scalar(_ key: StaticString, expecting what: String) -> String? {
         guard let value = value(key) else { return nil }
         return scalar(value, key, expecting: what)
@@ -65,7 +65,7 @@ struct JSONFields {
             note(key, "is not Unicode text")
             return nil
         }
-        // Unescaped, the parser would have refused it.
+        // An unescaped NUL would have been rejected by the parser.
         guard !value.isEscaped || !text.utf8.contains(0) else {
             note(key, "holds a NUL character")
             return nil
@@ -73,7 +73,7 @@ struct JSONFields {
         return isBlank(text) ? nil : text
     }
 
-    /// The value as it is.
+    /// The value without any conversion.
     mutating func raw(_ key: StaticString) -> JSONValue? {
         value(key)
     }
@@ -82,7 +82,7 @@ struct JSONFields {
         scalar(key, expecting: "a text")
     }
 
-    /// An array of texts; others are passed over.
+    /// The strings of an array; other elements are skipped and reported as a defect.
     mutating func texts(_ key: StaticString) -> [String] {
         guard let value = value(key) else { return [] }
         let elements = value.elements(atMost: 100)
@@ -91,10 +91,10 @@ struct JSONFields {
         return texts
     }
 
-    /// Apple's ids are 16 digits or so. The bound keeps them fit for an index of the database.
+    /// Apple's ids have about 16 digits. Longer ones must still fit in an index of the database.
     private static let identifierBytesMax = 255
 
-    /// An id: digits in a string or a number, kept as they came and never read as floating point.
+    /// An id in a string or a number, as it is written. Numbers are never converted to floating point.
     mutating func identifier(_ key: StaticString) -> String? {
         guard let value = value(key), let text = scalar(value, key, expecting: "an id") else { return nil }
         guard text.utf8.count <= Self.identifierBytesMax else {
@@ -112,7 +112,7 @@ struct JSONFields {
         return text
     }
 
-    /// A number that fits an `integer` column.
+    /// A whole number that fits in an `integer` column.
     mutating func integer(_ key: StaticString) -> Int? {
         guard let text = scalar(key, expecting: "a whole number") else { return nil }
         guard let number = Int32(text).map({ Int($0) }) else {
@@ -122,7 +122,7 @@ struct JSONFields {
         return number
     }
 
-    /// A whole number of 64 bits.
+    /// A whole number that fits in 64 bits.
     mutating func integer64(_ key: StaticString) -> Int64? {
         guard let text = scalar(key, expecting: "a whole number") else { return nil }
         guard let number = Int64(text) else {
@@ -132,7 +132,7 @@ struct JSONFields {
         return number
     }
 
-    /// `true`, `false`, 1 or 0, in a string or native: V1 uses all of them.
+    /// `true`, `false`, 1 or 0, as a string or not: V1 uses all of them.
     mutating func flag(_ key: StaticString) -> Bool? {
         guard let value = value(key) else { return nil }
         if let native = value.bool { return native }
@@ -146,8 +146,8 @@ struct JSONFields {
         }
     }
 
-    /// The first of the renderings that can be read. The Pacific one is never asked, since its daylight saving
-    /// makes an hour of each year ambiguous.
+    /// The first readable date of several fields with the same date. Fields in Pacific time are never read, since
+    /// daylight saving makes one hour of each year ambiguous.
     mutating func instant(_ renderings: StaticString...) -> Instant? {
         var unread: StaticString?
         for key in renderings {
@@ -159,7 +159,7 @@ struct JSONFields {
         return nil
     }
 
-    /// Digits are epoch milliseconds, also under `expires_date` of iOS 6 style receipts; all else is
+    /// Parses milliseconds since 1970, which iOS 6 style receipts also have in `expires_date`, or
     /// `2019-11-08 08:13:55 Etc/GMT`.
     private func parse(date text: String) -> Instant? {
         if text.utf8.first.map(isDigit) == true, let milliseconds = Int64(text) {

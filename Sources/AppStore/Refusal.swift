@@ -1,35 +1,35 @@
-/// Why a body was not taken. The description may be read by the sender and says nothing that it did not send.
+/// Why a body was rejected. The description is returned to the sender and reveals nothing that the sender did not send.
 package enum Refusal: Error, Hashable, CustomStringConvertible {
     case undecodable(UndecodableBody)
     case secretMissing
-    /// With the configured app that the body names, if it names one.
+    /// `app` is the configured app that the body names; nil if it names none.
     case secretWrong(app: String?)
-    /// Apple's signature is missing or wrong, on the notification or on something inside it.
+    /// The signature of the notification, or of a part inside it, could not be verified.
     case unverified(VerificationFailure, V2Notification.Part)
-    /// Signed, and of no app that can be told.
+    /// A signed notification does not contain a bundle id.
     case appMissing
-    /// Something inside is of another app or environment than the notification.
+    /// A signed part is of another app or environment than the notification.
     case mismatch(V2Notification.Part)
     case appWrong
     case appleIdWrong(app: String?)
     case environmentRefused(app: String?)
-    /// Heals when the operator configures the app.
+    /// Accepted once the app is configured.
     case appUnknown
-    /// Heals when each app has a secret of its own.
+    /// Accepted once each app has its own secret.
     case appAmbiguous
 
     package var description: String {
         switch self {
         case .undecodable(let body): body.description
-        // One text, so that a stranger cannot tell a configured app from another one.
-        case .secretMissing, .secretWrong: "the body does not carry the shared secret (password) of its app"
+        // The same text for both, so that a stranger cannot find out which apps are configured.
+        case .secretMissing, .secretWrong: "the body does not contain the shared secret (password) of its app"
         case .unverified(let failure, let part): "\(part.rawValue) \(failure.explanation)"
         case .appMissing: "the notification names no app (bundleId)"
         case .mismatch(let part): "\(part.rawValue) is of another app or environment than the notification"
-        case .appWrong: "the app (bundleId) is another one"
-        case .appleIdWrong: "the App Store id (appAppleId) is not the one of this app"
-        case .environmentRefused: "this app takes no notifications of this environment"
-        case .appUnknown: "the app (bundle id) is not configured here"
+        case .appWrong: "the app (bundleId) is not the expected one"
+        case .appleIdWrong: "the App Store id (appAppleId) is not that of the app"
+        case .environmentRefused: "the app does not accept notifications of this environment"
+        case .appUnknown: "the app (bundle id) is not configured"
         case .appAmbiguous: "the body names no app (bid), and several apps have its shared secret"
         }
     }
@@ -51,7 +51,7 @@ package enum Refusal: Error, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The configured app that it is about, for the operator's log.
+    /// The bundle id of the app that the rejection is about, for the log; nil if it is not known.
     package var app: String? {
         switch self {
         case .secretWrong(let app), .appleIdWrong(let app), .environmentRefused(let app): app

@@ -1,11 +1,11 @@
 import Encoding
 
-/// Why a body cannot be a notification. One line, quoting nothing of the body.
+/// Why a body is not a notification. The description is one line and quotes nothing from the body.
 package enum UndecodableBody: Error, Hashable, CustomStringConvertible {
     case notJSON(JSONError)
     case notAnObject
     case notANotification
-    /// Signed, and no JWS there or in it.
+    /// `signedPayload`, or a signed part of it, is not a valid JWS.
     case malformed(MalformedJWS, V2Notification.Part)
 
     package var description: String {
@@ -15,7 +15,7 @@ package enum UndecodableBody: Error, Hashable, CustomStringConvertible {
         case .notAnObject: "the body is JSON, but not an object"
         case .notANotification:
             """
-            the body is no App Store notification: it has neither notification_type nor a signedPayload with a \
+            the body is not an App Store notification: it has neither notification_type nor a signedPayload with a \
             notificationType
             """
         case .malformed(let problem, let part): "\(part.rawValue) \(problem.explanation)"

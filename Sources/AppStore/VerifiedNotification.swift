@@ -2,14 +2,14 @@ import Crypto
 import Encoding
 import Subscriptions
 
-/// A notification whose origin was checked. Only ``NotificationVerifier`` makes one.
+/// A notification whose origin was verified. Created only by ``NotificationVerifier`` and ``Apps``.
 package struct VerifiedNotification: ProvenEvent {
     package let stream: StreamKey
     package let event: Event
     package let body: [UInt8]
     package let bodyDigest: [UInt8]
     package let chain: SigningChain?
-    /// Signed with two certificates instead of three.
+    /// True if a signature came with two certificates instead of three.
     package let hasShortChain: Bool
 
     fileprivate init(
@@ -24,13 +24,13 @@ package struct VerifiedNotification: ProvenEvent {
     }
 }
 
-/// Decides whether a body is a notification of a configured app, and came from Apple.
+/// Verifies that a body is a notification from Apple about a configured app.
 package struct NotificationVerifier: Sendable {
     private let apps: Apps
     private let signatures: SignatureVerifier
     private let revocation: RevocationChecker?
 
-    /// - Parameter revocation: Nil to ask nobody whether certificates were revoked.
+    /// - Parameter revocation: Nil to disable revocation checks.
     package init(apps: Apps, signatures: SignatureVerifier, revocation: RevocationChecker? = nil) {
         self.apps = apps
         self.signatures = signatures
@@ -56,7 +56,7 @@ package struct NotificationVerifier: Sendable {
     private func verify(
         _ notification: V2Notification, receivedAt: Instant
     ) async throws(Refusal) -> VerifiedNotification {
-        // Local data is not signed by Apple, so the operator's word for this app has to do.
+        // Local data is not signed by Apple. It is accepted if the app is configured for that environment.
         let isLocal = notification.claim.environment?.isLocal == true
         let chains = isLocal ? [] : try await signatures.verify(notification, fallback: receivedAt)
         guard let bundleId = notification.claim.bundleId else { throw .appMissing }
@@ -90,15 +90,15 @@ package struct NotificationVerifier: Sendable {
 }
 
 extension Apps {
-    /// Proves by the shared secret that a notification is of a configured app, and cuts the secret out.
+    /// Verifies by the shared secret that a notification is of a configured app, and removes the secret from the body.
     ///
-    /// The app is the one that the body names; bodies that name none are told by their secret.
+    /// The app is the one that the body names; if it names none, the only app with its secret.
     package func verify(
         _ notification: V1Notification, receivedAt: Instant
     ) throws(Refusal) -> VerifiedNotification {
         let app = try app(of: notification)
         let (body, mayDiffer) = notification.withoutSecret()
-        // The event is that of the stored body, or a secret in an odd place could reach the facts.
+        // The event is decoded from the stored body: otherwise a secret in an unexpected place could reach the facts.
         let stored = mayDiffer ? try Self.decode(withoutSecret: body) : notification
         let bodyDigest = Array(SHA256.hash(data: body))
         let event = stored.event(receivedAt: receivedAt, bodyDigest: bodyDigest)
@@ -109,7 +109,8 @@ extension Apps {
             app: app.bundleId, event: event, body: body, bodyDigest: bodyDigest, chain: nil, hasShortChain: false)
     }
 
-    /// A secret can be equal to a key that makes a body a notification. Nothing can be stored of such a body.
+    /// Throws if the body without the secret is not a notification, for example because the secret equals a required
+    /// key. Such a body cannot be stored.
     private static func decode(withoutSecret body: [UInt8]) throws(Refusal) -> V1Notification {
         do throws(UndecodableBody) {
             guard case .v1(let stored) = try AppleNotification(decoding: body) else { throw .notANotification }
@@ -119,7 +120,7 @@ extension Apps {
         }
     }
 
-    /// Which apps are configured is answered after a configured secret was shown, and not before.
+    /// Reveals whether an app is configured only to senders that know a configured secret.
     private func app(of notification: V1Notification) throws(Refusal) -> App {
         let name = notification.bundleId
         let named = name.flatMap { app($0) }

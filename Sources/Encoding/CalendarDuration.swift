@@ -1,12 +1,12 @@
-/// A length of time in calendar units, as ISO 8601 writes it: `P1Y2M3W4D`.
+/// An ISO 8601 duration in calendar units, such as `P1Y2M3W4D`.
 package struct CalendarDuration: Sendable, Hashable {
     package let months: Int
     package let days: Int
 
-    /// Nil unless the text is `P` and at least one of years, months, weeks and days, in this order, and longer than
-    /// nothing. Hours are not accepted: nothing is sold by the hour.
+    /// Nil unless the text is `P` followed by at least one of years, months, weeks and days, in this order, and the
+    /// duration is not zero. Hours are not accepted: no product is sold by the hour.
     package init?(iso8601 text: String) {
-        // What is a digit elsewhere in Unicode is none for the database.
+        // The database accepts only ASCII digits.
         let format = /P(?:(\d{1,4})Y)?(?:(\d{1,4})M)?(?:(\d{1,4})W)?(?:(\d{1,5})D)?/.asciiOnlyDigits()
         guard let match = text.wholeMatch(of: format) else { return nil }
         func number(_ digits: Substring?) -> Int { digits.flatMap { Int($0) } ?? 0 }
@@ -17,12 +17,13 @@ package struct CalendarDuration: Sendable, Hashable {
 }
 
 extension Instant {
-    /// The same time of day so much later in UTC. A day that the month does not have becomes its last one.
+    /// Returns the instant shifted by the duration, with the same time of day in UTC. A day that the resulting month
+    /// does not have becomes its last day. Returns ``latest`` after year 9999.
     package func advanced(by duration: CalendarDuration) -> Instant {
         advanced(byMonths: duration.months, days: duration.days)
     }
 
-    /// As ``advanced(by:)``; the months may be none.
+    /// Like ``advanced(by:)``, for numbers of months and days, either of which may be zero.
     package func advanced(byMonths months: Int, days: Int = 0) -> Instant {
         let date = calendarDate
         let month = date.year * 12 + date.month - 1 + months

@@ -12,14 +12,14 @@ package enum Hex {
         }
     }
 
-    /// The 16 digits of a number.
+    /// Returns the 16 digits of a number.
     package static func text(_ number: UInt64) -> String {
         text(withUnsafeBytes(of: number.bigEndian) { Array($0) })
     }
 
-    /// Nil unless all are such digits, and an even number of them.
+    /// Returns nil unless the text consists of an even number of lower-case hexadecimal digits.
     ///
-    /// - Parameter acceptsUpperCase: Whether `A` to `F` are digits too.
+    /// - Parameter acceptsUpperCase: If true, upper-case digits are accepted too.
     package static func bytes(_ text: UnsafeBufferPointer<UInt8>, acceptsUpperCase: Bool = false) -> [UInt8]? {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count / 2)

@@ -237,7 +237,7 @@ struct JSONDocumentTests {
         #expect(root["missing"] == nil)
     }
 
-    @Test("every prefix of a text ends too early")
+    @Test("every proper prefix of a JSON text is rejected")
     func prefixes() throws {
         let text = Array(#"{"a": [1.5e3, "x\u0041\n", true, false, null, {"b": -0}]}"#.utf8)
 

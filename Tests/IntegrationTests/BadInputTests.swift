@@ -35,7 +35,7 @@ struct BadInputTests {
     static let refused: [BadBody] = [
         refused("an empty body", "", 400, "the body is empty"),
         refused("no JSON", "hello", 400, "the body is not JSON: unexpected character at byte 0"),
-        refused("half a JSON", "{\"notification_type\":", 400, "the body is not JSON: the text ends too early"),
+        refused("half a JSON", "{\"notification_type\":", 400, "the body is not JSON: unexpected end of text"),
         refused("an array", "[]", 400, "the body is JSON, but not an object"),
         refused("a text", "\"INITIAL_BUY\"", 400, "the body is JSON, but not an object"),
         refused("an empty object", "{}", 400, "it has neither notification_type nor a signedPayload"),
@@ -54,18 +54,18 @@ struct BadInputTests {
         refused(
             "a wrong secret", "{\"notification_type\":\"CANCEL\",\"bid\":\"\(V1Body.app)\",\"password\":\"guess\"}",
             403,
-            "does not carry the shared secret (password) of its app"),
+            "does not contain the shared secret (password) of its app"),
         refused(
             "no secret", "{\"notification_type\":\"CANCEL\",\"bid\":\"\(V1Body.app)\"}", 403,
-            "does not carry the shared secret (password) of its app"),
+            "does not contain the shared secret (password) of its app"),
         refused(
             "an unknown app and a wrong secret",
             "{\"notification_type\":\"CANCEL\",\"bid\":\"com.example.no\",\"password\":\"guess\"}", 403,
-            "does not carry the shared secret (password) of its app"),
+            "does not contain the shared secret (password) of its app"),
         refused(
             "an unknown app with the secret of another",
             "{\"notification_type\":\"CANCEL\",\"bid\":\"com.example.no\",\"password\":\"\(V1Body.secret)\"}", 503,
-            "the app (bundle id) is not configured here"),
+            "the app (bundle id) is not configured"),
     ]
 
     private static func refused(_ what: String, _ text: String, _ status: Int, _ says: String) -> BadBody {

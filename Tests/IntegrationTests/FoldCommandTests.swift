@@ -89,8 +89,8 @@ struct FoldCommandTests {
         #expect(result.status == 65)
         #expect(
             result.error == """
-                -:5: the body is no App Store notification: it has neither notification_type nor a signedPayload with \
-                a notificationType
+                -:5: the body is not an App Store notification: it has neither notification_type nor a signedPayload \
+                with a notificationType
                 -:6: the body is not JSON: unexpected character at byte 1
 
                 """)

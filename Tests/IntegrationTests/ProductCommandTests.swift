@@ -45,7 +45,7 @@ struct ProductCommandTests {
         #expect(
             broken.error
                 == """
-                -:5: kind must be auto-renewable, non-renewing, consumable, non-consumable, or none
+                -:5: kind must be one of auto-renewable, non-renewing, consumable, non-consumable, or absent
 
                 """.replacing("-:5", with: "subledger: -:5"))
         let list = try run(["list"])
@@ -83,8 +83,8 @@ struct ProductCommandTests {
 
         for (arguments, says) in [
             (["set", "p"] + app + ["--kind", "weekly"], "kind must be"),
-            (["set", "p"] + app + ["--kind", "non-renewing"], "a non-renewing product has a duration"),
-            (["set", "p"] + app + ["--duration", "P1M"], "a non-renewing product has a duration"),
+            (["set", "p"] + app + ["--kind", "non-renewing"], "duration must be set for a non-renewing product"),
+            (["set", "p"] + app + ["--duration", "P1M"], "duration must be set for a non-renewing product"),
             (["set", ""] + app, "product id must not be empty"), (["set", "p"], "Missing expected argument '--app"),
         ] {
             let result = try ServerProcess.run(["product"] + arguments)
@@ -124,10 +124,10 @@ struct ProductCommandTests {
         Bad(
             text: "app,product_id\na,\"p\"q\n", line: 2,
             says: "text after a closing quote: expected a comma or line end"),
-        Bad(text: "app,product_id\n\"a\nb\",p\n", line: 2, says: "app must not hold control characters"),
+        Bad(text: "app,product_id\n\"a\nb\",p\n", line: 2, says: "app must not contain control characters"),
         Bad(
             text: "app,product_id,duration\na,p,\n\"b\",q,P1M\n", line: 3,
-            says: "a non-renewing product has a duration, and no other has one"),
+            says: "duration must be set for a non-renewing product, and only for one"),
     ]
 
     @Test("a bad line of a file is named with its number", arguments: bad)

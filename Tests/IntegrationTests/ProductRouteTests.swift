@@ -53,24 +53,26 @@ struct ProductRouteTests {
         Bad(body: "{\"kynd\":\"consumable\"}", says: "unknown member \"kynd\""),
         Bad(
             body: "{\"kind\":\"x\"}",
-            says: "kind must be auto-renewable, non-renewing, consumable, non-consumable, or none"),
+            says: "kind must be one of auto-renewable, non-renewing, consumable, non-consumable, or absent"),
         Bad(body: "{\"kind\":1}", says: "kind must be a string"),
-        Bad(body: "{\"kind\":\"non-renewing\"}", says: "a non-renewing product has a duration, and no other has one"),
+        Bad(
+            body: "{\"kind\":\"non-renewing\"}",
+            says: "duration must be set for a non-renewing product, and only for one"),
         Bad(
             body: "{\"kind\":\"consumable\",\"duration\":\"P1M\"}",
-            says: "a non-renewing product has a duration, and no other has one"),
+            says: "duration must be set for a non-renewing product, and only for one"),
         Bad(
             body: "{\"kind\":\"non-renewing\",\"duration\":\"3 months\"}",
-            says: "duration must be years, months, weeks and days, as in P3M or P1Y10D"),
+            says: "duration must be an ISO 8601 duration of years, months, weeks and days, such as P1Y10D"),
         Bad(
             body: "{\"kind\":\"non-renewing\",\"duration\":\"P٣M1D\"}",
-            says: "duration must be years, months, weeks and days, as in P3M or P1Y10D"),
+            says: "duration must be an ISO 8601 duration of years, months, weeks and days, such as P1Y10D"),
         Bad(body: "{\"entitlements\":\"plus\"}", says: "entitlements must be an array of strings"),
         Bad(body: "{\"entitlements\":[\"plus\",1]}", says: "entitlements must be an array of strings"),
         Bad(body: "{\"entitlements\":[\"\"]}", says: "entitlement must not be empty"),
-        Bad(body: "{\"entitlements\":[\"a\\u0000b\"]}", says: "entitlement must not hold control characters"),
+        Bad(body: "{\"entitlements\":[\"a\\u0000b\"]}", says: "entitlement must not contain control characters"),
         Bad(body: "{}", path: "/products/p?app=", says: "app must not be empty"),
-        Bad(body: "{}", path: "/products/p%0Aq?app=a", says: "product id must not hold control characters"),
+        Bad(body: "{}", path: "/products/p%0Aq?app=a", says: "product id must not contain control characters"),
         Bad(
             body: "{}", path: "/products/" + String(repeating: "p", count: 256) + "?app=a",
             says: "product id must not be longer than 255 bytes"),

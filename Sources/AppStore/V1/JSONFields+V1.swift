@@ -1,12 +1,12 @@
 import Subscriptions
 
 extension JSONFields {
-    /// One transaction of receipt info, iOS 6 or iOS 7 style: their keys do not contradict each other.
+    /// Reads a transaction of receipt info of the iOS 6 or iOS 7 style, whose keys do not conflict.
     ///
     /// - Parameters:
-    ///   - subscription: The subscription that the notification names, for rows that leave theirs out.
-    ///   - isUnified: Of the unified receipt, whose rows carry their cancellation for ever.
-    /// - Returns: Nil, with a defect, when the row cannot be identified.
+    ///   - subscription: The subscription that the notification names, for rows that omit theirs.
+    ///   - isUnified: True for the unified receipt, whose rows contain their cancellation in every later notification.
+    /// - Returns: Nil, with a defect, if the row has no id.
     mutating func transaction(of subscription: String?, isUnified: Bool) -> Transaction? {
         guard let transactionId = identifier("transaction_id") else {
             note("transaction_id", "is missing, the row is passed over")
@@ -38,7 +38,7 @@ extension JSONFields {
         return row
     }
 
-    /// One element of `pending_renewal_info`.
+    /// Reads an element of `pending_renewal_info`. Returns nil, with a defect, if it names no subscription.
     mutating func renewal() -> RenewalInfo? {
         guard let subscription = identifier("original_transaction_id") else {
             note("original_transaction_id", "is missing, the element is passed over")

@@ -2,12 +2,12 @@ import Crypto
 import Encoding
 import Subscriptions
 
-/// A digest of what one notification says, equal for the copies that Apple sends of it. V1 has no id, so notifications
-/// with one fingerprint may just as well be several that say the same.
+/// A digest of a notification's content, equal for all copies that Apple sends of it. V1 has no id, so different
+/// notifications with the same content have equal fingerprints too.
 ///
-/// Left out is what differs when Apple sends the same notification again: the base64 receipts (they carry their
-/// own creation time), the secret, the second and third rendering of each date, and the time of receipt. Dates
-/// count by the second, since one purchase was seen with and without its milliseconds.
+/// Omits everything that differs when Apple sends the same notification again: the base64 receipts, which contain their
+/// own creation time, the secret, the second and third format of each date, and the time of receipt. Dates are
+/// truncated to seconds, since the same purchase was observed with and without milliseconds.
 struct V1Fingerprint {
     var environment: Environment
     var app: String?
@@ -33,7 +33,7 @@ struct V1Fingerprint {
         text.add(expirationIntent)
         text.add(originalTransactionId)
         text.add(cancellationDate)
-        // Places are put in order, as a transaction has dozens of texts to be copied with it.
+        // Sorts indices, since copying a transaction copies dozens of strings.
         for row in transactions.indices.sorted(by: { transactions[$0].transactionId < transactions[$1].transactionId })
         {
             text.add("transaction")
@@ -60,7 +60,7 @@ struct V1Fingerprint {
     }
 }
 
-/// Fields with their lengths, so that no two lists of fields make one text.
+/// A text of fields with their lengths, so that different lists of fields have different texts.
 private struct CanonicalText {
     private(set) var bytes: [UInt8] = []
 

@@ -1,18 +1,18 @@
 import Subscriptions
 
-/// The common word for a V1 `notification_type`.
+/// Maps a V1 `notification_type` to a common kind.
 enum V1Kind {
     static func kind(of type: String?, _ transactions: [Transaction]) -> EventKind {
         switch type {
         case "INITIAL_BUY": .purchase
         case "DID_RENEW": .renewal
-        // RENEWAL never meant a normal renewal: it was the older name of DID_RECOVER.
+        // RENEWAL is the former name of DID_RECOVER and never meant a normal renewal.
         case "DID_RECOVER", "RENEWAL": .recovery
         case "DID_FAIL_TO_RENEW": .renewalFailure
         case "DID_CHANGE_RENEWAL_PREF": .planChange
         case "DID_CHANGE_RENEWAL_STATUS": .autoRenewChange
         case "INTERACTIVE_RENEWAL": replacesRunningPeriod(transactions) ? .planChange : .purchase
-        // Until about 2020 an upgrade cancelled the old product's row, without a refund.
+        // Until about 2020 an upgrade was reported as a cancellation of the old product's row, without a refund.
         case "CANCEL": newestCancelled(transactions)?.isUpgraded == true ? .planChange : .refund
         case "REFUND": .refund
         case "REVOKE": .revoke
@@ -27,7 +27,7 @@ enum V1Kind {
             .max { ($0.revocationDate ?? .earliest) < ($1.revocationDate ?? .earliest) }
     }
 
-    /// The newest row began while another one of the subscription still ran: an upgrade or a crossgrade, not a
+    /// True if the newest row began before another row of the subscription expired: an upgrade or a crossgrade, not a
     /// resubscription.
     private static func replacesRunningPeriod(_ transactions: [Transaction]) -> Bool {
         guard

@@ -1,12 +1,12 @@
 import Encoding
 import Subscriptions
 
-// What a notification about a cancellation says beside its receipt.
+// Cancellations that a notification reports outside its receipt.
 
 extension V1Normaliser {
-    /// Cancels what the body names.
+    /// Marks the transaction that the body names as cancelled.
     ///
-    /// A notification about a cancellation that states no cancelled purchase is a defect.
+    /// Adds a defect if the notification is about a cancellation but no transaction is cancelled.
     mutating func applyCancellation(
         at date: Instant?, type: String?, subscription: String?, to transactions: inout [Transaction]
     ) {
@@ -20,10 +20,10 @@ extension V1Normaliser {
         }
     }
 
-    /// REFUND names a purchase of any kind but an auto-renewable one, whose refund is CANCEL. Such a purchase has its
-    /// own id as `original_transaction_id`; other rows of that id are restored copies. The receipt may lack it: it
-    /// leaves out finished consumables, and holds the 100 newest rows. The refund is then stated by a transaction of
-    /// its own.
+    /// REFUND names a purchase of any kind except an auto-renewable subscription, whose refund is CANCEL. The id of the
+    /// purchase is also its `original_transaction_id`; other rows with that id are restored copies. The receipt may not
+    /// contain the purchase, since it omits finished consumables and all rows but the 100 newest. In that case a
+    /// transaction is added for the refund.
     private mutating func applyRefund(of purchase: String, at date: Instant?, to transactions: inout [Transaction]) {
         let rows = transactions.indices.filter {
             transactions[$0].originalTransactionId == purchase || transactions[$0].transactionId == purchase
@@ -48,8 +48,8 @@ extension V1Normaliser {
         transactions.append(refunded)
     }
 
-    /// Old CANCEL bodies state the cancellation beside the receipt, for the purchase that
-    /// `web_order_line_item_id` names.
+    /// Old CANCEL bodies contain the cancellation at the top level, for the purchase that `web_order_line_item_id`
+    /// names.
     private mutating func applyTopCancellation(
         _ date: Instant?, to transactions: inout [Transaction], where isPossible: (Transaction) -> Bool
     ) {
@@ -71,7 +71,7 @@ extension V1Normaliser {
             transactions[target].revocationReason ?? body.integer("cancellation_reason")
     }
 
-    /// First of all defects, as the last of too many are left out.
+    /// Inserts the defect first, because the last ones are dropped if there are too many.
     private mutating func noteCancellationWithoutPurchase() {
         defects.insert(.cancellationWithoutPurchase, at: 0)
     }

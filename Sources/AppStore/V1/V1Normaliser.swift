@@ -3,34 +3,34 @@ import Encoding
 import Subscriptions
 
 extension V1Notification {
-    /// What the notification says, in the vocabulary of all sources.
+    /// Returns the notification as a normalised event.
     ///
     /// - Parameters:
-    ///   - receivedAt: Our clock; purchases dated after it (renewals charged early) do not count towards the time of
-    ///     the event.
-    ///   - bodyDigest: SHA-256 of the body without the secret; computed here where it is not known.
+    ///   - receivedAt: Our clock. Purchases dated after it, such as renewals charged early, are ignored when estimating
+    ///     the time of the event.
+    ///   - bodyDigest: SHA-256 of the body without the secret; computed if nil.
     package func event(receivedAt: Instant, bodyDigest: [UInt8]? = nil) -> Event {
         var normaliser = V1Normaliser(document)
         return normaliser.event(
             receivedAt: receivedAt, key: DedupeKey(bytes: bodyDigest ?? Array(SHA256.hash(data: withoutSecret().body))))
     }
 
-    /// The bundle id that the body names, at its top or in a receipt.
+    /// The bundle id at the top level of the body or in its receipt info; nil if there is none.
     var bundleId: String? {
         var normaliser = V1Normaliser(document)
         return normaliser.bundleId()
     }
 }
 
-/// Works through one body once, collecting defects on the way.
+/// Reads one body and collects its defects. Use it once.
 struct V1Normaliser {
     var body: JSONFields
     private let unified: JSONValue?
     var defects: [Defect] = []
 
-    /// More defects of one body say nothing new.
+    /// Maximum number of stored defects per body; further ones give no new information.
     private static let defectsMax = 100
-    /// Apple sends 100 rows at most.
+    /// Maximum number of rows that are read. Apple sends at most 100.
     private static let rowsMax = 10_000
 
     init(_ document: JSONDocument) {
@@ -48,11 +48,11 @@ struct V1Normaliser {
         let index: Int?
     }
 
-    /// Receipt info comes as an object or as an array of objects, in either place.
+    /// Receipt info can be an object or an array of objects, both at the top level and in the unified receipt.
     private mutating func objects(_ value: JSONValue?, base: StaticString) -> [RowObject] {
         guard let value else { return [] }
         if value.isObject {
-            // How some bodies write that there is none.
+            // Some bodies contain an empty object if there is no receipt info.
             return value.isEmptyObject ? [] : [RowObject(value: value, base: base, index: nil)]
         }
         let elements = value.elements(atMost: Self.rowsMax + 1)
@@ -65,7 +65,7 @@ struct V1Normaliser {
         }
     }
 
-    /// Objects under the two names of the old receipt info; expired subscriptions use the second.
+    /// The rows of the old receipt info, which has two names: the second is used for expired subscriptions.
     private mutating func oldRows() -> [RowObject] {
         objects(body.object["latest_receipt_info"], base: "latest_receipt_info")
             + objects(body.object["latest_expired_receipt_info"], base: "latest_expired_receipt_info")
@@ -121,7 +121,7 @@ struct V1Normaliser {
             defects: Self.distinct(defects + body.defects))
     }
 
-    /// Reading a field in two places must not report it twice.
+    /// Removes duplicates, since a field that is read twice reports its defect twice.
     private static func distinct(_ defects: [Defect]) -> [Defect] {
         var seen: Set<Defect> = []
         return Array(defects.filter { seen.insert($0).inserted }.prefix(defectsMax))
@@ -129,7 +129,7 @@ struct V1Normaliser {
 
     // MARK: Environment
 
-    /// `PROD` at the top level, `Production` in the unified receipt; case varies.
+    /// Reads `environment`, which is `PROD` at the top level and `Production` in the unified receipt; case varies.
     private mutating func environment() -> Environment {
         let top = body.text("environment")
         var unifiedFields = unified.map { JSONFields($0, base: "unified_receipt") }
@@ -173,13 +173,14 @@ struct V1Normaliser {
         return result
     }
 
-    /// Each transaction once. The unified receipt says more than the old one, and they come in one body.
+    /// Merges both receipts so that each transaction occurs once. The unified receipt takes precedence, since it
+    /// contains more than the old one.
     private static func union(_ new: [Transaction], _ old: [Transaction]) -> [Transaction] {
         var result: [Transaction] = []
         result.reserveCapacity(new.count + old.count)
         var places: [String: Int] = [:]
         for rows in [new, old] {
-            // By index, as a transaction has dozens of texts to be copied with it.
+            // Iterates over indices, since copying a transaction copies dozens of strings.
             for index in rows.indices {
                 guard let place = places[rows[index].transactionId] else {
                     places[rows[index].transactionId] = result.count
@@ -229,8 +230,8 @@ struct V1Normaliser {
         return result
     }
 
-    /// A chosen product has no date in V1. Its time of receipt is the only bound, so of two choices the later one
-    /// counts.
+    /// Dates a product choice with the time of receipt, the only bound that V1 gives, so that the later of two choices
+    /// takes precedence.
     private mutating func datePreference(
         _ receivedAt: Instant, subscription: String?, transactions: [Transaction], in renewals: inout [RenewalInfo]
     ) {
@@ -243,7 +244,8 @@ struct V1Normaliser {
         }
     }
 
-    /// Refunds of one-time purchases may come with the auto-renew fields of some other subscription.
+    /// True if all rows of the id are one-time purchases. Their refunds may contain the auto-renew fields of an
+    /// unrelated subscription.
     private static func isOneTimePurchase(_ subscription: String, _ transactions: [Transaction]) -> Bool {
         var hasRows = false
         for row in transactions.indices where transactions[row].originalTransactionId == subscription {
@@ -253,7 +255,8 @@ struct V1Normaliser {
         return hasRows
     }
 
-    /// Newer bodies do not say which subscription their top-level fields are about; only what is beyond doubt is used.
+    /// The subscription that the top-level fields are about. Newer bodies do not name it, so it is nil unless only one
+    /// subscription is possible.
     private static func onlySubscription(
         _ renewals: [RenewalInfo], _ transactions: [Transaction], renewingTo product: String?
     ) -> String? {
@@ -266,8 +269,8 @@ struct V1Normaliser {
 
     // MARK: Time
 
-    /// V1 has no date of its own. Every body is a snapshot, so the latest thing that it knows of is the closest
-    /// bound to when it was made.
+    /// Estimates when the event happened. V1 notifications have no date of their own, but each is a snapshot, so its
+    /// latest date is the closest lower bound of the time at which it was created.
     private static func occurredAt(
         type: String?, transactions: [Transaction], renewals: [RenewalInfo], changeDate: Instant?,
         cancellation: Instant?, receivedAt: Instant
@@ -281,7 +284,7 @@ struct V1Normaliser {
             }.max { ($0.purchaseDate ?? .earliest) < ($1.purchaseDate ?? .earliest) }
             candidates += [newest?.expiresDate].compactMap { $0 }
         }
-        // What lies in the future was not the time of sending; a wrong date must not put the body ahead of all others.
+        // The notification was not created in the future; a wrong date must not order it after all others.
         candidates = candidates.map { min($0, receivedAt) }
         candidates += transactions.compactMap(\.purchaseDate).filter { $0 <= receivedAt }
         return candidates.max()

@@ -1,32 +1,32 @@
 import Encoding
 import Glibc
 
-/// A version 1 notification as its sender wrote it: decoded, and not to be trusted.
+/// A decoded version 1 notification. Not verified, so it must not be trusted.
 package struct V1Notification: Sendable {
     let document: JSONDocument
 
-    /// - Parameter document: An object.
-    /// - Throws: ``UndecodableBody/notANotification`` if it is no V1 notification at all. Odd or missing fields are no
-    ///   reason: they become defects of the event.
+    /// - Parameter document: Its root must be an object.
+    /// - Throws: ``UndecodableBody/notANotification`` if it has no `notification_type`. Other missing or unreadable
+    ///   fields become defects of the event.
     init(_ document: JSONDocument) throws(UndecodableBody) {
         guard let type = document.root["notification_type"], !type.isNull else { throw .notANotification }
         self.document = document
     }
 
-    /// The app's shared secret as the sender knows it; nil when absent or blank.
+    /// The shared secret that the body contains; nil if it is absent or blank.
     var password: String? {
         document.root["password"]?.string.flatMap { isBlank($0) ? nil : $0 }
     }
 
-    /// The body with every value under `password`, and every other text that holds the secret, emptied; and whether
-    /// the body may now be another event.
+    /// Returns the body with every value of `password`, and every other string that contains the secret, replaced by an
+    /// empty string; and whether the event of the resulting body may differ.
     func withoutSecret() -> (body: [UInt8], mayDiffer: Bool) {
         var emptied = document.root.values(named: "password")
         let passwords = emptied.map(\.contentRange)
-        // A password can hold the one byte that is not UTF-8.
+        // The password may contain the only bytes that are not UTF-8.
         var mayDiffer = document.holdsNonASCII
         if let secret = password.map({ Array($0.utf8) }) {
-            // Cutting a part of a text could join its ends to the secret again, so the whole text goes.
+            // The whole string is emptied: removing only the secret could join the remaining parts to the secret again.
             document.forEachString { text in
                 guard holds(secret, in: text), !passwords.contains(text.contentRange) else { return }
                 emptied.append(text)
@@ -38,7 +38,7 @@ package struct V1Notification: Sendable {
         var copied = 0
         for value in emptied.sorted(by: { $0.contentRange.lowerBound < $1.contentRange.lowerBound }) {
             let range = value.contentRange
-            // The same value again, or one inside a value that went as a whole.
+            // Skips a value that was already emptied, or is inside one.
             guard range.lowerBound >= copied, range.upperBound > copied else { continue }
             result += document.bytes[copied..<range.lowerBound]
             if !value.isString { result += [UInt8(ascii: "\""), UInt8(ascii: "\"")] }
@@ -59,8 +59,8 @@ func isBlank(_ text: String) -> Bool {
     text.utf8.allSatisfy { $0 == 0x20 || (0x09...0x0D).contains($0) }
 }
 
-/// Looks at the first and the last byte of the needle in eight places at a time: a secret's letters are those of the
-/// base64 that fills a body, and stopping at each of them takes longer than all else.
+/// Compares the first and the last byte of the needle at eight offsets at a time. A body is mostly base64, which
+/// contains the same letters as the secret, so stopping at each occurrence of one byte would be slow.
 private func contains(_ needle: [UInt8], in haystack: [UInt8], within range: Range<Int>) -> Bool {
     guard let first = needle.first, let last = needle.last, needle.count <= range.count else { return false }
     return haystack.withUnsafeBytes { bytes in
@@ -74,7 +74,7 @@ private func contains(_ needle: [UInt8], in haystack: [UInt8], within range: Ran
             let differing =
                 ((base + place).loadUnaligned(as: UInt64.self) ^ firsts)
                 | ((base + (place &+ needle.count &- 1)).loadUnaligned(as: UInt64.self) ^ lasts)
-            // The top bit of each byte that is zero, and perhaps of the bytes above it.
+            // Sets the top bit of each zero byte, and possibly of bytes above it.
             if (differing &- ones) & ~differing & (ones &* 0x80) != 0 {
                 for candidate in place...place + 7 where memcmp(base + candidate, needle, needle.count) == 0 {
                     return true

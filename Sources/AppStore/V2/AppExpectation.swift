@@ -1,9 +1,9 @@
 import Subscriptions
 
-/// Which app and environment something signed has to be of. What is nil is not asked.
+/// The app and environments that signed data must be of. Properties that are nil are not checked.
 package struct AppExpectation: Sendable {
     package var bundleId: String?
-    /// Production alone has one for certain.
+    /// Checked for the production environment only, the only one that always contains it.
     package var appAppleId: Int64?
     package var environments: Set<Environment>?
 
@@ -13,15 +13,15 @@ package struct AppExpectation: Sendable {
         self.environments = environments
     }
 
-    /// What a configured app takes. An environment that has no name here yet is taken as well: it is kept apart from
-    /// all others, and nothing is lost.
+    /// The expectation of a configured app. Unknown environments are accepted too, so that nothing is lost: they have
+    /// streams of their own.
     init(_ app: App) {
         bundleId = app.bundleId
         appAppleId = app.appAppleId
         environments = app.environments.union([.unknown])
     }
 
-    /// Checks a notification and everything inside it.
+    /// Checks a notification and its signed parts.
     package func check(_ notification: V2Notification) throws(Refusal) {
         let claim = notification.claim
         try check(claim, .notification)
@@ -34,7 +34,7 @@ package struct AppExpectation: Sendable {
         }
     }
 
-    /// Checks something that was signed by itself.
+    /// Checks a signed object that is not part of a notification.
     package func check(_ object: SignedObject) throws(Refusal) {
         try check(AppClaim(object.jws.payload.root), object.part)
     }
@@ -53,10 +53,11 @@ package struct AppExpectation: Sendable {
     }
 }
 
-/// A signed text outside any notification, as the App Store's API and devices hand them out. Not to be trusted.
+/// A signed object outside any notification, as returned by the App Store's API and by devices. Not verified, so it
+/// must not be trusted.
 package struct SignedObject: Sendable {
     package let jws: JWS
-    /// What it would be inside a notification.
+    /// The part of a notification that has the same content, inferred from the payload's keys.
     package let part: V2Notification.Part
 
     package init(_ text: ArraySlice<UInt8>) throws(MalformedJWS) {

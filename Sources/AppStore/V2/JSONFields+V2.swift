@@ -1,11 +1,11 @@
 import Subscriptions
 
 extension JSONFields {
-    /// A signed transaction (`JWSTransactionDecodedPayload`).
+    /// Reads a signed transaction (`JWSTransactionDecodedPayload`).
     ///
-    /// - Parameter subscription: The subscription that the renewal info beside it names, for a transaction that leaves
-    ///   its own out.
-    /// - Returns: Nil, with a defect, when it cannot be identified.
+    /// - Parameter subscription: The subscription that the notification's renewal info names, for a transaction that
+    ///   omits its own.
+    /// - Returns: Nil, with a defect, if the transaction has no id.
     mutating func signedTransaction(of subscription: String?) -> Transaction? {
         guard let transactionId = identifier("transactionId") else {
             note("transactionId", "is missing, the transaction is passed over")
@@ -49,7 +49,8 @@ extension JSONFields {
         return row
     }
 
-    /// Signed renewal info (`JWSRenewalInfoDecodedPayload`).
+    /// Reads signed renewal info (`JWSRenewalInfoDecodedPayload`). Returns nil, with a defect, if it names no
+    /// subscription.
     mutating func signedRenewal() -> RenewalInfo? {
         guard let subscription = identifier("originalTransactionId") else {
             note("originalTransactionId", "is missing, the renewal info is passed over")

@@ -1,17 +1,17 @@
 import Encoding
 
-/// A compact JWS (RFC 7515) as its sender wrote it: taken apart, and not to be trusted.
+/// A decoded compact JWS (RFC 7515). Not verified, so it must not be trusted.
 package struct JWS: Sendable {
-    /// All of it, as it arrived.
+    /// The whole text as it arrived.
     let text: ArraySlice<UInt8>
-    /// The header, still in base64url.
+    /// The header in base64url.
     let header: ArraySlice<UInt8>
-    /// The bytes that were signed: header and payload as they arrived, with the dot between them.
+    /// The signed bytes: header and payload as they arrived, with the dot between them.
     let signedText: ArraySlice<UInt8>
     package let payload: JSONDocument
     let signature: [UInt8]
 
-    /// Three certificates are 6,000 characters here.
+    /// Three certificates take about 6,000 characters.
     static let headerCharactersMax = 64 << 10
 
     /// - Parameter text: Three base64url segments with dots between them.
@@ -36,14 +36,14 @@ package struct JWS: Sendable {
         guard payload.root.isObject else { throw .payloadNotAnObject }
     }
 
-    /// When Apple signed it, by its own word; app transactions call it otherwise.
+    /// The time of signing in the payload, which app transactions call `receiptCreationDate`; nil if there is none.
     var signedDate: Instant? {
         var fields = JSONFields(payload.root)
         return fields.instant("signedDate") ?? fields.instant("receiptCreationDate")
     }
 }
 
-/// Why a text is no JWS with an object in it.
+/// Why a text is not a JWS whose payload is a JSON object.
 package enum MalformedJWS: String, Error, Sendable, CaseIterable {
     case notThreeSegments = "jws_segments"
     case headerTooLong = "jws_header_too_long"
@@ -53,7 +53,7 @@ package enum MalformedJWS: String, Error, Sendable, CaseIterable {
 
     package var explanation: String {
         switch self {
-        case .notThreeSegments: "is not three segments with dots between them"
+        case .notThreeSegments: "does not consist of three segments separated by dots"
         case .headerTooLong: "has a header of more than \(JWS.headerCharactersMax) characters"
         case .notBase64: "has a payload or signature that is not base64url without padding"
         case .payloadNotJSON: "has a payload that is not JSON"

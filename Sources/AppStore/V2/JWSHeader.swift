@@ -1,12 +1,12 @@
 import Crypto
 import Encoding
 
-/// The header of a JWS that may be verified: signed with ES256, its certificates beside it.
+/// The header of a JWS that uses ES256 and contains its certificates.
 struct JWSHeader {
-    /// DER, leaf first. Two or three; what stands third is never trusted.
+    /// Two or three certificates in DER, leaf first. The third one is ignored.
     let certificates: [[UInt8]]
 
-    /// Leaf and intermediate alone were sent.
+    /// True if only leaf and intermediate were sent.
     var isShort: Bool { certificates.count == 2 }
 
     var chainId: ChainID {
@@ -19,7 +19,7 @@ struct JWSHeader {
         guard let bytes = Base64.decode(text, .url), let document = try? JSONDocument(bytes), document.root.isObject
         else { throw .header }
         let root = document.root
-        // Before anything else: the sender must not choose how it is verified.
+        // Checked first: the sender must not choose the algorithm.
         guard root["alg"]?.string == "ES256" else { throw .algorithm }
         guard root["crit"] == nil else { throw .criticalHeader }
         guard let x5c = root["x5c"], x5c.isArray, (2...3).contains(x5c.elements(atMost: 4).count) else {

@@ -1,9 +1,9 @@
 import Encoding
 
-/// Chains under which a signature was verified, the least recently used one first. A body that only claims to be signed
-/// leaves no trace here: it can neither add a chain nor evict one.
+/// A cache of chains with which a signature was verified, least recently used first. A body with an invalid signature
+/// can neither add nor evict a chain.
 struct KnownChains: Sendable {
-    /// The header is the latest one that brought these certificates and was signed: the same text need not be decoded.
+    /// `header` is the latest verified header with these certificates, so that an equal one need not be decoded again.
     private(set) var entries: [(header: [UInt8], chain: VerifiedChain)] = []
     private let entriesMax: Int
 
@@ -19,9 +19,9 @@ struct KnownChains: Sendable {
         entries.last { $0.chain.certificates.id == id && $0.chain.isShort == isShort }?.chain
     }
 
-    /// Makes a chain the most recently used one.
+    /// Makes a chain the most recently used one, adding it if necessary.
     ///
-    /// Call it after a signature was verified with the chain's key, and not before.
+    /// Call it only after a signature was verified with the chain's key.
     mutating func use(_ chain: VerifiedChain, header: ArraySlice<UInt8>) {
         if let last = entries.last, last.chain === chain, last.header[...].hasSameBytes(as: header) { return }
         let place = entries.firstIndex {

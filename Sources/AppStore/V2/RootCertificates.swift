@@ -1,19 +1,19 @@
 import Encoding
 import X509
 
-/// The roots that signatures must lead to. They come with this program or from its operator, never from a sender.
+/// The trusted roots. They are embedded in this program or configured by its operator, never taken from a sender.
 package struct RootCertificates: Sendable {
     let certificates: [Certificate]
 
-    /// Apple Root CA - G3, which is shipped inside.
+    /// Apple Root CA - G3, which is embedded in this program.
     package static let apple: RootCertificates = {
         guard let root = try? Certificate(derEncoded: PackageResources.AppleRootCA_G3_cer) else {
-            preconditionFailure("the root certificate inside this program is damaged")
+            preconditionFailure("the embedded root certificate is damaged")
         }
         return RootCertificates(certificates: [root])
     }()
 
-    /// Those of a file: DER, or PEM with one or more certificates. Nil if it holds none.
+    /// Reads a file: one certificate in DER, or one or more in PEM. Nil if it contains none, or one that is invalid.
     package init?(file bytes: [UInt8]) {
         if let root = try? Certificate(derEncoded: bytes) {
             certificates = [root]

@@ -2,13 +2,13 @@ import Crypto
 import Encoding
 import Synchronization
 
-/// Proves that a JWS was signed under a trusted root. Remembers the chains that it has checked, so that another JWS of
-/// the same chain costs one signature.
+/// Verifies that a JWS was signed with a certificate whose chain leads to a trusted root. Caches verified chains, so
+/// that another JWS with the same chain costs only the verification of one signature.
 package final class SignatureVerifier: Sendable {
     private let roots: RootCertificates
     private let known: Mutex<KnownChains>
 
-    /// Apple has one chain in use at a time, and another while it changes over.
+    /// Apple uses one chain at a time, and two during a change of certificates.
     package static let knownChainsMax = 64
 
     package init(roots: RootCertificates, knownChainsMax: Int = SignatureVerifier.knownChainsMax) {
@@ -16,14 +16,14 @@ package final class SignatureVerifier: Sendable {
         known = Mutex(KnownChains(max: knownChainsMax))
     }
 
-    /// The chains that are remembered, the least recently used one first.
+    /// The cached chains, least recently used first.
     package var knownChains: [ChainID] { known.withLock { $0.entries.map(\.chain.certificates.id) } }
 
-    /// Verifies everything that is signed in a notification, each on its own: an envelope of Apple's proves nothing of
-    /// what somebody put inside.
+    /// Verifies every signed part of a notification separately: a valid signature of the notification proves nothing
+    /// about the parts inside it.
     ///
-    /// - Parameter fallback: The reference time of what says of itself no time of signing.
-    /// - Returns: The chains behind the signatures, that of the notification first.
+    /// - Parameter fallback: The time at which the certificates must be valid, for parts without a time of signing.
+    /// - Returns: The chains of the signatures, that of the notification first.
     package func verify(
         _ notification: V2Notification, fallback: Instant
     ) async throws(Refusal) -> [VerifiedChain] {
@@ -34,7 +34,7 @@ package final class SignatureVerifier: Sendable {
         return chains
     }
 
-    /// As `verify(_:fallback:)` of a notification, for something that was signed by itself.
+    /// Verifies a signed object that is not part of a notification. See ``verify(_:fallback:)``.
     package func verify(_ object: SignedObject, fallback: Instant) async throws(Refusal) -> VerifiedChain {
         do throws(VerificationFailure) {
             return try await verify(object.jws, fallback: fallback)
@@ -47,7 +47,7 @@ package final class SignatureVerifier: Sendable {
         guard jws.signature.count == 64,
             let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature)
         else {
-            // What is wrong first should be told first.
+            // Errors of the header come before errors of the signature, so throw them first.
             _ = try JWSHeader(jws.header)
             throw .signatureForm
         }
@@ -56,7 +56,7 @@ package final class SignatureVerifier: Sendable {
         return chain
     }
 
-    /// The chain with which the signature was verified.
+    /// Verifies the signature and returns its chain.
     private func chain(
         _ jws: JWS, _ signature: P256.Signing.ECDSASignature, at instant: Instant
     ) async throws(VerificationFailure) -> VerifiedChain {
@@ -68,7 +68,7 @@ package final class SignatureVerifier: Sendable {
         if let chain = known.withLock({ $0.chain(id, isShort: header.isShort) }) {
             return try check(jws, signature, with: chain, at: instant)
         }
-        // One signature costs a small part of what a path costs, so a forged text is refused before the path is built.
+        // Verifying a signature is much cheaper than validating a path, so forged texts are rejected before that.
         let leaf = try ClaimedLeaf(header)
         guard leaf.key.isValidSignature(signature, for: jws.signedText) else { throw .signature }
         return try await VerifiedChain(leaf, header, roots: roots, at: instant)

@@ -1,6 +1,6 @@
 import Subscriptions
 
-/// The common word for a V2 `notificationType` and `subtype`.
+/// Maps a V2 `notificationType` and `subtype` to a common kind.
 enum V2Kind {
     static func kind(of type: String?, _ subtype: String?) -> EventKind {
         switch (type, subtype) {
@@ -23,7 +23,7 @@ enum V2Kind {
         case ("PRICE_INCREASE", _): .priceConsent
         case ("PRICE_CHANGE", _): .priceChange
         case ("METADATA_UPDATE", _): .metadataUpdate
-        // The changelog spells it without the ending.
+        // Apple's changelog calls it MIGRATE.
         case ("MIGRATION", _), ("MIGRATE", _): .migration
         case ("CONSUMPTION_REQUEST", _): .consumptionRequest
         case ("EXTERNAL_PURCHASE_TOKEN", _): .externalPurchase

@@ -3,21 +3,21 @@ import Encoding
 import Subscriptions
 
 extension V2Notification {
-    /// What the notification says, in the vocabulary of all sources.
+    /// Returns the notification as a normalised event.
     package func event() -> Event {
         var normaliser = V2Normaliser(self)
         return normaliser.event()
     }
 }
 
-/// Works through one notification once, collecting defects and unknown fields on the way.
+/// Reads one notification and collects its defects and unknown fields. Use it once.
 private struct V2Normaliser {
     private let notification: V2Notification
     private var defects: [Defect] = []
     private var unknownFields: [String] = []
     private var details: [(key: String, value: CanonicalJSON)] = []
 
-    /// Names that are known, and have no place of their own in an event.
+    /// Known fields without a property of their own in an event.
     private static let knownDetails: Set<String> = Set(
         [
             ("", ["version"]),
@@ -48,7 +48,7 @@ private struct V2Normaliser {
                 ]
             ),
         ].flatMap { base, names in names.map { base + $0 } })
-    /// Identifies a device, and proves nothing to us.
+    /// Fields that identify a device. They are not stored, since they prove nothing to a server.
     private static let deviceFields: Set<String> = ["deviceVerification", "deviceVerificationNonce"]
 
     init(_ notification: V2Notification) {
@@ -91,7 +91,11 @@ private struct V2Normaliser {
             defects: body.defects + defects, unknownFields: unknownFields)
     }
 
-    /// Keeps an object of the notification, less the fields that are read elsewhere.
+    /// Stores an object of the notification as details, without the fields that are read elsewhere.
+    ///
+    /// - Parameters:
+    ///   - read: Fields that are read elsewhere.
+    ///   - signed: Fields that are read elsewhere and must be strings.
     private mutating func part(
         _ key: StaticString, of body: inout JSONFields, reading read: [StaticString], signed: [StaticString] = []
     ) {
@@ -107,7 +111,7 @@ private struct V2Normaliser {
         defects += fields.defects
     }
 
-    /// Fields that have no place of their own, with their names noted where those are new.
+    /// Returns the fields in canonical form, and records the names of unknown ones.
     private mutating func keep(
         _ rest: [(key: JSONValue, value: JSONValue)], base: String
     ) -> [(key: String, value: CanonicalJSON)] {
@@ -141,7 +145,8 @@ private struct V2Normaliser {
         return renewal
     }
 
-    /// The notification's own id. Without one, what was signed stands in for it.
+    /// The bytes of the notification's UUID, or a SHA-256: of an id that is not a UUID, or of the signed text if there
+    /// is no id.
     private func dedupeKey(_ uuid: String?) -> DedupeKey {
         guard let uuid else {
             return DedupeKey(bytes: Array(SHA256.hash(data: notification.notification.signedText)))
@@ -151,7 +156,7 @@ private struct V2Normaliser {
 }
 
 extension DedupeKey {
-    /// 32 hexadecimal digits with dashes between them, in either case.
+    /// Nil unless the text is 32 hexadecimal digits, in either case, and four dashes.
     fileprivate init?(uuid: String) {
         let digits = uuid.utf8.filter { $0 != UInt8(ascii: "-") }
         guard uuid.utf8.count == 36, digits.count == 32,

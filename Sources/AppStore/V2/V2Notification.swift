@@ -1,9 +1,9 @@
 import Encoding
 import Subscriptions
 
-/// A version 2 notification as its sender wrote it: decoded, and not to be trusted.
+/// A decoded version 2 notification. Not verified, so it must not be trusted.
 package struct V2Notification: Sendable {
-    /// The signed texts that a notification is made of, named by where they stand.
+    /// The signed parts of a notification, each named by its path.
     package enum Part: String, Sendable, CaseIterable {
         case notification = "signedPayload"
         case transaction = "data.signedTransactionInfo"
@@ -17,9 +17,9 @@ package struct V2Notification: Sendable {
     package let appTransaction: JWS?
 
     /// - Parameter text: The JWS of the notification.
-    /// - Throws: ``UndecodableBody`` if it or one inside it is no JWS, or if it has no `notificationType`: Apple signs
-    ///   other objects with the same certificates. Other odd or missing fields are no reason: they become defects of
-    ///   the event.
+    /// - Throws: ``UndecodableBody`` if it or a part inside it is not a JWS, or if it has no `notificationType`: Apple
+    ///   signs other objects with the same certificates. Other missing or unreadable fields become defects of the
+    ///   event.
     package init(decoding text: ArraySlice<UInt8>) throws(UndecodableBody) {
         let notification = try Self.decode(text, .notification)
         guard let type = notification.payload.root["notificationType"], !type.isNull else { throw .notANotification }
@@ -52,20 +52,21 @@ package struct V2Notification: Sendable {
         }
     }
 
-    /// As Apple posts it, and nothing besides: what may stand around the signed text was signed by nobody.
+    /// The body to store: `{"signedPayload":"…"}` with the signed text as it arrived. Other members of the received
+    /// body are not signed and are dropped.
     var body: [UInt8] {
         Array("{\"signedPayload\":\"".utf8) + notification.text + Array("\"}".utf8)
     }
 
-    /// The notification and what is signed inside it.
+    /// The notification and the signed parts inside it.
     var parts: [(part: Part, jws: JWS)] {
         [(Part.notification, notification)]
             + [(.transaction, transaction), (.renewal, renewal), (.appTransaction, appTransaction)]
             .compactMap { part, jws in jws.map { (part, $0) } }
     }
 
-    /// The object that says what the notification is about. Which one it is depends on the type; newer types may bring
-    /// their own.
+    /// The object that contains the app and the environment. Its key depends on the notification's type; for unknown
+    /// types it is the first object with a bundle id.
     var subject: JSONValue? {
         let root = notification.payload.root
         return root["data"] ?? root["summary"] ?? root["appData"] ?? root["externalPurchaseToken"]
@@ -74,10 +75,10 @@ package struct V2Notification: Sendable {
 
     package var environment: Environment? { claim.environment }
 
-    /// The app, as the notification names it.
+    /// The app and environment that the notification names.
     var claim: AppClaim {
         var claim = subject.map { AppClaim($0) } ?? AppClaim()
-        // Tokens name no environment. Those of the sandbox have ids that begin so.
+        // Tokens name no environment, but ids of sandbox tokens begin with SANDBOX.
         if let token = notification.payload.root["externalPurchaseToken"], claim.environment == nil {
             claim.environment =
                 token["externalPurchaseId"]?.string?.hasPrefix("SANDBOX") == true ? .sandbox : .production
@@ -86,11 +87,11 @@ package struct V2Notification: Sendable {
     }
 }
 
-/// Which app and environment a signed object says it is of.
+/// The app and environment that a signed object names.
 struct AppClaim {
     var bundleId: String?
     var appAppleId: Int64?
-    /// Nil when none is named, ``Environment/unknown`` when it is none that Apple uses.
+    /// Nil if none is named; ``Environment/unknown`` if this version does not know the name.
     var environment: Environment?
 
     init() {}
@@ -99,14 +100,14 @@ struct AppClaim {
         var fields = JSONFields(object)
         bundleId = fields.text("bundleId")
         appAppleId = fields.integer64("appAppleId")
-        // App transactions write the environment under an older name.
+        // App transactions call the environment `receiptType`.
         let name = fields.text("environment") ?? fields.text("receiptType")
         environment = name.map { Environment(v2Name: $0) ?? .unknown }
     }
 }
 
 extension Environment {
-    /// By the name in signed objects.
+    /// Nil unless the text is an environment's name in signed objects, in any case.
     package init?(v2Name name: String) {
         switch name.lowercased() {
         case "production": self = .production
@@ -117,6 +118,6 @@ extension Environment {
         }
     }
 
-    /// Data of these is not signed by Apple.
+    /// True for environments whose data is not signed by Apple.
     package var isLocal: Bool { self == .xcode || self == .localTesting }
 }

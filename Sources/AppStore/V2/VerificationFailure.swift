@@ -1,4 +1,4 @@
-/// The step at which a JWS failed to prove that Apple signed it.
+/// The check at which the verification of a JWS failed.
 package enum VerificationFailure: String, Error, Sendable, CaseIterable {
     case header = "jws_header"
     case algorithm = "jws_algorithm"
@@ -15,28 +15,28 @@ package enum VerificationFailure: String, Error, Sendable, CaseIterable {
     case signatureForm = "signature_form"
     case signature = "signature_wrong"
     case revoked = "chain_revoked"
-    /// Heals when the responder is back.
+    /// Accepted once the OCSP responder is available again.
     case revocationUnknown = "revocation_unknown"
 
     package var explanation: String {
         switch self {
-        case .header: "has a header that is no JSON object in base64url"
+        case .header: "has a header that is not a JSON object in base64url"
         case .algorithm: "is not signed with ES256 (alg)"
-        case .criticalHeader: "has a header that must be understood (crit)"
-        case .certificateCount: "does not bring two or three certificates (x5c)"
+        case .criticalHeader: "has critical header parameters (crit), which are not supported"
+        case .certificateCount: "does not contain two or three certificates (x5c)"
         case .certificateText: "has a certificate that is not base64"
-        case .certificate: "has a certificate that cannot be read"
+        case .certificate: "has a certificate that cannot be decoded"
         case .untrusted: "has certificates that do not lead to a trusted root"
         case .leafMarker: "has a leaf certificate that is not for App Store receipts (1.2.840.113635.100.6.11.1)"
         case .intermediateMarker:
-            "has an intermediate certificate that is not of Apple's developer relations (1.2.840.113635.100.6.2.1)"
-        case .notYetValid: "has a certificate that was not valid yet when it was signed"
+            "has an intermediate certificate that is not from Apple's developer relations (1.2.840.113635.100.6.2.1)"
+        case .notYetValid: "has a certificate that was not yet valid when it was signed"
         case .expired: "has a certificate that had expired when it was signed"
         case .key: "has a leaf certificate whose key is not on P-256"
         case .signatureForm: "has a signature that is not 64 bytes"
-        case .signature: "has a signature that does not fit"
+        case .signature: "has a signature that does not match"
         case .revoked: "has a certificate that was revoked"
-        case .revocationUnknown: "has certificates of which it could not be learned whether they were revoked"
+        case .revocationUnknown: "has certificates whose revocation status could not be determined"
         }
     }
 }

@@ -4,7 +4,7 @@ import Foundation
 import SwiftASN1
 @_spi(FixedExpiryValidationTime) import X509
 
-/// A leaf certificate as a sender brought it, with a key to try: decoded, and not to be trusted.
+/// A decoded leaf certificate and its key. Not verified, so it must not be trusted.
 struct ClaimedLeaf {
     let certificate: Certificate
     let key: P256.Signing.PublicKey
@@ -17,22 +17,22 @@ struct ClaimedLeaf {
     }
 }
 
-/// Certificates that were found to lead from a signing key to a trusted root. Only ``init(_:_:roots:at:)`` makes one.
+/// A certificate chain that was verified to lead from a signing key to a trusted root.
 ///
-/// A class, because every notification hands it on and a copy of three certificates is not cheap.
+/// A class, because chains are passed along with every notification and copying three certificates is expensive.
 package final class VerifiedChain: Sendable {
     package let certificates: CertificateChain
     /// The leaf's key.
     let key: P256.Signing.PublicKey
-    /// When all three certificates are valid, first and last instant.
+    /// From the first to the last instant at which all three certificates are valid.
     let validity: ClosedRange<Instant>
-    /// Leaf and intermediate alone were sent.
+    /// True if only leaf and intermediate were sent.
     package let isShort: Bool
 
     private static let leafMarker: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 11, 1]
     private static let intermediateMarker: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 2, 1]
 
-    /// Builds the path to a root of ours and checks it, as of an instant.
+    /// Builds the path to a trusted root and verifies it, as of an instant.
     init(
         _ claimed: ClaimedLeaf, _ header: JWSHeader, roots: RootCertificates, at instant: Instant
     ) async throws(VerificationFailure) {
@@ -57,7 +57,7 @@ package final class VerifiedChain: Sendable {
             validationTime: Date(instant))
     }
 
-    /// Nil unless the path is exactly leaf, intermediate and one of our roots.
+    /// Returns the valid path; nil unless it is exactly leaf, intermediate and a trusted root.
     private static func path(
         from leaf: Certificate, over intermediate: Certificate, to roots: RootCertificates, at instant: Instant
     ) async -> (leaf: Certificate, intermediate: Certificate, root: Certificate)? {
@@ -85,7 +85,7 @@ extension Date {
 }
 
 extension Instant {
-    /// Held inside 1970...9999.
+    /// The date truncated to milliseconds and clamped to 1970...9999.
     fileprivate init(flooring date: Date) {
         let milliseconds = (date.timeIntervalSince1970 * 1000).rounded(.down)
         self = Instant.earliest.advanced(byMilliseconds: Int64(max(0, min(milliseconds, 1e15))))

@@ -64,8 +64,8 @@ package struct JSONError: Error, Hashable, CustomStringConvertible {
     package enum Problem: String, Sendable {
         case empty = "the body is empty"
         case unexpectedByte = "unexpected character"
-        case unexpectedEnd = "the text ends too early"
-        case trailingBytes = "text after the end"
+        case unexpectedEnd = "unexpected end of text"
+        case trailingBytes = "text after the JSON value"
         case controlCharacter = "control character inside a string"
         case badEscape = "unknown escape inside a string"
         case badNumber = "malformed number"

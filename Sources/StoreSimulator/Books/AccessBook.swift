@@ -59,7 +59,7 @@ package struct AccessBook: Sendable, Hashable {
         boundaries.formUnion([interval.start, interval.end])
     }
 
-    /// Ends the period of the purchase at the instant, or leaves it if it ended earlier.
+    /// Ends the period of the purchase at the instant; has no effect if it ended earlier.
     mutating func cut(_ transactionId: String, at instant: Instant) {
         change(transactionId, grace: false) { $0.end = min($0.end, instant) }
         boundaries.insert(instant)

@@ -41,8 +41,8 @@ package struct OneTimeLife: Sendable {
         send("REFUND", at: instant)
     }
 
-    /// The number of units of a consumable that the customer has paid for at the instant. It is 0 before the purchase and
-    /// after a full refund. From a prorated refund on, it counts the units that are not refunded completely.
+    /// The number of units of a consumable that the customer has paid for at the instant. It is 0 before the purchase
+    /// and after a full refund. From a prorated refund on, it counts the units that are not refunded completely.
     package func units(at instant: Instant) -> Int {
         guard purchase.product.kind == .consumable, instant >= purchase.purchaseDate else { return 0 }
         guard let revocation = purchase.revocation else { return purchase.quantity }

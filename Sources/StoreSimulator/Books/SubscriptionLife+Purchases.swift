@@ -10,7 +10,7 @@ extension SubscriptionLife {
         send(StoreNotification.Name("SUBSCRIBED", "INITIAL_BUY"), version1: "INITIAL_BUY", at: instant, .active)
     }
 
-    /// Buys again after expiry. The time between gives no access.
+    /// Buys again after expiry. There is no access between the two.
     package mutating func resubscribe(to product: Product, at instant: Instant, offer: Offer? = nil) {
         let isSame = product == current.product
         setRenewal(true, at: instant)
@@ -54,8 +54,8 @@ extension SubscriptionLife {
         sendVersion1("DID_CHANGE_RENEWAL_STATUS", at: instant, .active)
     }
 
-    /// Chooses the product of the next renewal: one of a lower level, or of the same level and another duration. Choosing
-    /// the current product cancels an earlier choice.
+    /// Chooses the product of the next renewal: one of a lower level, or of the same level and another duration.
+    /// Choosing the current product cancels an earlier choice.
     package mutating func chooseNext(_ product: Product, at instant: Instant) {
         let price = customer.storefront.price(product)
         updatePreference {

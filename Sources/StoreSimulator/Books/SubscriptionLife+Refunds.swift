@@ -56,7 +56,7 @@ extension SubscriptionLife {
             sendConsumptionRequest(about: purchase(id), at: max(requested, purchase(id).purchaseDate))
         }
         guard id == current.transactionId, currentPreference.isOn else { return }
-        // Two seconds earlier, so that this notification still carries the purchase without its refund.
+        // Two seconds earlier, so that this notification still contains the purchase without its refund.
         let switched = instant.advanced(byMilliseconds: -2 * Self.secondMilliseconds)
         setRenewal(false, at: switched)
         send(

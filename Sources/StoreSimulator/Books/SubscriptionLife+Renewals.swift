@@ -82,7 +82,8 @@ extension SubscriptionLife {
         case payment, endOfFailedPeriod
     }
 
-    /// Charges a failed renewal. Within grace the billing cycle continues as if charged on time; later a new cycle starts.
+    /// Charges a failed renewal. Within grace the billing cycle continues as if charged on time; later a new cycle
+    /// starts.
     package mutating func recover(at instant: Instant, shownAs date: RecoveryDate = .payment) {
         let due = expiry
         let product = currentPreference.nextProduct

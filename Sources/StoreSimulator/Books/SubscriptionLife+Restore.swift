@@ -1,7 +1,7 @@
 extension SubscriptionLife {
-    /// Begins with a copy of another subscription's current purchase, as a restore on another device sometimes does: the
-    /// same period and `web_order_line_item_id`, a new transaction id and a new original transaction id. The store sends no
-    /// notification. Later events belong to this subscription.
+    /// Begins with a copy of another subscription's current purchase, as a restore on another device sometimes does:
+    /// the same period and `web_order_line_item_id`, a new transaction id and a new original transaction id. The store
+    /// sends no notification. Later events belong to this subscription.
     package mutating func restore(_ other: SubscriptionLife) {
         precondition(purchases.isEmpty, "the subscription already exists")
         let copy = other.current.copy(transactionId: identifiers.transactionId())

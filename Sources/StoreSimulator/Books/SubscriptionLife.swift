@@ -14,7 +14,7 @@ package struct SubscriptionLife: Sendable {
     package internal(set) var access = AccessBook()
     /// Oldest first.
     package internal(set) var failures: [FailedRenewal] = []
-    /// In the order of their signing, at least one second apart.
+    /// Ordered by signing time, at least one second apart.
     package private(set) var notifications: [StoreNotification] = []
     /// The customer committed to a year that is billed monthly.
     package var isCommitted = false

@@ -1,6 +1,6 @@
 import Encoding
 
-/// The renderings of an instant in bodies of version 1.
+/// The formats of an instant in bodies of version 1.
 package enum V1Date {
     /// `2019-11-08 08:13:55 Etc/GMT`
     package static func gmt(_ instant: Instant) -> String { text(instant) + " Etc/GMT" }
@@ -18,8 +18,8 @@ package enum V1Date {
         return iso8601.prefix(10) + " " + iso8601.dropFirst(11).prefix(8)
     }
 
-    /// True from 2:00 standard time on the second Sunday of March to 2:00 daylight time on the first Sunday of November,
-    /// as US law has it since 2007.
+    /// True from 2:00 standard time on the second Sunday of March to 2:00 daylight time on the first Sunday of
+    /// November, as US law has required since 2007.
     private static func isDaylightSaving(_ instant: Instant) -> Bool {
         guard let year = Int(instant.description.prefix(4)),
             let begin = sunday(onOrAfter: 8, of: 3, in: year, hourUTC: 10),

@@ -10,7 +10,7 @@ struct V1Receipt {
     private let entries: [Entry]
 
     /// - Parameters:
-    ///   - notification: The notification that carries the receipt.
+    ///   - notification: The notification that contains the receipt.
     ///   - companions: The other subscriptions of the account. The receipt contains their state at the time of signing.
     init(_ notification: StoreNotification, _ customer: Customer, companions: [SimulatedSubscription]) {
         entries =
@@ -86,7 +86,7 @@ extension V1Receipt.Entry {
 }
 
 extension JSONWriter {
-    /// Writes an instant in Apple's three renderings. Readers use the milliseconds.
+    /// Writes an instant in Apple's three formats. Readers use the milliseconds.
     fileprivate mutating func dates(
         _ gmt: StaticString, _ milliseconds: StaticString, _ pacific: StaticString, _ instant: Instant?
     ) {

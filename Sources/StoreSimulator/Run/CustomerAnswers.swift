@@ -80,8 +80,8 @@ extension SimulatedCustomer {
 }
 
 extension RenderedStory {
-    /// Instants at and around each boundary of the customer's access. For a customer without subscriptions, those of the
-    /// story's other customers.
+    /// Instants at and around each boundary of the customer's access. For a customer without subscriptions, those of
+    /// the story's other customers.
     fileprivate func queryInstants(about own: [SimulatedSubscription]) -> [Instant] {
         let asked = own.isEmpty ? subscriptions : own
         let boundaries = Set(asked.flatMap(\.access.boundaries).filter { $0 < .latest }).sorted()

@@ -31,7 +31,7 @@ package struct SimulatedDelivery: Sendable {
     package var signedDate: Instant { notification.signedDate }
     package var originalTransactionId: String { subscription.originalTransactionId }
     package var isVersion1: Bool { entry.isVersion1 }
-    /// When a punctual delivery arrives: 1.5 s after the signing.
+    /// When a delivery without delay arrives: 1.5 s after signing.
     package var receivedAt: Instant { signedDate.advanced(byMilliseconds: 1500) }
 
     /// The bytes to post. Repeats of a notification have the same bytes: their signatures are kept, because ECDSA

@@ -70,7 +70,7 @@ struct DeliveryPlan: Sendable {
             < (right.signedMilliseconds, right.index, right.subscription, right.notification, right.isVersion1 ? 1 : 0)
     }
 
-    /// Inserts each repeat at a random place after the original.
+    /// Inserts each repeat at a random position after the original.
     private mutating func repeatSome(_ part: Double, _ random: inout SplitMix64) {
         guard part > 0 else { return }
         var repeats: [(place: Double, entry: Entry)] = []

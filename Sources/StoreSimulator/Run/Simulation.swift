@@ -12,7 +12,7 @@ package struct Simulation: Sendable {
     }
 
     package enum Order: String, Sendable, CaseIterable {
-        /// By the time of signing, over all subscriptions.
+        /// Ordered by signing time, across all subscriptions.
         case inOrder = "in-order"
         case shuffled, reversed
     }
@@ -25,7 +25,7 @@ package struct Simulation: Sendable {
         package var stories = Story.allCases
         package var format = Format.v2
         package var order = Order.inOrder
-        /// The fraction of deliveries that is repeated at a random later place, 0 to 1.
+        /// The fraction of deliveries that is repeated at a random later position, 0 to 1.
         package var duplicate = 0.0
         /// The fraction of notifications that is never delivered, 0 to 1.
         package var lose = 0.0

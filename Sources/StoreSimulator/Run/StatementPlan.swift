@@ -1,4 +1,4 @@
-/// The places of link statements between the notifications. Statements about one customer keep their order.
+/// The positions of link statements among the notifications. Statements about one customer keep their order.
 struct StatementPlan: Sendable {
     struct Entry: Sendable, Hashable {
         /// The number of the story.

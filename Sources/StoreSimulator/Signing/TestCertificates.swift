@@ -164,7 +164,7 @@ extension TestCertificates {
             issuerPrivateKey: Certificate.PrivateKey(issuerKey))
     }
 
-    /// Apple's marker extensions carry no value but an ASN.1 NULL.
+    /// The value of Apple's marker extensions is an ASN.1 NULL.
     private static func marker(_ oid: ASN1ObjectIdentifier) -> Certificate.Extension {
         Certificate.Extension(oid: oid, critical: false, value: [0x05, 0x00])
     }

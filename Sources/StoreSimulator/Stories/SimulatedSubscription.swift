@@ -3,7 +3,7 @@ import Encoding
 /// One subscription or one-time purchase of a story.
 package struct SimulatedSubscription: Sendable {
     package let customer: Customer
-    /// In the order of their signing.
+    /// Ordered by signing time.
     package let notifications: [StoreNotification]
     /// The simulator's own record of access.
     package let access: AccessBook
@@ -34,7 +34,7 @@ package struct SimulatedSubscription: Sendable {
 
     /// The ids of the customer, as far as the format contains them.
     ///
-    /// A family member's token is left out: it is the purchaser's.
+    /// A family member's token is omitted, since it is the purchaser's.
     package func ids(_ format: Simulation.Format) -> [String] {
         let token = customer.isFamilyMember ? nil : customer.appAccountToken
         let account = format == .v1 ? nil : customer.appTransactionId

@@ -80,7 +80,7 @@ extension Draw {
 extension Story {
     private func familyStory(_ draw: inout Draw) -> RenderedStory {
         var purchaser = draw.life(subscription: 0)
-        // The member's purchases carry the purchaser's `appAccountToken`, but the member's own `appTransactionId`.
+        // The member's purchases have the purchaser's `appAccountToken`, but the member's own `appTransactionId`.
         var member = draw.life(subscription: 1, isFamilyMember: true, token: .of(purchaser.customer))
         let product = draw.product(.premium, draw.period())
         let start = draw.start()

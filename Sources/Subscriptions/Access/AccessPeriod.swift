@@ -1,23 +1,23 @@
 import Encoding
 
-/// A half-open stretch of time, start included and end excluded, in which a subscription gives access.
+/// A half-open interval, including its start and excluding its end, in which a subscription gives access.
 package struct AccessPeriod: Sendable, Hashable {
     package enum Cause: String, Sendable {
         /// A transaction's own period.
         case paid
-        /// Granted by Apple while a failed renewal is tried again.
+        /// The billing grace period after a failed renewal.
         case grace
-        /// Bought once and for ever: `end` is ``Instant/latest``.
+        /// A one-time purchase without an end: `end` is ``Instant/latest``.
         case owned
     }
 
-    /// Why a period ends before the date that it was first given.
+    /// Why a period ends earlier than its original end date.
     package enum Cut: String, Sendable {
         case upgraded
         case familyRevoked = "family_revoked"
-        /// The unused rest was refunded.
+        /// The unused part was refunded.
         case refundedInPart = "refunded_in_part"
-        /// Renewal was switched off in grace, which ends it at once.
+        /// Renewal was switched off during the grace period, which ends it immediately.
         case switchedOff = "switched_off"
     }
 
@@ -25,10 +25,10 @@ package struct AccessPeriod: Sendable, Hashable {
     package var end: Instant
     package var cause: Cause
     package var cut: Cut?
-    /// The transaction that pays for it; for grace, the one whose renewal failed.
+    /// The transaction that pays for the period; for grace, the transaction whose renewal failed.
     package var transactionId: String
     package var productId: String?
-    /// The first event that stated it.
+    /// The position of the first event that reported the period.
     package var position: Int64
 
     package init(
@@ -50,14 +50,14 @@ package struct AccessPeriod: Sendable, Hashable {
 }
 
 extension AccessPeriod {
-    /// The stretch that a transaction pays for, or nil when it gives none: no dates, a consumable, refunded, or cut
-    /// to nothing.
+    /// Creates the period that a transaction pays for. Nil if it gives no access: it has no dates, is of a consumable,
+    /// was refunded, or its period was cut to nothing.
     ///
-    /// A refunded transaction counts as if it had never been made. Three cases only cut it: a row replaced by an
-    /// upgrade ends where its replacement begins, a family member loses access from the revocation on, and what was
-    /// refunded in part ends at that date.
+    /// A refunded transaction counts as if it had never been made. Three cases only shorten its period: an upgrade ends
+    /// it at the start of the replacement, a family revocation at the revocation date, and a partial refund at the
+    /// refund date.
     ///
-    /// - Parameter replacedAt: Where another product took this one's place.
+    /// - Parameter replacedAt: When another product replaced this one; nil if none did.
     init?(of transaction: borrowing Transaction, kind: ProductCatalog.Kind?, position: Int64, replacedAt: Instant?) {
         guard let start = transaction.purchaseDate else { return nil }
         var end: Instant
@@ -78,7 +78,7 @@ extension AccessPeriod {
         }
         if transaction.isRefunded { return nil }
         if transaction.isUpgraded {
-            // A refund may follow the upgrade, with a later date; the replacement ended the row all the same.
+            // A refund may follow the upgrade with a later date. The replacement still ended the period.
             shorten(to: transaction.revocationDate, reason: .upgraded)
         } else if transaction.isFamilyRevoked {
             shorten(to: transaction.revocationDate, reason: .familyRevoked)
@@ -93,16 +93,17 @@ extension AccessPeriod {
     }
 }
 
-/// The periods of a subscription, in the order of their start.
+/// The periods of a subscription, ordered by start.
 extension [AccessPeriod] {
-    /// Of overlapping ones the paid before the grace, then the one bought last.
+    /// The period in force at the instant. Of overlapping periods, paid ones take precedence over grace, then the one
+    /// that started last.
     func inForce(at instant: Instant) -> AccessPeriod? {
         let current = filter { $0.contains(instant) }
         return current.last { $0.cause != .grace } ?? current.last
     }
 
-    /// From one in force at the instant on, those that follow on each other without a gap, each of which ends later
-    /// than the one before.
+    /// The unbroken run of periods from the instant on: the first contains the instant, each starts no later than the
+    /// previous one ends and ends later than it.
     func unbroken(at instant: Instant) -> [AccessPeriod] {
         var run: [AccessPeriod] = []
         for period in self where period.start <= (run.last?.end ?? instant) && period.end > (run.last?.end ?? instant) {
@@ -113,7 +114,7 @@ extension [AccessPeriod] {
 }
 
 extension Sequence<AccessPeriod> {
-    /// What lies between them where none holds; they are in the order of their start.
+    /// The intervals between the periods in which none is in force. The periods must be ordered by start.
     var gaps: [Range<Instant>] {
         var result: [Range<Instant>] = []
         var end: Instant?

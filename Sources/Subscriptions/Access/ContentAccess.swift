@@ -15,7 +15,7 @@ package struct ContentAccess: Sendable, Hashable {
     }
 
     package let publishedAt: Instant
-    /// Nil if the issue is not readable.
+    /// The period that unlocks the issue and the rule by which it does; nil if the issue is not readable.
     package let reachedBy: Reach?
 }
 

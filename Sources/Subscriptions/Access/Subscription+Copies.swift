@@ -1,17 +1,17 @@
 // A restored transaction is a copy: the same purchase under another transaction id.
 
 extension Subscription {
-    /// What copies of one purchase have in common.
+    /// The property that copies of one purchase share.
     private enum Purchase: Hashable {
-        /// `webOrderLineItemId`: one for each period of a subscription.
+        /// A `webOrderLineItemId`: one per period of a subscription.
         case period(String)
-        /// A non-consumable is bought once.
+        /// A non-consumable, which is bought only once.
         case owned
     }
 
-    /// Settles what several copies of one purchase say of its revocation: the latest statement about any of them
-    /// decides, so a reversed refund gives back every copy. Of statements of one time, one that takes the purchase back
-    /// decides: a receipt may show the cancellation in one of its rows alone.
+    /// Gives all copies of one purchase the same revocation: the one in the latest report about any copy, so a reversed
+    /// refund restores every copy. Among equally recent reports, one that revokes the purchase takes precedence,
+    /// because a receipt may show the cancellation in only one of its rows.
     static func settleCopies(
         _ rows: [ResolvedTransaction], _ facts: SubscriptionFacts, _ products: ProductCatalog
     ) -> [ResolvedTransaction] {
@@ -48,7 +48,7 @@ extension Subscription {
         return .owned
     }
 
-    /// The statement about each purchase that decides about its revocation.
+    /// The report that determines the revocation of each purchase.
     private static func decisiveStatements(
         _ facts: SubscriptionFacts, _ purchases: [String: Purchase]
     ) -> [Purchase: Transaction] {
@@ -60,7 +60,8 @@ extension Subscription {
                 let (first, second) = (statement, other.statement)
                 if first.statedAt != second.statedAt { return first.statedAt < second.statedAt }
                 if first.isSigned != second.isSigned { return second.isSigned }
-                // Rows of one receipt are of one time of receipt, and of different positions if one of them is older.
+                // Compare receipt times instead of positions: rows of one receipt have the same receipt time, but their
+                // positions differ if one of them was reported before.
                 if !first.isSigned, first.receivedAt != second.receivedAt {
                     return first.receivedAt < second.receivedAt
                 }
@@ -83,7 +84,7 @@ extension Subscription {
 }
 
 extension Transaction {
-    /// This transaction with the revocation of another copy. An upgrade is never taken back.
+    /// Returns this transaction with the revocation of another copy. An upgrade is never undone.
     fileprivate func revoked(as copy: Transaction) -> Transaction {
         var result = self
         result.revocationDate = copy.revocationDate

@@ -1,7 +1,8 @@
 import Encoding
 
 extension Subscription {
-    /// Members of the answer to "where does this subscription stand at that instant, and why".
+    /// Writes the members of a subscription's status at an instant: its periods, renewal info and transactions with the
+    /// positions of the events that reported them.
     package func writeMembers(at instant: Instant, to writer: inout JSONWriter) {
         let renewal = renewal(at: instant)
         let period = period(at: instant)
@@ -58,7 +59,7 @@ extension AccessPeriod {
 }
 
 extension JSONWriter {
-    /// Writes the end of an interval, which is null if the interval has none.
+    /// Writes the end of an interval, or null for ``Instant/latest``, which means that it has no end.
     package mutating func member(_ name: StaticString, end: Instant) {
         key(name)
         if end < .latest { value(end) } else { value(rawJSON: "null") }

@@ -1,32 +1,33 @@
 import Encoding
 
-/// Where a subscription stands at an instant.
+/// The status of a subscription at an instant.
 package enum SubscriptionStatus: String, Sendable, CaseIterable {
-    /// Nothing had been bought yet.
+    /// No purchase had been made yet.
     case never
     case active
     /// Paid for, with renewal switched off.
     case activeWillEnd = "active-will-end"
-    /// A renewal failed; access goes on while Apple tries again.
+    /// A renewal failed; access continues while Apple retries it.
     case grace
-    /// A renewal failed; Apple tries again, without access, for 60 days at most.
+    /// A renewal failed; Apple retries it for at most 60 days, without access.
     case retry
     case expired
-    /// The latest purchase was taken back.
+    /// The latest purchase was refunded.
     case refunded
     /// A family member lost access.
     case revoked
-    /// Bought once, and not taken back.
+    /// A one-time purchase that was not refunded.
     case owned
 }
 
 extension Subscription {
-    /// Whether the subscription gives access at the instant. Only periods decide.
+    /// True if a period of ``access`` contains the instant.
     package func isActive(at instant: Instant) -> Bool {
         access.contains { $0.contains(instant) }
     }
 
-    /// The period in force: of overlapping ones the paid before the grace, then the one bought last.
+    /// The period in force. Of overlapping periods, paid ones take precedence over grace, then the one that started
+    /// last.
     package func period(at instant: Instant) -> AccessPeriod? {
         access.inForce(at: instant)
     }
@@ -39,7 +40,7 @@ extension Subscription {
             case .paid: return renewal(at: instant).autoRenewStatus == false ? .activeWillEnd : .active
             }
         }
-        // Of some purchases nothing is known but their refund.
+        // For some purchases only the refund is known.
         let bought = transactions.filter {
             ($0.transaction.purchaseDate ?? $0.settled.revocationDate ?? .latest) <= instant
         }
@@ -55,10 +56,10 @@ extension Subscription {
         return isRetrying ? .retry : .expired
     }
 
-    /// How long Apple tries to renew, from the expiry of the period whose renewal failed.
+    /// How long Apple retries a renewal, from the expiry of the period whose renewal failed.
     private static let retryMilliseconds: Int64 = 60 * 86_400_000
 
-    /// When Apple stops trying to renew what had been bought by the instant, if nothing else happens.
+    /// When Apple stops retrying the renewal of the purchases made by the instant, if nothing else happens.
     private func retryEnd(at instant: Instant) -> Instant? {
         let expiries = transactions.filter {
             ($0.transaction.purchaseDate ?? .latest) <= instant && !$0.settled.isUpgraded
@@ -66,10 +67,10 @@ extension Subscription {
         return expiries.max()?.advanced(byMilliseconds: Self.retryMilliseconds)
     }
 
-    /// The intention to renew as it was stated by the instant.
+    /// The renewal info as reported by the instant.
     ///
-    /// Switch and product stay as last stated. Retry, grace, price and intent are those of the latest statement,
-    /// since Apple withdraws them by leaving them out.
+    /// The auto-renew status and the products keep their last reported values. Retry, grace, price and expiration
+    /// intent are those of the latest report, since Apple withdraws them by omitting them.
     package func renewal(at instant: Instant) -> RenewalInfo {
         var result = RenewalInfo(originalTransactionId: originalTransactionId)
         for statement in renewals where statement.statedAt <= instant {
@@ -83,11 +84,11 @@ extension Subscription {
         return result
     }
 
-    /// The product of the next renewal as it was last stated by the instant, and its own date if it has one.
+    /// The product of the next renewal as last reported by the instant, and its own date if it has one.
     ///
-    /// A product that was chosen in a V1 notification counts from its receipt, which may be later than all that its
-    /// notification knows of, and so later than statements that follow it in their order; but it was chosen before the
-    /// next purchase, which its notification would know of.
+    /// A product choice in a V1 notification takes effect when the notification is received. That may be later than any
+    /// date in the notification, and thus later than reports that are ordered after it. But the choice was made before
+    /// the next purchase: otherwise the notification would contain that purchase.
     func renewalProduct(at instant: Instant) -> (id: String?, changeDate: Instant?) {
         var latest: (since: Instant, id: String, changeDate: Instant?)?
         for statement in renewals where statement.statedAt <= instant {
@@ -104,7 +105,8 @@ extension Subscription {
         return (latest?.id, latest?.changeDate)
     }
 
-    /// The next time at which the status changes by the clock alone, and what it then is.
+    /// The next instant at which the status changes without a new event, and the status from then on. Nil if there is
+    /// none.
     package func nextChange(after instant: Instant) -> (at: Instant, to: SubscriptionStatus)? {
         let now = status(at: instant)
         let retryEnds = [retryEnd(at: instant), retryEnd(at: .latest)].compactMap { $0 }
@@ -117,12 +119,12 @@ extension Subscription {
         return nil
     }
 
-    /// The stretches without access between two with.
+    /// The gaps in access between periods.
     ///
-    /// Recorded nowhere: a lapse is where a purchase is later than the end of everything before it.
+    /// Not reported by Apple: there is a gap if a period starts after the end of all earlier ones.
     package var lapses: [Range<Instant>] { access.gaps }
 
-    /// When the access in force at the instant ends, over periods that follow on each other without a gap.
+    /// The end of the unbroken access that is in force at the instant; nil if there is none.
     package func accessEnd(at instant: Instant) -> Instant? {
         access.unbroken(at: instant).last?.end
     }

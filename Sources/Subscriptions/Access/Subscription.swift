@@ -1,32 +1,32 @@
 import Encoding
 
-/// What the facts about one subscription amount to: its transactions as they stand, and the periods of access they
+/// The state of a subscription, computed from its facts: its current transactions and the periods of access that they
 /// give.
 package struct Subscription: Sendable, Hashable {
     package let originalTransactionId: String
-    /// In the order of their purchase.
+    /// Ordered by purchase date.
     package let transactions: [ResolvedTransaction]
-    /// Oldest statement first.
+    /// Oldest report first.
     package let renewals: [SubscriptionFacts.RenewalStatement]
-    /// In the order of their start. They may overlap: a renewal charged early, a row and its restored copy.
+    /// Ordered by start. Periods may overlap, for example if a renewal was charged early or a transaction was restored.
     package let access: [AccessPeriod]
     private let products: ProductCatalog
 
-    /// A transaction with all that was stated about it laid over each other, the latest on top.
+    /// A transaction merged from all reports about it; later reports take precedence.
     package struct ResolvedTransaction: Sendable, Hashable {
         let boxed: Boxed<Transaction>
-        /// See ``settled``; nil if it is the transaction itself.
+        /// See ``settled``; nil if that equals the transaction itself.
         var settledByCopy: Boxed<Transaction>?
-        /// The first event behind each statement that counted, ascending.
+        /// The position of the first event of each report that contributed, ascending.
         package var positions: [Int64]
-        /// Some statement about it was signed.
+        /// True if any report about the transaction was signed.
         package var isSigned: Bool
 
         package var transaction: Transaction {
             _read { yield boxed.value }
         }
 
-        /// The transaction, with its revocation by the latest statement about any copy of the purchase.
+        /// The transaction, with the revocation from the latest report about any copy of the purchase.
         package var settled: Transaction {
             _read {
                 let settled = settledByCopy ?? boxed
@@ -35,8 +35,7 @@ package struct Subscription: Sendable, Hashable {
         }
     }
 
-    /// - Parameter products: The app's products, as far as they are configured; decides about rows that have no
-    ///   expiry.
+    /// - Parameter products: The app's configured products, which determine the kind of transactions without an expiry.
     package init(_ facts: SubscriptionFacts, products: ProductCatalog = .empty) {
         self.products = products
         originalTransactionId = facts.originalTransactionId
@@ -56,9 +55,9 @@ package struct Subscription: Sendable, Hashable {
         }
     }
 
-    /// The kind of a row's product: as Apple signed it, else as configured. V1 states none, so for what is not
-    /// configured the row itself decides: only subscriptions have order line ids, groups and renewal info. Anything
-    /// else was bought once.
+    /// The kind of a transaction's product: as signed by Apple, otherwise as configured. V1 contains none, so for a
+    /// product that is not configured it is inferred: only subscriptions have order line ids, groups and renewal info;
+    /// all others are one-time purchases.
     static func kind(
         of transaction: Transaction, in facts: SubscriptionFacts, _ products: ProductCatalog
     ) -> ProductCatalog.Kind? {
@@ -68,11 +67,11 @@ package struct Subscription: Sendable, Hashable {
             case .autoRenewable: return .autoRenewable
             case .consumable: return .consumable
             case .nonConsumable: return .nonConsumable
-            // How long it lasts is in no transaction. It ends some day, so it must not be taken for owned.
+            // Transactions do not contain its duration. It ends at some time, so it must not count as owned.
             case .nonRenewing:
                 if case .nonRenewing = configured { return configured }
                 return nil
-            // A type that this version does not know may end some day, too. The configuration can say what it is.
+            // A type that this version does not know may end, too. The configuration can declare its kind.
             case nil: return configured
             }
         }
@@ -83,8 +82,8 @@ package struct Subscription: Sendable, Hashable {
         return isSubscription ? .autoRenewable : .nonConsumable
     }
 
-    /// How many of a consumable were bought by the instant and not taken back; nil if the subscription has none. What
-    /// was used up of them is the app's own record.
+    /// The number of units of a consumable that were bought by the instant and not refunded; nil if the subscription
+    /// has none. The app keeps its own record of the units that were used.
     package func consumables(at instant: Instant) -> Int? {
         let bought = transactions.filter { row in
             row.transaction.type.map { $0 == Transaction.ProductType.consumable.rawValue }
@@ -118,13 +117,13 @@ package struct Subscription: Sendable, Hashable {
         }
     }
 
-    /// Where another product took the place of a row that still ran.
+    /// When another product replaced a transaction that had not expired; nil if none did.
     ///
-    /// V1 says so in the row itself. V2 reports an upgrade by the new transaction alone: it is of another product
-    /// of the subscription, and was bought while this one ran.
+    /// V1 marks the replaced row. V2 reports an upgrade only by the new transaction, which is of another product of the
+    /// subscription and was bought before this one expired.
     private static func replacement(of transaction: Transaction, in all: [ResolvedTransaction]) -> Instant? {
         guard let own = transaction.purchaseDate else { return nil }
-        // They are in the order of their purchase, so the first that fits is the earliest.
+        // Transactions are ordered by purchase date, so the first match is the earliest.
         if transaction.isUpgraded {
             for other in all {
                 if let bought = other.transaction.purchaseDate, bought > own { return bought }
@@ -144,12 +143,12 @@ package struct Subscription: Sendable, Hashable {
         return nil
     }
 
-    /// Grace runs from the expiry of the period whose renewal failed: of those that had begun when grace was stated
-    /// and were not replaced by an upgrade, the last one to expire before it ends.
+    /// Grace starts at the expiry of the period whose renewal failed: among the periods that had begun when grace was
+    /// reported and were not replaced by an upgrade, the last one to expire before the end of grace.
     ///
-    /// Every grace end that was ever stated is kept, because Apple's later statements leave it out once the
-    /// subscription has recovered. The failed period is looked for among all rows, so that its refund takes its grace
-    /// with it instead of tying the grace to an older row.
+    /// Every end of grace that was ever reported is kept, because Apple omits it after the subscription has recovered.
+    /// The search for the failed period includes refunded transactions, so that a refund also removes the grace period
+    /// instead of attaching it to an older transaction.
     private static func gracePeriods(
         _ transactions: [ResolvedTransaction], _ renewals: [SubscriptionFacts.RenewalStatement],
         _ paid: [AccessPeriod]
@@ -178,8 +177,8 @@ package struct Subscription: Sendable, Hashable {
         return byFailedTransaction.values.compactMap { cut($0, bySwitchOffIn: renewals, paid) }
     }
 
-    /// A switch-off ends grace only while grace is what gives access. After a recovery the subscription is paid for
-    /// beyond the grace, and the switch-off ends nothing.
+    /// Switching renewal off ends grace, unless paid access lasts at least until the end of grace, as it does after a
+    /// recovery.
     private static func cut(
         _ grace: AccessPeriod, bySwitchOffIn renewals: [SubscriptionFacts.RenewalStatement], _ paid: [AccessPeriod]
     ) -> AccessPeriod? {

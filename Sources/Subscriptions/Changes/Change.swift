@@ -1,49 +1,49 @@
 import Encoding
 
-/// A difference in what a subscription gives, or in what it is about to do.
+/// A change of a subscription's access, renewal preferences or customer.
 package struct Change: Sendable, Hashable {
     package enum Kind: String, Sendable, Hashable, CaseIterable {
-        /// There was no access, and now there is.
+        /// Access began.
         case opened
-        /// Access goes on for longer than was known.
+        /// Access continues and ends later than before.
         case extended
-        /// Access goes on, but not for as long as was known.
+        /// Access continues and ends earlier than before.
         case shortened
-        /// There was access, and now there is none.
+        /// Access ended.
         case closed
-        /// Access goes on, to another product.
+        /// Access continues with another product.
         case productChanged = "product_changed"
         /// Renewal was switched on or off.
         case renewalSwitched = "renewal_switched"
-        /// Another product is to be renewed than was known.
+        /// The product of the next renewal changed.
         case nextProduct = "next_product"
-        /// The subscription has another customer, or its customer another id of a backend.
+        /// The subscription has another customer, or the backend's id of its customer changed.
         case customerChanged = "customer_changed"
     }
 
     package enum Cause: Sendable, Hashable {
-        /// The event that stated it.
+        /// An event reported it.
         case event(position: Int64)
-        /// Nobody stated anything: a period began or ended.
+        /// A period began or ended without an event.
         case clock
-        /// The app's products were configured otherwise.
+        /// The configuration of the app's products changed.
         case products
-        /// The log was folded anew, and came out otherwise.
+        /// A rebuild from the log had a different result.
         case rebuild
     }
 
     package var kind: Kind
     package var originalTransactionId: String
-    /// Since when it is so: the beginning or end of a period if the clock did it, else the time at which it was folded.
+    /// When the change took effect: the start or end of a period for ``Cause/clock``, otherwise the time of processing.
     package var at: Instant
     package var cause: Cause
-    /// What there is access to; for ``Kind/closed`` what there was access to. Nil for intentions.
+    /// The product that gives access; for ``Kind/closed``, the one that did. Nil for changes that are not about access.
     package var productId: String?
-    /// End of the unbroken access, ``Instant/latest`` for what is owned for ever. Nil where there is none.
+    /// The end of the unbroken access; ``Instant/latest`` if it has none. Nil if there is no access.
     package var until: Instant?
-    /// Of ``Kind/renewalSwitched``: whether it is on.
+    /// For ``Kind/renewalSwitched``: whether renewal is on.
     package var autoRenewStatus: Bool?
-    /// Of ``Kind/nextProduct``; nil for the product as it is.
+    /// For ``Kind/nextProduct``; nil if the current product renews.
     package var nextProductId: String?
 
     package init(
@@ -62,7 +62,7 @@ package struct Change: Sendable, Hashable {
 }
 
 extension Change.Cause {
-    /// In one word, for all who store or show it.
+    /// The name of the cause in the database and the API.
     package var name: String {
         switch self {
         case .event: "event"
@@ -72,12 +72,12 @@ extension Change.Cause {
         }
     }
 
-    /// Of the event, if one stated it.
+    /// The position of the event that is the cause; nil for other causes.
     package var position: Int64? {
         if case .event(let position) = self { position } else { nil }
     }
 
-    /// Nil for a word that a newer version knows, and for a position that does not belong to it.
+    /// Nil if this version does not know the name, or if the name and the position do not belong together.
     package init?(name: String, position: Int64?) {
         switch (name, position) {
         case ("event", let position?): self = .event(position: position)

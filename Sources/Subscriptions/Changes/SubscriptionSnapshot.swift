@@ -1,13 +1,13 @@
 import Encoding
 
-/// What a subscription gives and is about to do, as far as changes of it are published.
+/// The part of a subscription's state whose changes are published.
 package struct SubscriptionSnapshot: Sendable, Hashable {
     package let originalTransactionId: String
-    /// In the order of their start.
+    /// Ordered by start.
     package var access: [AccessPeriod]
-    /// Switch as last stated; nil when never stated.
+    /// The last reported status; nil if none was ever reported.
     package var autoRenewStatus: Bool?
-    /// Product of the next renewal, if it is another one than the product bought last.
+    /// The product of the next renewal, if it differs from the product bought last.
     package var plannedProductId: String?
 
     package init(
@@ -20,7 +20,7 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
     }
 
     package init(_ subscription: Subscription) {
-        // As renewal(at:) has them, without putting the rest of it together for every subscription that is folded.
+        // The same values as in renewal(at:), without the cost of assembling the rest of it for every subscription.
         let renewals = subscription.renewals
         let next = subscription.renewalProduct(at: .latest).id
         self.init(
@@ -29,11 +29,12 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
             plannedProductId: next == subscription.transactions.last?.transaction.productId ? nil : next)
     }
 
-    /// How this snapshot differs from an earlier one of the subscription, both seen at one instant.
+    /// Returns the differences between an earlier snapshot of the subscription and this one, both evaluated at the same
+    /// instant.
     ///
-    /// - Parameter cause: What made the difference.
-    /// - Parameter evidenceAfter: Events after this position made it: where one of them stated the access that is
-    ///   published, it is the cause.
+    /// - Parameter cause: The cause of the changes.
+    /// - Parameter evidenceAfter: The position after which events are new. If such an event reported the published
+    ///   access, the first one is the cause of that change instead of `cause`.
     package func changes(
         from old: SubscriptionSnapshot, at instant: Instant, cause: Change.Cause, evidenceAfter: Int64 = .max
     ) -> [Change] {
@@ -48,14 +49,14 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
                     cause: position.map { .event(position: $0) } ?? cause,
                     productId: (now ?? before)?.productId, until: now?.until))
         }
-        // Who has never heard of the switch takes it for on.
+        // Renewal counts as on until its status is reported.
         if (autoRenewStatus ?? true) != (old.autoRenewStatus ?? true) {
             changes.append(
                 Change(
                     .renewalSwitched, of: originalTransactionId, at: instant, cause: cause,
                     autoRenewStatus: autoRenewStatus ?? true))
         }
-        // A plan that came true is no change of plans.
+        // A planned product that came into effect is not a change of plans.
         if plannedProductId != old.plannedProductId, plannedProductId != nil || old.plannedProductId != now?.productId {
             changes.append(
                 Change(
@@ -65,8 +66,8 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
         return changes
     }
 
-    /// What the clock alone changes after an instant, up to and with another: one change for each beginning or end of
-    /// a period that makes a difference, in their order.
+    /// Returns the changes that take effect without an event after one instant and up to and including another: one for
+    /// each start or end of a period that makes a difference, in order of time.
     package static func clockChanges(
         of originalTransactionId: String, _ access: [AccessPeriod], after start: Instant, through end: Instant
     ) -> [Change] {
@@ -91,7 +92,7 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
 private struct Use {
     let productId: String?
     let until: Instant
-    /// The events that stated it.
+    /// The positions of the events that first reported its periods.
     let positions: [Int64]
 
     static func difference(from old: Use?, to new: Use?) -> Change.Kind? {

@@ -1,8 +1,8 @@
 import Encoding
 
-/// A ledger without a database: the same rules for repeats and the same fold, over events that are handed to it.
+/// A ledger in memory, with the same rules for repeats and the same fold as the database's.
 package struct MemoryLedger: Sendable {
-    /// An app in an environment, as a body names it; bodies may name no app.
+    /// An app in an environment, as named in a body; a body may name no app.
     package struct Stream: Hashable, Sendable, Comparable {
         package let app: String?
         package let environment: Environment
@@ -14,12 +14,12 @@ package struct MemoryLedger: Sendable {
 
     private struct Content {
         var stored: [DedupeKey: (position: Int64, receivedAt: Instant)] = [:]
-        /// The last event about each subscription.
+        /// The position of the last event about each subscription.
         var subscriptionHeads: [ByteString: Int64] = [:]
         var head: Int64 = 0
         var subscriptions: [String: SubscriptionFacts] = [:]
 
-        /// The position of the event that this one repeats; nil for a new one.
+        /// The position of the event that this one repeats; nil if it is new.
         func position(ofRepeated event: Event, receivedAt: Instant) -> Int64? {
             guard let known = stored[event.dedupeKey] else { return nil }
             if event.hasUniqueKey { return known.position }
@@ -34,7 +34,8 @@ package struct MemoryLedger: Sendable {
 
     package init() {}
 
-    /// Adds an event, unless its stream has it already, and returns its position.
+    /// Appends an event and returns its position; for a repeat, returns the position of the first one and changes
+    /// nothing.
     @discardableResult
     package mutating func append(_ event: Event, receivedAt: Instant) -> Int64 {
         let stream = Stream(app: event.app, environment: event.environment)
@@ -55,7 +56,7 @@ package struct MemoryLedger: Sendable {
         return position
     }
 
-    /// Every subscription with what it amounts to, by app, environment and id.
+    /// The state of every subscription, sorted by app, environment and id.
     ///
     /// - Parameter products: The configured products, by bundle id.
     package func subscriptions(

@@ -1,16 +1,15 @@
 import Encoding
 
-// Which of several statements about one thing counts: the last one in this order.
+// The order of reports about the same transaction or renewal: the last one takes precedence.
 
 extension SubscriptionFacts {
     package typealias OrderedTransaction = (transaction: Boxed<Transaction>, statement: Statement)
 
-    /// Oldest statement first.
+    /// Oldest report first.
     ///
-    /// Statements of one time, where Apple signed that time: what takes a purchase back comes last, then what gives
-    /// the later expiry, then what has the greater text. So the order of arrival decides nothing. Unsigned times are
-    /// guesses, and where they are equal the order of receipt is all there is; a signed statement of the same time
-    /// counts more.
+    /// Reports with equal times are ordered as follows. Unsigned reports come before signed ones, since their times are
+    /// estimates. Unsigned reports are ordered by receipt, the only order that is known. Signed reports are ordered by
+    /// whether they revoke the purchase, then by expiry, then by text, so that the order of arrival does not matter.
     package var orderedTransactions: [OrderedTransaction] {
         transactionsInOrder.map { (transaction: $0.key.boxed, statement: $0.value) }
     }
@@ -24,7 +23,7 @@ extension SubscriptionFacts {
         }
     }
 
-    /// As `orderedTransactions`, for renewal statements.
+    /// Like ``orderedTransactions``, for renewal info.
     package var orderedRenewals: [RenewalStatement] {
         renewalsInOrder.map {
             RenewalStatement(boxed: $0.key.renewal.boxed, statedAt: $0.key.statedAt, position: $0.value.position)

@@ -1,28 +1,28 @@
 import Encoding
 
-/// All that was ever stated about one subscription: a set that only grows.
+/// All facts that were ever reported about one subscription: a set that only grows.
 ///
-/// Because it is a set, the order in which statements arrive and how often they do cannot matter. What the facts
-/// amount to is worked out from the whole set by ``Subscription``.
+/// Because it is a set, neither the order of reports nor their repetition matters. ``Subscription`` is computed from
+/// the whole set.
 package struct SubscriptionFacts: Sendable, Hashable {
     package let originalTransactionId: String
     package private(set) var transactions: [Canonical<Transaction>: Statement] = [:]
     package private(set) var renewals: [StatedRenewal: Evidence] = [:]
-    /// Every event that said something about the subscription.
+    /// The positions of all events with facts about the subscription.
     package private(set) var positions: Set<Int64> = []
-    /// Subscriptions that came in one notification with this one, by the smallest of them, with the first event that
-    /// had both.
+    /// The smallest subscription id of each notification that contained several subscriptions, this one among them,
+    /// with the position of the first such event.
     package private(set) var companions: [ByteString: Int64] = [:]
 
-    /// When something was stated, and by which event.
+    /// When a transaction was reported, and by which event.
     package struct Statement: Sendable, Hashable {
-        /// The latest time for which it was stated, by Apple's clock as well as it is known.
+        /// The latest time of a report, by Apple's clock if it is known.
         package var statedAt: Instant
-        /// When we first learned of the statement with that time.
+        /// When the report with that time was last received.
         package var receivedAt: Instant
-        /// The first event that said so: the evidence to show.
+        /// The position of the first event that reported it, which is the evidence.
         package var position: Int64
-        /// `statedAt` is a date that Apple signed, and no guess from what a body knows of.
+        /// True if `statedAt` was signed by Apple; false if it is an estimate from the dates of the body.
         package var isSigned: Bool
     }
 
@@ -32,23 +32,23 @@ package struct SubscriptionFacts: Sendable, Hashable {
         package let isSigned: Bool
     }
 
-    /// A fact that equals another one if their texts are the same bytes. Swift's strings are equal in several
-    /// spellings, and which of them was kept would then depend on the order of their arrival.
+    /// A fact that equals another one if their texts have the same bytes. Swift's strings are equal if they are
+    /// canonically equivalent, so which spelling was kept would depend on the order of arrival.
     package struct Canonical<Fact: Sendable>: Sendable, Hashable {
         package let boxed: Boxed<Fact>
         package let text: [UInt8]
-        /// Of the text. Facts are looked up and moved about more often than they are made.
+        /// The hash of the text, stored because facts are looked up more often than they are created.
         private let textHash: Int
 
         package var fact: Fact {
             _read { yield boxed.value }
         }
 
-        /// - Parameter text: What writing the fact gives.
+        /// - Parameter text: The canonical JSON of the fact.
         init(_ fact: consuming Fact, text: [UInt8]) {
             boxed = Boxed(fact)
             self.text = text
-            // An array would be hashed byte by byte.
+            // Hashing the array itself would hash byte by byte.
             textHash = text.withUnsafeBytes { bytes in
                 var hasher = Hasher()
                 hasher.combine(bytes: bytes)
@@ -66,9 +66,9 @@ package struct SubscriptionFacts: Sendable, Hashable {
     }
 
     package struct Evidence: Sendable, Hashable {
-        /// When we last learned of it: of two statements about one time the one received later counts.
+        /// When it was last received: of unsigned reports with equal times, the one received last takes precedence.
         package var receivedAt: Instant
-        /// The first event that said so.
+        /// The position of the first event that reported it.
         package var position: Int64
     }
 
@@ -86,10 +86,10 @@ package struct SubscriptionFacts: Sendable, Hashable {
         self.originalTransactionId = originalTransactionId
     }
 
-    /// Adds what the facts say about this subscription. Facts of other subscriptions are passed over.
+    /// Adds the facts about this subscription and ignores those about others.
     ///
-    /// - Parameter occurredAt: The event's own time, which counts for facts without one of their own. Without it the
-    ///   time of receipt stands in, the only bound that is left.
+    /// - Parameter occurredAt: The time of the event, used for facts without a signing time. If it is nil, `receivedAt`
+    ///   is used instead.
     /// - Parameter companion: The event's ``Facts/companion``.
     package mutating func fold(
         _ facts: Facts, occurredAt: Instant?, receivedAt: Instant, position: Int64, companion: String? = nil
@@ -99,7 +99,7 @@ package struct SubscriptionFacts: Sendable, Hashable {
             position: position, companion: companion)
     }
 
-    /// As above, with facts that are about this subscription.
+    /// Adds facts that are all about this subscription. See ``fold(_:occurredAt:receivedAt:position:companion:)``.
     package mutating func fold(
         _ facts: StatedFacts, occurredAt: Instant?, receivedAt: Instant, position: Int64, companion: String? = nil
     ) {
@@ -126,7 +126,7 @@ package struct SubscriptionFacts: Sendable, Hashable {
         }
     }
 
-    /// One content keeps its latest time (so that it wins over older contents) and its first evidence.
+    /// A repeated fact keeps its latest time, so that it takes precedence over older facts, and its first position.
     private mutating func merge(_ transaction: Canonical<Transaction>, _ statement: Statement) {
         guard let known = transactions[transaction] else {
             transactions[transaction] = statement
@@ -141,7 +141,7 @@ package struct SubscriptionFacts: Sendable, Hashable {
 // MARK: - JSON
 
 extension SubscriptionFacts {
-    /// About as long as the canonical text is, so that it is written without being moved.
+    /// An estimate of the length of the canonical text, so that writing it does not reallocate.
     package var textBytesExpected: Int {
         var bytes = 128 + 64 * companions.count + 12 * positions.count
         for fact in transactions.keys { bytes += fact.text.count + 160 }
@@ -149,7 +149,7 @@ extension SubscriptionFacts {
         return bytes
     }
 
-    /// The canonical text: equal sets give equal bytes.
+    /// Writes the canonical JSON: equal sets have equal bytes.
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.key("transactions")
@@ -190,7 +190,7 @@ extension SubscriptionFacts {
         }
     }
 
-    /// - Parameter json: What ``write(to:)`` wrote, byte for byte.
+    /// Reads the JSON that ``write(to:)`` wrote, which must be unchanged byte for byte.
     package init(originalTransactionId: String, json: JSONValue) throws(FactsError) {
         self.init(originalTransactionId: originalTransactionId)
         for element in try json.requiredElements("transactions") {

@@ -11,9 +11,9 @@ package struct Event: Sendable, Hashable {
     package var subtype: String?
     package var kind: EventKind
     package var dedupeKey: DedupeKey
-    /// Equal for V1 notifications that say the same, whatever their receipts; 32 bytes. Nil for other sources.
+    /// Equal for V1 notifications with the same content, regardless of their receipts; 32 bytes. Nil for other sources.
     package var fingerprint: [UInt8]?
-    /// The subscription that the body names where it has no transactions and renewals that do.
+    /// The subscription named at the top level of a V1 body, used if the event has no transactions or renewals.
     package var namedSubscription: String?
     /// Apple's own id of the notification; V1 has none.
     package var notificationUUID: String?
@@ -141,7 +141,7 @@ package struct Defect: Sendable, Hashable {
         self.problem = problem
     }
 
-    /// A notification about a cancellation states no cancelled purchase, so access that should have ended goes on.
+    /// A cancellation notification contains no cancelled purchase, so access that should have ended continues.
     package static let cancellationWithoutPurchase = Defect(
         path: "cancellation_date_ms", problem: "is of a purchase that the receipt does not hold")
 }

@@ -7,8 +7,8 @@ package struct RenewalInfo: Sendable, Hashable {
     package var productId: String?
     /// The product of the next renewal.
     package var autoRenewProductId: String?
-    /// Since when `autoRenewProductId` holds, where that is not the time of the statement. V1 only: a chosen product has
-    /// no date of its own there and counts from its receipt.
+    /// When `autoRenewProductId` took effect, if that is not the time of the report. V1 only: its notifications contain
+    /// no date of the choice, so it takes effect when it is received.
     package var autoRenewProductChangeDate: Instant?
     package var autoRenewStatus: Bool?
     /// When `autoRenewStatus` last changed. V1 only.

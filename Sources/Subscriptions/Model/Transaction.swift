@@ -8,8 +8,7 @@ package struct Transaction: Sendable, Hashable {
     package var transactionId: String
     /// The subscription that the transaction belongs to; stable across renewals, cancellation and resubscription.
     package var originalTransactionId: String
-    /// The same for a period on every device: a restored row has a new `transactionId` and the same
-    /// `webOrderLineItemId`.
+    /// Identifies a period across devices: a restored row has a new `transactionId` and the same `webOrderLineItemId`.
     package var webOrderLineItemId: String?
     package var productId: String?
     package var subscriptionGroupIdentifier: String?
@@ -73,7 +72,7 @@ package struct Transaction: Sendable, Hashable {
         self.statesRevocation = true
     }
 
-    /// As Apple spells them.
+    /// The raw values are Apple's.
     package enum ProductType: String, Sendable, CaseIterable {
         case autoRenewable = "Auto-Renewable Subscription"
         case nonRenewing = "Non-Renewing Subscription"
@@ -99,13 +98,14 @@ package struct Transaction: Sendable, Hashable {
         revocationDate != nil && !isFamilyRevoked && revocationType == "REFUND_PRORATED"
     }
 
-    /// ``revocationPercentage`` of what was refunded as a whole.
+    /// The ``revocationPercentage`` of a full refund.
     private static let wholePercentage = 100_000
 
-    /// How many of a consumable are left of the quantity at an instant after the purchase.
+    /// The units of a consumable that remain at an instant after the purchase.
     ///
-    /// A refund takes all of them back, as if they had never been bought. A refund in part takes its share of them back
-    /// from its date on, in whole units: one that was paid for in part stays. Without a share, it takes all back.
+    /// A full refund removes all units, as if they had never been bought. A partial refund removes its share of them
+    /// from its date on, in whole units: a unit that is still partly paid for remains. Without a percentage it removes
+    /// all units.
     package func unitsLeft(at instant: Instant) -> Int {
         let bought = quantity ?? 1
         guard let revocationDate else { return bought }

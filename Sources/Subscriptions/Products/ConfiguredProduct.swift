@@ -1,25 +1,26 @@
 import Encoding
 
-/// What the owner of an app says of one of its products: of what kind it is, and what it entitles to.
+/// The configuration of a product: its kind and the entitlements that it grants.
 package struct ConfiguredProduct: Sendable, Hashable {
     /// Bundle id.
     package let app: String
     package let productId: String
-    /// In the words of ``ProductCatalog/Kind``; nil to go by what the transactions say.
+    /// One of ``kinds``; nil to infer it from the transactions.
     package let kind: String?
-    /// ISO 8601, as ``CalendarDuration`` takes it; of a non-renewing product, and of no other.
+    /// An ISO 8601 duration that ``CalendarDuration`` accepts. Set for non-renewing products only.
     package let duration: String?
-    /// As they are stored, in the order of their bytes, each once; none for a product that entitles to its own id.
+    /// The configured entitlements, distinct and sorted by bytes; empty if the product grants its own id.
     package let entitlements: [String]
 
-    /// What the product entitles to: never nothing.
+    /// The entitlements that the product grants; never empty.
     package var givenEntitlements: [String] { entitlements.isEmpty ? [productId] : entitlements }
 
-    /// Apple's ids have at most 100 characters; indexes in the database take no more than 2.7 kB for all three texts.
+    /// Maximum length of an id or entitlement in bytes. Apple's ids have at most 100 characters, and an index entry in
+    /// the database, which holds all three texts, is limited to 2.7 kB.
     package static let textBytesMax = 255
     package static let entitlementsMax = 100
 
-    /// - Throws: ``Malformed``, in one line that names the field.
+    /// - Throws: ``Malformed`` with a one-line description that names the field.
     package init(
         app: String, productId: String, kind: String?, duration: String?, entitlements: [String]
     ) throws(Malformed) {
@@ -28,23 +29,25 @@ package struct ConfiguredProduct: Sendable, Hashable {
         for name in entitlements { try Self.check(name, "entitlement", "entitlements") }
         guard entitlements.count <= Self.entitlementsMax else {
             throw Malformed(
-                description: "a product has at most \(Self.entitlementsMax) entitlements", field: "entitlements")
+                description: "entitlements must have at most \(Self.entitlementsMax) elements", field: "entitlements")
         }
         if let kind, !Self.kinds.contains(kind) {
-            throw Malformed(description: "kind must be \(Self.kinds.joined(separator: ", ")), or none", field: "kind")
+            throw Malformed(
+                description: "kind must be one of \(Self.kinds.joined(separator: ", ")), or absent", field: "kind")
         }
         guard (kind == "non-renewing") == (duration != nil) else {
             throw Malformed(
-                description: "a non-renewing product has a duration, and no other has one", field: "duration")
+                description: "duration must be set for a non-renewing product, and only for one", field: "duration")
         }
         if let duration, CalendarDuration(iso8601: duration) == nil {
             throw Malformed(
-                description: "duration must be years, months, weeks and days, as in P3M or P1Y10D", field: "duration")
+                description: "duration must be an ISO 8601 duration of years, months, weeks and days, such as P1Y10D",
+                field: "duration")
         }
         self.init(stored: app, productId: productId, kind: kind, duration: duration, entitlements: entitlements)
     }
 
-    /// What the database has checked.
+    /// Creates a product from stored values, which the database has checked.
     package init(stored app: String, productId: String, kind: String?, duration: String?, entitlements: [String]) {
         self.app = app
         self.productId = productId
@@ -55,7 +58,7 @@ package struct ConfiguredProduct: Sendable, Hashable {
 
     package struct Malformed: Error, Hashable, CustomStringConvertible {
         package let description: String
-        /// As the members of a product are called.
+        /// The name of the product's member in JSON.
         package let field: String
     }
 
@@ -67,11 +70,11 @@ package struct ConfiguredProduct: Sendable, Hashable {
             throw Malformed(description: "\(name) must not be longer than \(textBytesMax) bytes", field: field)
         }
         guard text.utf8.allSatisfy({ $0 >= 0x20 }) else {
-            throw Malformed(description: "\(name) must not hold control characters", field: field)
+            throw Malformed(description: "\(name) must not contain control characters", field: field)
         }
     }
 
-    /// Without the app: `{"productId","kind","duration","entitlements":[…]}`, with what it entitles to.
+    /// Writes `productId`, `kind`, `duration` and `entitlements`, which are the ``givenEntitlements``. Omits the app.
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("productId", productId)
         writer.member("kind", kind)
@@ -82,7 +85,7 @@ package struct ConfiguredProduct: Sendable, Hashable {
 }
 
 extension [ConfiguredProduct] {
-    /// What the fold needs of them, by bundle id.
+    /// The catalogs that the fold uses, by bundle id.
     package var catalogs: [String: ProductCatalog] {
         Dictionary(grouping: self, by: \.app).mapValues { products in
             ProductCatalog(

@@ -1,10 +1,10 @@
 import Encoding
 
-/// What is known of an app's products beyond their transactions.
+/// The configured kinds of an app's products.
 package struct ProductCatalog: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         case autoRenewable
-        /// Its end is in no transaction: it is the purchase date and this much.
+        /// Ends this long after the purchase date; transactions do not contain its end.
         case nonRenewing(CalendarDuration)
         case consumable
         case nonConsumable
@@ -12,7 +12,7 @@ package struct ProductCatalog: Sendable, Hashable {
 
     package static let empty = ProductCatalog([:])
 
-    /// By product id, byte for byte as the database compares them.
+    /// By product id, compared by bytes as in the database.
     private let kinds: [ByteString: Kind]
 
     package init(_ kinds: [String: Kind]) {
@@ -28,16 +28,16 @@ package struct ProductCatalog: Sendable, Hashable {
         return productId.flatMap { kinds[ByteString($0)] }
     }
 
-    /// Reads a text of the database's view `product_catalog`: one line a product, kind, tab, product id.
+    /// Reads a text of the database's view `product_catalog`, which has one line per product: kind, tab, product id.
     ///
-    /// Two texts may mean the same catalog (`P1Y` and `P12M`), so texts are compared with texts and never with a
-    /// catalog written out again. Lines that this version does not understand are left out.
+    /// Different texts can describe the same catalog (`P1Y` and `P12M`), so compare texts only with stored texts, not
+    /// with the text of a parsed catalog. Lines that this version does not understand are skipped.
     package init(configured text: String) {
         self.init(Self.lines(of: text).compactMap(Self.product))
     }
 
-    /// Whether the text is one that the view can give: every line is understood, in the order of product ids, each
-    /// once.
+    /// True if the view can return the text: this version understands every line, and the product ids are distinct and
+    /// sorted.
     package static func isWellFormed(_ text: String) -> Bool {
         var last: ByteString?
         for line in lines(of: text) {
@@ -65,7 +65,9 @@ package struct ProductCatalog: Sendable, Hashable {
 }
 
 extension ProductCatalog.Kind {
-    /// The name in configuration files.
+    /// Nil if the name is unknown, or if a duration is missing or not allowed for the kind.
+    ///
+    /// - Parameter name: One of ``ConfiguredProduct/kinds``.
     package init?(name: String, duration: CalendarDuration?) {
         switch (name, duration) {
         case ("auto-renewable", nil): self = .autoRenewable
