@@ -36,6 +36,8 @@ package enum Limits {
     /// One of so many places is kept for connections that are being answered or closed: new connections displace idle
     /// ones before the table is full, since closing takes a moment.
     static let reservedPlacesDivisor = 16
+    /// How long a connection whose place is needed may still be read.
+    static let lastReadWait = TimeAmount.milliseconds(5)
     /// Most that wait to be accepted, as far as the system allows so many.
     static let connectionsWaitingMax = 4096
     /// How long a sender is asked to wait before it comes again. Apple keeps a schedule of its own; proxies and tools

@@ -74,13 +74,10 @@ package final class ConnectionTable: Sendable {
                 reason = .room
                 displaced = Self.longestWaiting(state, except: connection) { _ in true }
             }
-            if let displaced { Self.remove(displaced, from: &state, openCount) }
+            displaced?.isGivingWay = true
             return (connection, displaced, reason)
         }
-        if let displaced {
-            count(reason)
-            displaced.channel.triggerUserOutboundEvent(SocketEnd.Close(), promise: nil)
-        }
+        displaced?.giveWay(for: reason)
         return connection
     }
 
@@ -90,22 +87,22 @@ package final class ConnectionTable: Sendable {
     ) -> Connection? {
         var longest: (connection: Connection, since: UInt64)?
         for connection in state.open.values where connection !== newcomer && isCandidate(connection) {
-            guard let since = connection.waitingSince, since < longest?.since ?? .max else { continue }
+            guard !connection.isGivingWay, let since = connection.waitingSince, since < longest?.since ?? .max else {
+                continue
+            }
             longest = (connection, since)
         }
         return longest?.connection
     }
 
-    /// Safe to repeat: a displaced connection is removed before it has closed.
+    /// Removes a closed connection. Safe to repeat.
     func remove(_ connection: Connection) {
-        state.withLock { Self.remove(connection, from: &$0, openCount) }
-    }
-
-    private static func remove(_ connection: Connection, from state: inout State, _ openCount: borrowing Atomic<Int>) {
-        guard state.open.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
-        openCount.subtract(1, ordering: .relaxed)
-        let sender = connection.sender
-        if sender.open.subtract(1, ordering: .relaxed).newValue == 0 { state.senders[sender.address] = nil }
+        state.withLock { state in
+            guard state.open.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
+            openCount.subtract(1, ordering: .relaxed)
+            let sender = connection.sender
+            if sender.open.subtract(1, ordering: .relaxed).newValue == 0 { state.senders[sender.address] = nil }
+        }
     }
 
     func isPlaceNeeded(by sender: Connection.Sender) -> Bool {
