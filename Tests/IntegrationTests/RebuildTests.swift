@@ -138,7 +138,7 @@ struct RebuildTests {
                 """)
             #expect(damaged == ["sandbox"])
             let error = await #expect(throws: RebuildError.self) { try await log.rebuild(app: "com.example.none") }
-            #expect(error?.description == "there is no such stream: see `subledger projector status`")
+            #expect(error?.description == "no such stream: see `subledger projector status`")
         }
     }
 
@@ -150,7 +150,7 @@ struct RebuildTests {
             for _ in 1...25 {
                 #expect(try await log.rebuild().rowsReplaced == 0)
                 let error = await #expect(throws: RebuildError.self) { try await log.rebuild(app: "com.example.none") }
-                #expect(error?.description == "there is no such stream: see `subledger projector status`")
+                #expect(error?.description == "no such stream: see `subledger projector status`")
             }
         }
     }
@@ -168,7 +168,7 @@ struct RebuildTests {
             }
 
             #expect(outcome.rowsReplaced == 0)
-            #expect(errors.first.map { "\($0)" } == "another rebuild of this database is running: wait for its end")
+            #expect(errors.first.map { "\($0)" } == "another rebuild of this database is running: wait until it ends")
             #expect(errors.dropFirst().first as? SkipRefusal == .rebuildRuns)
         }
     }

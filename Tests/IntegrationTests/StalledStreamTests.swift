@@ -85,7 +85,7 @@ struct StalledStreamTests {
                 let lines = logs.text.split(separator: "\n")
                 let name = "\(obstacle.cause.rawValue)"
                 #expect(lines.count { $0.contains("projector stalled") && $0.contains(name) } == 1)
-                let isOver = obstacle.isOfAllStreams ? "projector reads the log again" : "projector moved on"
+                let isOver = obstacle.isOfAllStreams ? "projector reads the log again" : "projector resumed"
                 #expect(lines.count { $0.contains(isOver) } == 1)
                 #expect(lines.count { $0.contains("projector stopped") } <= 1, "a failure that repeats is logged once")
             }
