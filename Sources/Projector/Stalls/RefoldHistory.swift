@@ -28,7 +28,7 @@ final class RefoldHistory: Sendable {
     private let pause: Duration
 
     /// - Parameter pause: How long the same reason is refused. After that it counts as a new one: products may have
-    ///   been switched forth and back, with another process doing the way back.
+    ///   been switched back and forth, with another process handling the switch back.
     init(pause: Duration = Limits.refoldRepeatPause) {
         self.pause = pause
     }

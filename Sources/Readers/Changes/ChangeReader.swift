@@ -88,7 +88,7 @@ package struct ChangeReader: Sendable {
             let customers = try await customers(of: Set(subscriptions).sorted(), head.streamId, stream.app, asOf)
             var changes: [PublishedChange] = []
             for (row, subscription) in zip(rows, subscriptions) {
-                // Skip a change that only a newer version knows: the readers of that version know it.
+                // Skip a change that only a newer version knows.
                 guard let change = try Change.read(row, at: 2) else { continue }
                 changes.append(
                     PublishedChange(
