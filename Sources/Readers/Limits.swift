@@ -2,18 +2,19 @@ import EventLog
 
 /// Bounds of the readers, each with its reason.
 enum Limits {
-    /// Most customers looked up in one query for those who ask one by one: what many ask at the same time.
+    /// Most customers looked up in one query, for requests that arrive at the same time.
     static let lookupsAtOnceMax = 100
-    /// Most such queries under way, and how long after one was begun the next one may be, if it is not answered by then:
-    /// the more gather the less each costs, but one that waits for a page from disk must not hold up all others.
+    /// Most such queries at a time.
     static let lookupQueriesMax = 3
+    /// Longest time for which the next query waits for the previous one. The more lookups share a query, the less each
+    /// costs, but a query that waits for a page from disk must not hold up all others.
     static let lookupPatience = Duration.milliseconds(10)
     /// Longest time for a read.
     static let readWaitMax = EventLog.Limits.readWaitMax
-    /// Longest time for a statement that configures products: others may configure the same ones.
+    /// Longest time for a statement that configures products: another session may configure the same ones.
     static let statementWaitMax = Duration.seconds(30)
-    /// Longest time between two looks at the changes of all streams. Notifications name those that have new ones; this is
-    /// the net below them.
+    /// Longest time between two checks of all streams for changes. Notifications name the streams with new ones; the
+    /// sweep catches what they miss.
     static let sweepInterval = Duration.seconds(10)
     /// Pause after a connection failed to listen for changes.
     static let failurePause = Duration.seconds(1)

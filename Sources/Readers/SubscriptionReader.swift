@@ -13,14 +13,14 @@ package struct SubscriptionReader: Sendable {
 
     package struct Found: Sendable {
         package let app: String
-        /// The last event that said something about the subscription.
+        /// The position of the last event about the subscription.
         package let position: Int64
         package let subscription: Subscription
     }
 
-    /// The subscriptions with this id in an environment: one for each app that has it, in the order of bundle ids.
+    /// The subscriptions with this id in an environment: one for each app that has it, in order of bundle id.
     ///
-    /// - Parameter app: Only this app's; nil for all.
+    /// - Parameter app: Only this app's subscriptions; nil for all apps.
     package func subscriptions(
         originalTransactionId: String, environment: Environment, app: String?
     ) async throws(ReadError) -> [Found] {

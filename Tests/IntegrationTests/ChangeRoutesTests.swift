@@ -7,10 +7,10 @@ import Projector
 import TestSupport
 import Testing
 
-@Suite("Backends are told what changes, in its order")
+@Suite("The change feed publishes changes in order")
 struct ChangeRoutesTests {
     private static let here = "app=com.example.magazine&environment=production"
-    /// 2019-11-08T08:14:00Z, when the server's clock stands still.
+    /// 2019-11-08T08:14:00Z, the fixed time of the server's clock.
     private static let now: Int64 = 1_573_200_840_000
     private static let hour: Int64 = 3_600_000
 
@@ -37,7 +37,7 @@ struct ChangeRoutesTests {
         return (changes(answer), answer.json["cursor"] as? String ?? "")
     }
 
-    @Test("a change says what, since when, why and for whom, with what the customer is entitled to")
+    @Test("a change has its kind, time, cause and customer, with the customer's entitlements")
     func shape() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try Self.body())
@@ -70,7 +70,7 @@ struct ChangeRoutesTests {
         }
     }
 
-    @Test("who waits is answered when there is something, and else when the time is up")
+    @Test("a waiting request is answered when a change arrives or its wait is over")
     func longPoll() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try Self.body())
@@ -90,7 +90,7 @@ struct ChangeRoutesTests {
         }
     }
 
-    @Test("ends of access appear by themselves within a second, with the instant at which they were")
+    @Test("an expiration is published within a second, with the instant of the expiration")
     func clock() async throws {
         let wallClock: @Sendable () -> Instant = {
             Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest
@@ -130,7 +130,7 @@ struct ChangeRoutesTests {
         }
     }
 
-    @Test("an event that cannot be folded does not keep the clock from being told")
+    @Test("an expiration is published although an event cannot be folded")
     func clockOfStoppedStream() async throws {
         let wallClock: @Sendable () -> Instant = {
             Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest
@@ -165,7 +165,7 @@ struct ChangeRoutesTests {
         }
     }
 
-    @Test("what a backend states of its customers is told of the subscriptions that it is about")
+    @Test("a change of customer links is published for each affected subscription")
     func links() async throws {
         try await TestBundle.withServer { server in
             for subscription in ["10", "20", "30"] {
@@ -199,7 +199,7 @@ struct ChangeRoutesTests {
         }
     }
 
-    @Test("cursors survive restarts and rebuilds; a rebuild that comes out the same tells nothing")
+    @Test("cursors survive restarts and rebuilds; a rebuild with equal rows publishes nothing")
     func restarts() async throws {
         let database = try await TestCluster.freshDatabase()
         var cursor = ""
@@ -223,7 +223,7 @@ struct ChangeRoutesTests {
         }
     }
 
-    @Test("a rebuild tells of what came out otherwise, and products of what they were stated to be")
+    @Test("a rebuild that changes rows and a change of products publish their effects, each with its cause")
     func causes() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try Self.body())
@@ -271,14 +271,14 @@ struct ChangeRoutesTests {
     }
 
     @Test(
-        "a question that cannot be answered is refused, with the field that is wrong",
+        "an invalid request is rejected, and the answer names the invalid field",
         arguments: [
             ("", 400, "app"), ("app=", 400, "app"), ("app=com.example.nothing", 404, nil),
             ("\(here)&after=17", 400, "after"), ("\(here)&after=';drop", 400, "after"),
             ("\(here)&limit=0", 400, "limit"), ("\(here)&limit=1001", 400, "limit"),
             ("\(here)&wait=61", 400, "wait"), ("\(here)&wait=soon", 400, "wait"),
             ("app=com.example.magazine&environment=PROD", 400, "environment"),
-            // Of the log, of another app, of changes that are not there.
+            // A cursor of the log, one of another app, and one past the last change.
             ("after=MSAwIHByb2R1Y3Rpb24gY29tLmV4YW1wbGUubWFnYXppbmU", 400, "after"),
             ("app=com.example.other&after=YzEgMCBwcm9kdWN0aW9uIGNvbS5leGFtcGxlLm1hZ2F6aW5l", 400, "after"),
             ("after=YzEgNyBwcm9kdWN0aW9uIGNvbS5leGFtcGxlLm1hZ2F6aW5l", 410, "after"),
@@ -296,7 +296,7 @@ struct ChangeRoutesTests {
         }
     }
 
-    @Test("as server-sent events, going on after the last id that was seen")
+    @Test("server-sent events resume after the last event id")
     func events() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try Self.body())

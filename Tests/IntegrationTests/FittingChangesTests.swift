@@ -4,7 +4,7 @@ import Testing
 @testable import HTTPServer
 @testable import Readers
 
-@Suite("A page of changes stays under its bytes")
+@Suite("A page of changes stays within its size limit")
 struct FittingChangesTests {
     private let page = ChangeReader.Page(
         changes: (1...5).map { number in
@@ -14,7 +14,7 @@ struct FittingChangesTests {
                 customer: ChangeReader.Customer())
         }, asOf: TestBundle.now, through: 7)
 
-    @Test("a page that fits is whole, and its cursor is that of the page")
+    @Test("a page that fits is not cut, and keeps its cursor")
     func whole() {
         let fitting = FittingChanges(page)
 
@@ -23,7 +23,7 @@ struct FittingChangesTests {
         #expect(!fitting.isCut)
     }
 
-    @Test("a page that is too large ends after the changes that fit, and its cursor goes on there")
+    @Test("a page that is too large ends after the changes that fit, and its cursor points there")
     func cut() {
         let each = FittingChanges(page).texts[0].count
 
@@ -35,7 +35,7 @@ struct FittingChangesTests {
         #expect(fitting.isCut)
     }
 
-    @Test("one change that is too large by itself passes, or its reader would stand still")
+    @Test("a single change that exceeds the limit is returned, so that its reader can advance")
     func oneChange() {
         let fitting = FittingChanges(page, bytesMax: 1)
 

@@ -52,7 +52,7 @@ struct OperatorCommandTests {
         let refused = try ServerProcess.run(
             ["projector", "skip", "2", "--data-folder", folder, "--log-level", "error"] + skip)
         #expect(refused.status == 65)
-        #expect(refused.error == "subledger: the event at position 2 is folded already, as are all up to 3\n")
+        #expect(refused.error == "subledger: the event at position 2 is already folded, as are all events up to 3\n")
 
         server.signal(SIGTERM)
         try await server.hasEnded()

@@ -5,9 +5,9 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("A rebuild gives row for row what live projection gives, while that goes on")
+@Suite("A rebuild gives the same rows as live projection, while live projection continues")
 struct RebuildTests {
-    /// Spoils rows of every projection table, so that what is right afterwards was put there by the rebuild.
+    /// Damages rows of every projection table, so that correct rows afterwards come from the rebuild.
     private static let damage = """
         update subledger.subscription
         set facts = '{"transactions":[],"renewals":[]}', auto_renew = not coalesce(auto_renew, true)
@@ -28,7 +28,7 @@ struct RebuildTests {
         values (1, 'nobody', '2020-01-01', '2021-01-01', 'paid', 'nothing', 1)
         """
 
-    @Test("also when rows were damaged before, and events arrive and are projected while it runs")
+    @Test("a rebuild repairs damaged rows while events arrive and are projected")
     func rowForRow() async throws {
         let deliveries = try await SimulatedLog.deliveries()
         var expected: [String] = []
@@ -53,7 +53,7 @@ struct RebuildTests {
                 next = end
             }
 
-            #expect(next > half, "nothing arrived while it ran")
+            #expect(next > half, "no event arrived during the rebuild")
             try await log.append(deliveries[next...])
             _ = try await eventually("every event is folded") {
                 try await log.status().allSatisfy { $0.contains("lag 0") } ? true : nil
@@ -71,7 +71,7 @@ struct RebuildTests {
         }
     }
 
-    @Test("where nothing is wrong no row is replaced, and what a killed rebuild has left is cleared away")
+    @Test("a rebuild replaces no row that is correct, and clears what a killed rebuild has left")
     func nothingToDo() async throws {
         try await SimulatedLog.withEveryStory { log in
             let before = try await log.projections()
@@ -90,7 +90,7 @@ struct RebuildTests {
         }
     }
 
-    @Test("one that ends in the middle changes nothing, and the next one is not in its way")
+    @Test("an interrupted rebuild changes nothing and does not block the next one")
     func interrupted() async throws {
         struct Killed: Error {}
         try await SimulatedLog.withEveryStory { log in
@@ -106,7 +106,7 @@ struct RebuildTests {
         }
     }
 
-    @Test("from nothing: all rows are made, by a rebuild alone")
+    @Test("a rebuild restores deleted rows")
     func fromNothing() async throws {
         try await SimulatedLog.withEveryStory { log in
             let before = try await log.projections()
@@ -118,7 +118,7 @@ struct RebuildTests {
         }
     }
 
-    @Test("of one stream leaves the others as they are")
+    @Test("a rebuild of one stream leaves the other streams unchanged")
     func oneStream() async throws {
         try await SimulatedLog.with { log in
             try await log.append(try await SimulatedLog.deliveries(subscriptions: 4))
@@ -138,11 +138,11 @@ struct RebuildTests {
                 """)
             #expect(damaged == ["sandbox"])
             let error = await #expect(throws: RebuildError.self) { try await log.rebuild(app: "com.example.none") }
-            #expect(error?.description == "there is no such stream: see `subledger projector status`")
+            #expect(error?.description == "no such stream: see `subledger projector status`")
         }
     }
 
-    @Test("one right after the other is not in its way, however the one before ended")
+    @Test("a rebuild can start right after another one, whether that succeeded or failed")
     func inARow() async throws {
         try await SimulatedLog.with { log in
             try await log.append(try await SimulatedLog.deliveries(subscriptions: 1))
@@ -150,12 +150,12 @@ struct RebuildTests {
             for _ in 1...25 {
                 #expect(try await log.rebuild().rowsReplaced == 0)
                 let error = await #expect(throws: RebuildError.self) { try await log.rebuild(app: "com.example.none") }
-                #expect(error?.description == "there is no such stream: see `subledger projector status`")
+                #expect(error?.description == "no such stream: see `subledger projector status`")
             }
         }
     }
 
-    @Test("a second one at the same time is refused, and so is a skip; the first one goes on")
+    @Test("during a rebuild, another rebuild and a skip are rejected, and the first one completes")
     func twoAtOnce() async throws {
         try await SimulatedLog.with { log in
             try await log.append(try await SimulatedLog.deliveries(subscriptions: 4))
@@ -168,12 +168,12 @@ struct RebuildTests {
             }
 
             #expect(outcome.rowsReplaced == 0)
-            #expect(errors.first.map { "\($0)" } == "another rebuild of this database is running: wait for its end")
+            #expect(errors.first.map { "\($0)" } == "another rebuild of this database is running: wait until it ends")
             #expect(errors.dropFirst().first as? SkipRefusal == .rebuildRuns)
         }
     }
 
-    @Test("an event that cannot be folded ends it, and the live rows stay")
+    @Test("an event that cannot be folded ends a rebuild, and the live rows are unchanged")
     func unfoldable() async throws {
         try await SimulatedLog.with { log in
             try await log.append(try await SimulatedLog.deliveries(subscriptions: 2))

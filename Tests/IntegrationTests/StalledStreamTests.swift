@@ -6,14 +6,14 @@ import Testing
 
 @testable import Projector
 
-@Suite("A projection cannot stand still in silence")
+@Suite("A stalled projection is reported")
 struct StalledStreamTests {
-    /// Something that holds a stream up, and how it ends.
+    /// Something that stalls a stream, and how it is removed.
     struct Obstacle: Sendable, CustomTestStringConvertible {
         let cause: StallCause
         var isOfAllStreams = false
         var isLock = false
-        /// By an owner's session that stays open until the end.
+        /// Run in a session of the owner that stays open until `end` has run.
         let begin: String
         let end: String
         var testDescription: String { "\(cause): \(begin.prefix(60))" }
@@ -49,7 +49,7 @@ struct StalledStreamTests {
     ]
 
     @Test(
-        "whatever holds a stream up is reported once with its cause, and so is that it moves on", arguments: obstacles)
+        "each cause of a stall is reported once, and so is the end of the stall", arguments: obstacles)
     func reported(_ obstacle: Obstacle) async throws {
         let deliveries = try await SimulatedLog.deliveries(subscriptions: 2)
         try await SimulatedLog.with { log in
@@ -67,13 +67,13 @@ struct StalledStreamTests {
                 #expect(try await log.status().allSatisfy { $0.contains(", waiting since 2") })
                 if !obstacle.isOfAllStreams {
                     let recorded = "stalled: \(obstacle.cause.rawValue)"
-                    _ = try await eventually("the status says so") {
+                    _ = try await eventually("the status shows the stall") {
                         try await log.status().allSatisfy { $0.hasSuffix(recorded) } ? true : nil
                     }
                 }
 
                 try await owner.script(obstacle.end, deadline: .now + .seconds(20))
-                _ = try await eventually("the stream moves on") {
+                _ = try await eventually("the stream resumes") {
                     let status = try await log.status()
                     return await projector.stalledStreams.isEmpty && status.allSatisfy { $0.contains("lag 0") }
                         ? true : nil
@@ -85,7 +85,7 @@ struct StalledStreamTests {
                 let lines = logs.text.split(separator: "\n")
                 let name = "\(obstacle.cause.rawValue)"
                 #expect(lines.count { $0.contains("projector stalled") && $0.contains(name) } == 1)
-                let isOver = obstacle.isOfAllStreams ? "projector reads the log again" : "projector moved on"
+                let isOver = obstacle.isOfAllStreams ? "projector reads the log again" : "projector resumed"
                 #expect(lines.count { $0.contains(isOver) } == 1)
                 #expect(lines.count { $0.contains("projector stopped") } <= 1, "a failure that repeats is logged once")
             }
@@ -93,7 +93,7 @@ struct StalledStreamTests {
         }
     }
 
-    @Test("an event that cannot be folded is named until it is skipped, also by a process that only reads")
+    @Test("an event that cannot be folded is reported until it is skipped, also by a process that only reads")
     func unfoldable() async throws {
         try await SimulatedLog.with { log in
             try await log.append(try await SimulatedLog.deliveries(subscriptions: 1))
@@ -103,7 +103,7 @@ struct StalledStreamTests {
                 _ = try await eventually("the stream is stalled") {
                     await projector.stalledStreams.first { $0.cause == .event }
                 }
-                _ = try await eventually("the status says so") {
+                _ = try await eventually("the status shows the stall") {
                     try await log.status().allSatisfy { $0.hasSuffix("stalled: event") } ? true : nil
                 }
                 let recorded = try await log.lines(
@@ -111,7 +111,7 @@ struct StalledStreamTests {
                 #expect(recorded == ["\(bad - 1) event"])
 
                 try await log.skip(bad)
-                _ = try await eventually("the stream moves on") { await projector.stalledStreams.isEmpty ? true : nil }
+                _ = try await eventually("the stream resumes") { await projector.stalledStreams.isEmpty ? true : nil }
 
                 #expect(try await log.status().allSatisfy { $0.hasSuffix("lag 0, skips 1") })
                 #expect(logs.text.split(separator: "\n").count { $0.contains("projector stopped") } == 1)
@@ -119,7 +119,7 @@ struct StalledStreamTests {
         }
     }
 
-    @Test("where no projector runs the status still says how much waits, and since when")
+    @Test("without a projector, the status shows how many events wait, and since when")
     func nobodyRuns() async throws {
         let deliveries = try await SimulatedLog.deliveries(subscriptions: 1)
         try await SimulatedLog.with { log in
@@ -134,7 +134,7 @@ struct StalledStreamTests {
         }
     }
 
-    /// A projector that runs and soon loses patience.
+    /// Runs the test with a projector that reports a stall after 0.8 s.
     private static func withProjector(
         _ log: SimulatedLog, _ test: (Projector, LogRecorder) async throws -> Void
     ) async throws {

@@ -309,7 +309,7 @@ struct VerifyTests {
             "insert into subledger.checkpoint (stream_id, position, products) values (7, 0, '')")
 
         #expect(event.finding?.description == "stream 7: has a head or events but is not registered")
-        #expect(row.finding?.description == "stream 7 checkpoint: has rows of a stream that is not there")
+        #expect(row.finding?.description == "stream 7 checkpoint: has rows of a stream that does not exist")
     }
 
     @Test("nothing, while events arrive and are projected")

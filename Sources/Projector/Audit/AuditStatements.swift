@@ -1,8 +1,8 @@
 import Postgres
 
-/// The SQL of comparing projections with a fresh fold.
+/// SQL for comparing projections with a fresh fold.
 enum AuditStatements {
-    /// Tables like the live ones, for this session alone. They are emptied at the end of each transaction.
+    /// Creates tables like the live ones for this session only. They are emptied at the end of each transaction.
     static let makeTables = """
         create temporary table subscription (like subledger.subscription including indexes) on commit delete rows;
         create temporary table transaction (like subledger.transaction including indexes) on commit delete rows;
@@ -10,7 +10,7 @@ enum AuditStatements {
         create temporary table customer_edge (like subledger.customer_edge including indexes) on commit delete rows
         """
 
-    /// Nothing but temporary tables can be written, and all statements see the same moment.
+    /// Only temporary tables can be written, and all statements see the same snapshot.
     static let beginSnapshot = Statement(
         "audit_begin_snapshot", "set transaction isolation level repeatable read, read only")
 
@@ -44,7 +44,7 @@ enum AuditStatements {
         limit $3
         """)
 
-    /// The subscriptions that events speak of, as a JSON array of ids, some of them repeated.
+    /// The subscriptions that events mention, as a JSON array of ids that may repeat.
     static let eventSubscriptions = Statement(
         "audit_event_subscriptions",
         """
@@ -63,7 +63,7 @@ enum AuditStatements {
         limit $3
         """)
 
-    /// The columns of ``ProjectionStatements/nextEvents``, for events at hand.
+    /// The columns of ``ProjectionStatements/nextEvents``, for the given positions.
     static let events = Statement(
         "audit_events",
         """
@@ -76,8 +76,8 @@ enum AuditStatements {
         order by event.position
         """)
 
-    /// The first row of some subscriptions that is otherwise than in the fresh fold, there and not here, or here and
-    /// not there. All columns are compared, those of later versions too, by their bytes: the tables were made alike.
+    /// The first row of some subscriptions that differs from the fresh fold or exists on one side only. All columns are
+    /// compared by their bytes, including those of later versions, since both tables are made alike.
     static let firstDifference = Statement(
         "audit_first_difference",
         """
@@ -189,7 +189,7 @@ enum AuditStatements {
         limit 1
         """)
 
-    /// The first row whose subscription is not there, in the columns of ``firstDifference``.
+    /// The first row whose subscription does not exist, in the columns of ``firstDifference``.
     static let firstOrphan = Statement(
         "audit_first_orphan",
         """
@@ -217,7 +217,7 @@ enum AuditStatements {
         limit 1
         """)
 
-    /// A stream that has projections and no events, in any table.
+    /// The first stream id that has projections in any table but does not exist.
     static let firstStrayStream = Statement(
         "audit_first_stray_stream",
         """

@@ -2,13 +2,13 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// Folds subscriptions anew into a session's own tables, and compares them with the live ones.
+/// Folds subscriptions into temporary tables of a session, and compares them with the live tables.
 struct AuditWorker: Sendable {
     let connection: PostgresConnection
 
-    /// Compares some subscriptions in one moment of the database.
+    /// Compares some subscriptions in one snapshot of the database.
     ///
-    /// - Returns: False if the projector is further than the index.
+    /// - Returns: False if the projector is ahead of the index.
     func compare(_ ids: [String], _ stream: Int32, _ index: MentionIndex) async -> Result<Bool, any Error> {
         do {
             return .success(try await outcome(ids, stream, index))
@@ -21,7 +21,7 @@ struct AuditWorker: Sendable {
         try await connection.begin(deadline: .now + Limits.statementWaitMax)
         do {
             let isDone = try await compareInTransaction(ids, stream, index)
-            // Empties the tables, which undoing does not: it leaves the rows where they are, for nobody to see.
+            // Commit to empty the tables: a rollback would leave dead rows in them.
             try await connection.commit(deadline: .now + Limits.statementWaitMax)
             return isDone
         } catch {

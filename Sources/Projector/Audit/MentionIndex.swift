@@ -1,12 +1,12 @@
-/// Which events say something about which subscriptions: a part of the subscriptions, so that memory has a bound. What
-/// belongs to the part is decided by the hash of the id alone, for events and rows alike.
+/// Records which events mention which subscriptions, for one part of the subscriptions, so that memory is bounded. The
+/// hash of the id alone decides which part a subscription belongs to, for events and rows alike.
 struct MentionIndex {
     let parts: UInt64
     let part: UInt64
     let seed: UInt64
-    /// All events up to this position are in.
+    /// All events up to this position are indexed.
     private(set) var upTo: Int64 = 0
-    /// Each event of each subscription of the part, in the order of subscriptions and positions once they are sorted.
+    /// Each event of each subscription of the part; after ``sort()``, in order of subscription and position.
     private var mentions: [Mention] = []
     private var checked: Set<UInt64> = []
 
@@ -29,7 +29,7 @@ struct MentionIndex {
         hash(subscription) % parts == part
     }
 
-    /// Adds the next event, with the subscriptions that it speaks of. Call ``sort()`` after the last one.
+    /// Adds the next event, with the subscriptions that it mentions. Call ``sort()`` after the last one.
     mutating func add(_ position: Int64, about subscriptions: some Sequence<String>) {
         upTo = position
         for subscription in Set(subscriptions.map(hash)) where subscription % parts == part {
@@ -41,7 +41,7 @@ struct MentionIndex {
         mentions.sort()
     }
 
-    /// The events about some subscriptions, ascending; perhaps with some about others.
+    /// The positions of the events about some subscriptions, ascending; may include events about others.
     func events(about subscriptions: some Sequence<String>, upTo last: Int64) -> [Int64] {
         var positions: Set<Int64> = []
         for subscription in subscriptions {
@@ -69,13 +69,13 @@ struct MentionIndex {
         for subscription in subscriptions { checked.insert(hash(subscription)) }
     }
 
-    /// Whether the subscription is of this part and was not checked yet.
+    /// Whether the subscription belongs to this part and has not been checked yet.
     func isUnchecked(_ subscription: String) -> Bool {
         let hash = hash(subscription)
         return hash % parts == part && !checked.contains(hash)
     }
 
-    /// An event of each subscription that was not checked yet, ascending.
+    /// The position of an event of each unchecked subscription, ascending.
     var uncheckedEvents: [Int64] {
         var positions: Set<Int64> = []
         for (index, mention) in mentions.enumerated()

@@ -3,7 +3,7 @@ import Postgres
 import Subscriptions
 
 extension ProjectionAudit {
-    /// Compares the links of a stream with what backends stated in the log.
+    /// Compares the links of a stream with the link statements in the log.
     func checkLinks(_ stream: Int32) async throws {
         try await atOneMoment(of: stream) { folded in
             let rows = try await query(
@@ -14,9 +14,9 @@ extension ProjectionAudit {
         }
     }
 
-    /// Checks that customers are what edges and links tie together, no more and no less, and are named as they should.
+    /// Checks that customers are exactly the groups that edges and links tie together, and have the right names.
     ///
-    /// - Parameter isWanted: Which customers are checked.
+    /// - Parameter isWanted: Decides by its name whether a customer is checked.
     func checkGroups(_ stream: Int32, isWanted: (String) -> Bool) async throws {
         let missing = try await query(
             Step(CustomerAuditStatements.firstWithoutIdentity, [Parameter(stream)]), Limits.tableWaitMax)
@@ -56,13 +56,13 @@ extension ProjectionAudit {
         }
     }
 
-    /// Runs the body in a transaction that changes nothing and sees one moment, with how far the stream was folded
-    /// then.
+    /// Runs the body in a read-only transaction with one snapshot. The body receives the position up to which the
+    /// stream was folded then.
     private func atOneMoment(of stream: Int32, _ body: (Int64) async throws -> Void) async throws {
         try await connection.begin(deadline: .now + Limits.statementWaitMax)
         do {
             _ = try await query(Step(AuditStatements.beginSnapshot), Limits.statementWaitMax)
-            // The session's own tables would come first if they were not named.
+            // Temporary tables would come first if the path did not name them.
             let tables = "\(ProjectionTables.live.rawValue), \(ProjectionTables.temporary.rawValue)"
             _ = try await query(
                 Step(AuditStatements.selectTables, [Parameter(tables)]), Limits.statementWaitMax)
@@ -77,9 +77,9 @@ extension ProjectionAudit {
     }
 }
 
-/// The SQL of checking customers.
+/// SQL for checking customers.
 enum CustomerAuditStatements {
-    /// The first link that is otherwise than the statements in the log say, as the rest of a line.
+    /// The first link that differs from the statements in the log, as the end of a line.
     static let firstDifferingLink = Statement(
         "audit_first_differing_link",
         """
@@ -122,7 +122,7 @@ enum CustomerAuditStatements {
         limit 1
         """)
 
-    /// A subscription, or a customer with links, that no customer has.
+    /// The first subscription, or backend id with links, that belongs to no customer.
     static let firstWithoutIdentity = Statement(
         "audit_first_without_identity",
         """

@@ -3,13 +3,13 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// Compares projections with a fresh fold of the log, while the projector may go on.
+/// Compares projections with a fresh fold of the log. The projector may run meanwhile.
 ///
-/// Events of a part of the subscriptions are found by reading the log once; each subscription is then folded from its
-/// events alone, by the projector's own code into the session's own tables, and compared in one moment of the database.
+/// One read of the log finds the events of one part of the subscriptions. Each subscription is then folded from its own
+/// events, by the projector's code into temporary tables, and compared in one snapshot of the database.
 package struct ProjectionAudit: Sendable {
     let connection: PostgresConnection
-    /// Compare side by side, each with tables of its own.
+    /// Compare concurrently, each with its own temporary tables.
     private let workers: [AuditWorker]
     private let seed: UInt64
     private let subscriptionsAtOnceMax: Int
@@ -17,25 +17,25 @@ package struct ProjectionAudit: Sendable {
     /// How many subscriptions are checked.
     package enum Extent: Sendable, Hashable {
         case all
-        /// About as many subscriptions of each stream, the same for the same seed.
+        /// About this many subscriptions of each stream, the same for the same seed.
         case sample(Int)
     }
 
-    /// Something wrong, as the end of a line that begins with the stream.
+    /// A problem, as the end of a line that begins with the stream.
     package struct Problem: Error, Hashable, CustomStringConvertible {
         package let description: String
     }
 
-    /// Some tens of megabytes.
+    /// Needs some tens of megabytes of memory.
     package static let subscriptionsAtOnceMax = 500_000
 
-    /// Makes the session's tables.
+    /// Creates the temporary tables.
     ///
     /// - Parameters:
-    ///   - connection: May read what the projector may read; it is this audit's alone.
-    ///   - others: More of the kind, to go faster.
-    ///   - subscriptionsAtOnceMax: Of how many subscriptions the events are known at the same time. The log is read
-    ///     once for each time.
+    ///   - connection: May read what the projector may read. Used only by this audit.
+    ///   - others: More connections of this kind, for more speed.
+    ///   - subscriptionsAtOnceMax: How many subscriptions are indexed at a time. The log is read once for each such
+    ///     part.
     package init(
         connection: PostgresConnection, others: [PostgresConnection] = [], seed: UInt64,
         subscriptionsAtOnceMax: Int = Self.subscriptionsAtOnceMax
@@ -49,18 +49,18 @@ package struct ProjectionAudit: Sendable {
         }
     }
 
-    /// Projections of a stream that is not there, if there are any.
+    /// The first stream that has projections but does not exist; nil if there is none.
     package func strayStream() async throws(PostgresError) -> (stream: Int32, problem: Problem)? {
         let rows = try await query(Step(AuditStatements.firstStrayStream), Limits.tableWaitMax)
         guard rows.count > 0 else { return nil }
         let relation: String = try rows[0].value(at: 1)
-        return (try rows[0].value(at: 0), Problem(description: "\(relation): has rows of a stream that is not there"))
+        return (try rows[0].value(at: 0), Problem(description: "\(relation): has rows of a stream that does not exist"))
     }
 
     /// Checks a stream's projections, and returns how many subscriptions were compared.
     ///
-    /// - Parameter onProgress: Called with subscriptions done and to do.
-    /// - Throws: ``Problem``, the first there is; ``PostgresError``.
+    /// - Parameter onProgress: Called with the numbers of checked subscriptions and of all subscriptions to check.
+    /// - Throws: ``Problem`` for the first difference; ``PostgresError``.
     package func check(
         stream: Int32, _ extent: Extent, onProgress: (Int64, Int64) -> Void
     ) async throws -> Int64 {
@@ -77,7 +77,7 @@ package struct ProjectionAudit: Sendable {
         }
         let products: String = try place[0].optional(at: 2) ?? ""
         guard ProductCatalog.isWellFormed(products) else {
-            throw Problem(description: "checkpoint: products are not a text that a configuration can give")
+            throw Problem(description: "checkpoint: products are not valid configuration text")
         }
         let orphan = try await query(Step(AuditStatements.firstOrphan, [Parameter(stream)]), Limits.tableWaitMax)
         if orphan.count > 0 { throw try Self.problem(orphan[0]) }
@@ -105,7 +105,7 @@ package struct ProjectionAudit: Sendable {
         return checked
     }
 
-    /// Checks the subscriptions of a part: those that have rows, then those that only events speak of.
+    /// Checks the subscriptions of a part: those that have rows, then those that only events mention.
     private func check(_ stream: Int32, _ index: inout MentionIndex, _ count: (Int64) -> Void) async throws {
         var after = ""
         while true {
@@ -156,9 +156,9 @@ package struct ProjectionAudit: Sendable {
         }
     }
 
-    /// Compares several pages side by side.
+    /// Compares several pages concurrently.
     ///
-    /// - Returns: False if the projector is further than the index.
+    /// - Returns: False if the projector is ahead of the index.
     private func compare(_ pages: [[String]], _ stream: Int32, _ index: MentionIndex) async throws -> Bool {
         let outcomes = await withTaskGroup(of: (Int, Result<Bool, any Error>).self) { group in
             for (number, (worker, page)) in zip(workers, pages).enumerated() {
@@ -168,7 +168,7 @@ package struct ProjectionAudit: Sendable {
             for await (number, outcome) in group { outcomes[number] = outcome }
             return outcomes
         }
-        // In their order, so that the first row is named.
+        // In page order, so that the first differing row is reported.
         return try outcomes.reduce(true) { isDone, outcome in try outcome.get() && isDone }
     }
 

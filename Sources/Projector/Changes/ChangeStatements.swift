@@ -1,9 +1,10 @@
 import Postgres
 
-/// The SQL of writing changes. Only live tables have a feed, and every statement stays inside one stream.
+/// SQL for writing changes. Only the live tables have a feed, and every statement is limited to one stream.
 enum ChangeStatements {
-    /// Up to where changes were published, and how far period boundaries can be published at once: until now, or until
-    /// so many periods begin or end. No row for a stream of which nothing was ever published.
+    /// Up to which instant changes were published, up to which instant period boundaries can be published at once, and
+    /// whether any boundary lies between. The second instant is now, or earlier if more than a number of periods begin
+    /// or end by now. No row if nothing was ever published for the stream.
     static let head = Statement(
         "change_head",
         """
@@ -51,7 +52,8 @@ enum ChangeStatements {
         ) as head
         """)
 
-    /// All periods of the subscriptions of which one begins or ends after an instant, up to and with another.
+    /// All periods of the subscriptions that have a period that begins or ends after an instant and up to another,
+    /// inclusive.
     static let duePeriods = Statement(
         "change_due_periods",
         """
@@ -73,8 +75,8 @@ enum ChangeStatements {
           ))
         """)
 
-    /// Wakes those that wait for changes of a stream. Outside of the transaction that writes them: a commit that
-    /// notifies fails when the queue of notifications is full, and any role can fill that.
+    /// Wakes the readers that wait for changes of a stream. It runs outside the transaction that writes the changes: a
+    /// commit that notifies fails if the notification queue is full, and any role can fill the queue.
     static let notify = Statement(
         "change_notify",
         """
@@ -89,8 +91,7 @@ enum ChangeStatements {
         where stream_id = $1
         """)
 
-    /// Hands out the next numbers and writes changes under them, as many as there are. Looks up when the next
-    /// period boundary is due.
+    /// Assigns the next numbers to changes and writes them. Looks up when the next period boundary is due.
     static let write = Statement(
         "change_write",
         """

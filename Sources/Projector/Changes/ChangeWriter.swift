@@ -4,25 +4,26 @@ import Subscriptions
 
 /// Publishes changes of a stream, in a transaction that leads it.
 ///
-/// Each stream has a clock of its own, up to which all beginnings and ends of periods have been published. A batch
-/// first moves it to now by the rows as they are, and then says how the subscriptions that it folds differ at that
-/// instant: so nothing is published twice or never, whatever stops in between.
+/// Each stream has its own clock: all period boundaries up to it have been published. A batch first advances the clock
+/// to now by the rows as they are, then adds how its subscriptions differ at that instant. So no change is published
+/// twice or lost, wherever a process stops.
 struct ChangeWriter {
     let streamId: Int32
     let connection: PostgresConnection
-    /// What the clock of the stream is set to: now, or less when much is due.
+    /// The new value of the stream's clock: now, or earlier if many boundaries are due.
     let instant: Instant
     private let now: Instant
     private var changes: [Change]
-    /// There are changes for readers once the transaction is committed.
+    /// True if readers will see new changes once the transaction is committed.
     private(set) var hasWritten = false
 
-    /// More is due by now. What is folded must wait: it would be seen at an instant that is over.
+    /// True if more boundaries are due by now. A batch must wait, since its changes would be published as of an earlier
+    /// instant.
     var hasMoreDue: Bool { instant < now }
 
-    /// Moves the stream's clock.
+    /// Starts at the stream's clock, and adds the boundaries that are due.
     ///
-    /// - Parameter now: By our clock, held by the database's.
+    /// - Parameter now: By this process's clock, held by the database's.
     static func start(
         _ streamId: Int32, _ connection: PostgresConnection, now: Instant
     ) async throws(PostgresError) -> ChangeWriter {
@@ -61,7 +62,7 @@ struct ChangeWriter {
         }
     }
 
-    /// How subscriptions differ by what was folded.
+    /// Adds the changes that a batch makes to subscriptions.
     mutating func add(_ differences: [SubscriptionDifference], cause: (SubscriptionDifference) -> Change.Cause) {
         for difference in differences {
             changes += difference.new.changes(
@@ -81,7 +82,7 @@ struct ChangeWriter {
         changes.append(Change(.customerChanged, of: subscription, at: instant, cause: cause))
     }
 
-    /// Writes what was added since the last time, and where the stream's clock stands.
+    /// Writes the changes that were added since the last call, and the stream's clock.
     mutating func write() async throws(PostgresError) {
         _ = try await connection.query(
             Step(
@@ -99,16 +100,16 @@ struct ChangeWriter {
     }
 }
 
-/// What a batch makes of a subscription.
+/// A subscription before and after a batch.
 struct SubscriptionDifference: Sendable {
     let old: SubscriptionSnapshot
     let new: SubscriptionSnapshot
     /// The position after which the batch begins.
     let start: Int64
-    /// The last event about the subscription.
+    /// The position of the last event about the subscription.
     let position: Int64
 
-    /// Nil if nothing is to be published.
+    /// Nil if there is nothing to publish.
     init?(from old: Subscription?, to new: Subscription, after start: Int64, position: Int64) {
         guard let old else { return nil }
         self.old = SubscriptionSnapshot(old)
@@ -118,7 +119,7 @@ struct SubscriptionDifference: Sendable {
         if self.old == self.new { return nil }
     }
 
-    /// - Parameter old: As the rows had it.
+    /// - Parameter old: The state in the old rows.
     init(from old: SubscriptionSnapshot, to new: SubscriptionSnapshot, after start: Int64) {
         self.old = old
         self.new = new
@@ -128,7 +129,7 @@ struct SubscriptionDifference: Sendable {
 }
 
 extension AccessPeriod {
-    /// Reads the columns from `starts_at` to `position`; nil for a cause that a newer version knows.
+    /// Reads the columns from `starts_at` to `position`; nil if only a newer version knows the cause.
     static func read(_ row: Row, at column: Int) throws(PostgresError) -> AccessPeriod? {
         guard let cause = Cause(rawValue: try row.value(at: column + 2)) else { return nil }
         return AccessPeriod(
@@ -140,7 +141,7 @@ extension AccessPeriod {
 }
 
 extension [AccessPeriod] {
-    /// As ``Subscription/access`` has them.
+    /// In the order of ``Subscription/access``.
     var inOrder: Self {
         sorted { ($0.start, $0.end, $0.transactionId) < ($1.start, $1.end, $1.transactionId) }
     }

@@ -1,25 +1,26 @@
 import EventLog
 import Subscriptions
 
-/// What a batch of events changes in who belongs together. Most change nothing.
+/// What a batch of events changes in the grouping of keys into customers. Most batches change nothing.
 struct CustomerChanges {
     typealias Edge = (originalTransactionId: String, key: CustomerKey, position: Int64)
     typealias Statement = (link: LinkStatement, position: Int64)
 
     /// Subscriptions that were not known before.
     private(set) var newSubscriptions: [String] = []
-    /// Or of another first event.
+    /// Edges that are new or have another first event.
     private(set) var newEdges: [Edge] = []
-    /// Of a row that turned out to be a family member's; with the last event about the subscription, which showed it.
+    /// Edges that no longer hold, because their transaction turned out to belong to a family member. The position is
+    /// that of the last event about the subscription, which showed it.
     private(set) var oldEdges: [Edge] = []
-    /// What backends stated, in the order of positions.
+    /// Link statements of backends, in order of position.
     private(set) var statements: [Statement] = []
 
     var isEmpty: Bool { newSubscriptions.isEmpty && newEdges.isEmpty && oldEdges.isEmpty && statements.isEmpty }
 
     /// - Parameters:
-    ///   - subscriptions: As they are after the events.
-    ///   - start: All of `subscriptions` was folded up to this position before.
+    ///   - subscriptions: The subscriptions after the events.
+    ///   - start: The position up to which all of `subscriptions` were folded before.
     init(_ events: [FoldableEvent], _ subscriptions: some Sequence<ProjectedSubscription>, after start: Int64) {
         for subscription in subscriptions {
             let facts = subscription.facts

@@ -3,18 +3,18 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// Brings the tables of customers to what the events of a batch amount to, inside the batch's transaction.
+/// Applies the events of a batch to the customer tables, inside the transaction of the batch.
 ///
-/// Joining is cheap: only the names of the groups that are touched are looked up. Where something that tied keys
-/// together went away, the groups concerned are put together anew from what is left.
+/// Joining groups is cheap: only the names of the affected groups are looked up. If a tie between keys is removed, the
+/// affected groups are computed again from the remaining ties.
 struct CustomerFold {
     let streamId: Int32
     let connection: PostgresConnection
-    /// Whether changes of customer are published. If not, subscriptions that moved need not be looked up.
+    /// Whether changes of customer are published. If not, the subscriptions whose customer changed are not looked up.
     let publishesChanges: Bool
 
-    /// Subscriptions that were there before, and now have another customer or one with another id of a backend; with
-    /// the event that did it.
+    /// Existing subscriptions that now have another customer, or whose customer now has another backend id, each with
+    /// the position of the event that caused it.
     typealias Moved = [String: Int64]
 
     func apply(_ changes: CustomerChanges) async throws(PostgresError) -> Moved {
@@ -32,11 +32,11 @@ struct CustomerFold {
         return moved
     }
 
-    /// - Parameter position: The statement that made or ended it.
+    /// - Parameter position: The position of the statement that made or ended the link.
     private typealias Link = (customer: ByteString, key: CustomerKey, position: Int64)
     private typealias Tie = (left: CustomerKey, right: CustomerKey, position: Int64)
 
-    /// Writes statements, and returns the links that are new by them and those that hold no more.
+    /// Writes statements, and returns the links that they add and the links that they end.
     private func applyLinks(
         _ statements: [CustomerChanges.Statement]
     ) async throws(PostgresError) -> (new: [Link], old: [Link]) {
@@ -104,7 +104,7 @@ struct CustomerFold {
         ]
     }
 
-    /// Gives the groups that have something in common one name.
+    /// Joins the groups that share a key under one name.
     private func join(_ changes: CustomerChanges, _ links: [Link]) async throws(PostgresError) -> Moved {
         let ties: [Tie] =
             changes.newEdges.map { (CustomerKey(.subscription, $0.originalTransactionId), $0.key, $0.position) }
@@ -124,7 +124,8 @@ struct CustomerFold {
         func name(_ key: CustomerKey) -> CustomerGroupID { names[key] ?? CustomerGroupID(key) }
         var groups = CustomerGroups()
         for tie in ties { groups.join(name(tie.left), name(tie.right)) }
-        // A subscription that joins a customer brings its own news; that two customers are one is published for both.
+        // A new subscription that joins a customer is published with its own changes; a merge of two customers is
+        // published for both.
         var joined: [(key: CustomerKey, position: Int64)] = []
         let known = Dictionary(grouping: Set(names.values)) { groups.name(of: $0) }
         for tie in ties {
@@ -153,7 +154,7 @@ struct CustomerFold {
         return try await subscriptions(of: positions)
     }
 
-    /// The subscriptions of some customers, each with what is given for its customer.
+    /// The subscriptions of some customers, each with the position given for its customer.
     private func subscriptions(of positions: [CustomerGroupID: Int64]) async throws(PostgresError) -> Moved {
         var subscriptions: Moved = [:]
         guard publishesChanges, !positions.isEmpty else { return subscriptions }
@@ -178,7 +179,7 @@ struct CustomerFold {
                 ]))
     }
 
-    /// Puts the groups of some keys together anew.
+    /// Computes the groups of some keys again.
     private func regroup(_ gone: [(key: CustomerKey, position: Int64)]) async throws(PostgresError) -> Moved {
         let positions = Dictionary(gone.map { ($0.key, $0.position) }, uniquingKeysWith: max)
         let keys = positions.keys.sorted()

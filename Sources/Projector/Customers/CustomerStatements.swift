@@ -1,6 +1,6 @@
 import Postgres
 
-/// The SQL of folding customers. As in ``ProjectionStatements``, tables are named without a schema.
+/// SQL for folding customers. As in ``ProjectionStatements``, tables are named without a schema.
 enum CustomerStatements {
     static let findIdentities = Statement(
         "customer_find_identities",
@@ -95,7 +95,8 @@ enum CustomerStatements {
         ))
         """)
 
-    /// Ends the links of some customers, each by a statement of its own, and returns those that held until then.
+    /// Ends the links of some customers, each at the position of its new statement, and returns the links that it
+    /// ended.
     static let replaceLinks = Statement(
         "customer_replace_links",
         """
@@ -132,7 +133,7 @@ enum CustomerStatements {
           and customer_group_id = any ($2::text[])
         """)
 
-    /// What ties the keys of some subscriptions and customers together.
+    /// The edges of some subscriptions and the current links of some customers.
     static let loadTies = Statement(
         "customer_load_ties",
         """

@@ -2,10 +2,10 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// Some groups of keys as the tables have them, with all that ties their keys together.
+/// Some stored groups of keys, with all ties between their keys.
 struct StoredGroups {
     private(set) var identities: [CustomerKey: CustomerGroupID] = [:]
-    /// Keys that are subscriptions with rows of their own.
+    /// The keys of subscriptions that have rows.
     private(set) var subscriptions: Set<CustomerKey> = []
     private(set) var ties: [(left: CustomerKey, right: CustomerKey)] = []
 
@@ -32,7 +32,7 @@ struct StoredGroups {
         return groups
     }
 
-    /// What the identities should be: every subscription, and every key that something is tied to.
+    /// The identities that should be stored: every subscription with rows, and every key that has a tie.
     func wanted() -> [CustomerKey: CustomerGroupID] {
         var groups = CustomerGroups()
         for (left, right) in ties { groups.join(left, right) }

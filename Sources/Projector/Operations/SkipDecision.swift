@@ -1,7 +1,7 @@
 import Postgres
 import Subscriptions
 
-/// An operator's decision that the projector passes over an event that cannot be folded. The event stays in the log.
+/// An operator's decision to skip an event that cannot be folded. The event stays in the log.
 package struct SkipDecision: Sendable {
     package let stream: StreamKey
     package let position: Int64
@@ -15,12 +15,12 @@ package struct SkipDecision: Sendable {
         self.decidedBy = decidedBy
     }
 
-    /// Records the decision; the projector goes on by itself. It cannot be taken back.
+    /// Records the decision. The projector then continues without a restart. A decision cannot be undone.
     ///
-    /// The stream is led meanwhile, so that no projector is just folding the event.
+    /// It leads the stream meanwhile, so that no projector is folding the event.
     ///
-    /// - Parameter connection: May do what the projector may do.
-    /// - Throws: ``SkipRefusal``; ``PostgresError``, after which the decision may be recorded or not.
+    /// - Parameter connection: Has the rights of the projector.
+    /// - Throws: ``SkipRefusal``; ``PostgresError``, after which it is unknown whether the decision was recorded.
     package func record(on connection: PostgresConnection) async throws {
         let found = try await connection.query(
             Step(Statements.findStream, [Parameter(stream.app), Parameter(stream.environment.rawValue)]))
@@ -42,7 +42,7 @@ package struct SkipDecision: Sendable {
         func query(_ step: Step) async throws(PostgresError) -> RowSet {
             try await connection.query(step, deadline: .now + Limits.leadWaitMax)
         }
-        // A rebuild may have folded the event already, into tables that nobody sees yet.
+        // A running rebuild may already have folded the event into its own tables.
         guard try await connection.lockOutRebuilds(by: Statements.keepOutRebuilds) else {
             throw SkipRefusal.rebuildRuns
         }
@@ -101,7 +101,7 @@ package struct SkipDecision: Sendable {
     }
 }
 
-/// Why an event is not skipped.
+/// Why a skip was refused.
 package enum SkipRefusal: Error, Hashable, CustomStringConvertible {
     case noStream(StreamKey)
     case noEvent(Int64)
@@ -112,12 +112,12 @@ package enum SkipRefusal: Error, Hashable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .noStream(let stream):
-            "there is no stream of \(stream.app) in \(stream.environment.rawValue): see `subledger projector status`"
-        case .noEvent(let position): "there is no event at position \(position): see `subledger projector status`"
-        case .skippedAlready(let position): "the event at position \(position) is skipped already"
+            "no stream of \(stream.app) in \(stream.environment.rawValue): see `subledger projector status`"
+        case .noEvent(let position): "no event at position \(position): see `subledger projector status`"
+        case .skippedAlready(let position): "the event at position \(position) is already skipped"
         case .folded(let position, let folded):
-            "the event at position \(position) is folded already, as are all up to \(folded)"
-        case .rebuildRuns: "a rebuild is running: decide when it has ended"
+            "the event at position \(position) is already folded, as are all events up to \(folded)"
+        case .rebuildRuns: "a rebuild is running: try again when it has ended"
         }
     }
 }

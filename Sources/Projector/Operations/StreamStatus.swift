@@ -1,20 +1,20 @@
 import Encoding
 import Postgres
 
-/// How far the projector is in a stream.
+/// The projector's progress in a stream.
 package struct StreamStatus: Sendable, Hashable, CustomStringConvertible {
     package let app: String
     package let environment: String
     /// The last position in the log.
     package let head: Int64
-    /// All up to this position is folded.
+    /// All events up to this position are folded.
     package let folded: Int64
-    /// Events that an operator had the projector pass over.
+    /// The number of events that operators have skipped.
     package let skips: Int64
     /// When the oldest event that is not folded was received; nil if all are folded.
     package let waitingSince: Instant?
-    /// Why the stream does not move, in the words of ``StallCause``, as a projector that runs has recorded it; nil if it
-    /// moves.
+    /// Why the stream is stalled, as a raw value of ``StallCause`` that a running projector has recorded; nil if it is
+    /// not stalled.
     package let stalledBy: String?
 
     package var description: String {
@@ -24,9 +24,9 @@ package struct StreamStatus: Sendable, Hashable, CustomStringConvertible {
         return text
     }
 
-    /// Every stream, in the order of their ids.
+    /// All streams, in order of stream id.
     ///
-    /// - Parameter connection: May do what a reader may do.
+    /// - Parameter connection: Has the rights of a reader.
     package static func all(on connection: PostgresConnection) async throws(PostgresError) -> [StreamStatus] {
         let rows = try await connection.query(Statements.all, deadline: .now + Limits.readWaitMax)
         var streams: [StreamStatus] = []

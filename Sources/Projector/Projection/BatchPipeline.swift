@@ -1,7 +1,7 @@
-/// Reads, folds and writes the batches of one stream side by side, each of the three in the order of positions.
+/// Reads, folds and writes the batches of one stream concurrently; each of the three steps runs in order of position.
 ///
-/// While the database writes a batch, those after it are folded and read. What is made ahead counts only if nobody else
-/// has folded meanwhile, which the writer checks under the lock of the stream's leader.
+/// While the database writes a batch, the next ones are read and folded. A batch prepared ahead is written only if no
+/// other projector has advanced the stream since, which the writer checks under the lock of the stream's leader.
 struct BatchPipeline {
     private enum Done: Sendable {
         case read(ProjectionOutcome<EventPage?>)
@@ -18,22 +18,22 @@ struct BatchPipeline {
     private var isReading = false
     private var isFolding = false
     private var isWriting = false
-    /// The page after which to read; nil once there is nothing more.
+    /// The page after which to read; nil if there is nothing more to read.
     private var lastRead: EventPage?
-    /// Read, and not yet being folded.
+    /// The page that was read and is not being folded yet.
     private var page: EventPage?
-    /// How many batches were begun to be folded.
+    /// The number of batches whose fold has started.
     private var begun = 0
-    /// In order; the first of them may be under way.
+    /// Folded batches in order; the first may be being written.
     private var unwritten: [FoldedBatch] = []
-    /// A batch was not written, so none after it may be.
+    /// A batch was not written, so later ones must not be.
     private var isOver = false
     private var failure: ProjectionError?
 
     /// - Parameters:
     ///   - first: The page after the checkpoint.
-    ///   - batchesMax: Most batches; at least one.
-    ///   - end: No batch but the first is begun after it.
+    ///   - batchesMax: Most batches; at least 1.
+    ///   - end: Only the first batch may begin after this instant.
     init(
         reader: BatchReader, writer: BatchWriter, from first: EventPage, after checkpoint: Checkpoint, batchesMax: Int,
         end: ContinuousClock.Instant?
@@ -47,7 +47,7 @@ struct BatchPipeline {
         lastRead = first
     }
 
-    /// Writes what can be folded. What was folded before a failure is written all the same.
+    /// Folds and writes the batches. Batches folded before a failure are still written.
     mutating func run() async -> ProjectionOutcome<StreamProjector.Progress> {
         await withTaskGroup(of: Done.self) { group in
             begin(&group)
@@ -86,7 +86,7 @@ struct BatchPipeline {
         }
     }
 
-    /// Begins whatever can be.
+    /// Starts every step that can start now.
     private mutating func begin(_ group: inout TaskGroup<Done>) {
         guard !Task.isCancelled else { return }
         if !isWriting, let batch = unwritten.first {

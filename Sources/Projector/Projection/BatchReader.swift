@@ -2,24 +2,24 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// Events that follow on each other, as far as they can be folded.
+/// Consecutive events, up to the first that cannot be folded.
 struct EventPage: Sendable {
-    /// The position before the first of them.
+    /// The position before the first event.
     let start: Int64
-    /// Most that there could be.
+    /// The limit that the page was read with.
     let eventsMax: Int64
     let events: [FoldableEvent]
-    /// Why the event after them cannot be folded.
+    /// Why the event after these cannot be folded; nil if it can, or was not read.
     let failure: ProjectionError?
-    /// There was no event after these when they were read.
+    /// The log ended with this page when it was read.
     let isLast: Bool
 }
 
 /// A batch in memory, ready to be written.
 struct FoldedBatch: Sendable {
-    /// The position before the first event in it.
+    /// The position before the first event.
     let start: Int64
-    /// The last event in it.
+    /// The position of the last event.
     let position: Int64
     let products: ProductCatalog
     let subscriptions: [String: ProjectedSubscription]
@@ -28,14 +28,14 @@ struct FoldedBatch: Sendable {
     let differences: [SubscriptionDifference]
 }
 
-/// Reads events and subscriptions, and folds the ones into the others. Changes nothing.
+/// Reads events and subscriptions, and folds the events into the subscriptions. Writes nothing.
 struct BatchReader: Sendable {
     let pool: PostgresPool
     let streamId: Int32
     let products: ProductCatalog
     let tables: ProjectionTables
 
-    /// The events after a page, up to twice as many; nil if there are none, or the next cannot be folded.
+    /// The next page, with up to twice the limit; nil if there are no more events or the next one cannot be folded.
     func page(after page: EventPage) async -> ProjectionOutcome<EventPage?> {
         guard let last = page.events.last, page.failure == nil, !page.isLast else { return .success(nil) }
         return await self.page(after: last.position, eventsMax: min(page.eventsMax * 2, Limits.batchEventsMax))
@@ -44,8 +44,8 @@ struct BatchReader: Sendable {
 
     func page(after position: Int64, eventsMax: Int64) async -> ProjectionOutcome<EventPage> {
         do throws(PostgresError) {
-            // Decoded on the connection's thread: folding keeps one of Swift's threads busy, and on a small machine
-            // there is but one more to begin whatever is next.
+            // Decode on the connection's thread: folding occupies one of Swift's threads, and a small machine has only
+            // one other to start the next steps.
             let (count, events, failure) = try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
                 (connection) async throws(PostgresError) -> (Int, [FoldableEvent], ProjectionError?) in
                 let rows = try await connection.query(
@@ -64,7 +64,7 @@ struct BatchReader: Sendable {
         }
     }
 
-    /// - Parameter unwritten: The batches before it whose rows may not be there yet, in order.
+    /// - Parameter unwritten: Earlier batches whose rows may not be in the tables yet, in order.
     func fold(_ page: EventPage, after unwritten: [FoldedBatch]) async -> ProjectionOutcome<FoldedBatch> {
         let touched = Set(page.events.flatMap(\.factsBySubscription.keys)).sorted()
         var states: [String: ProjectedSubscription] = [:]
@@ -80,7 +80,7 @@ struct BatchReader: Sendable {
         for id in touched {
             let facts = states[id]?.facts ?? SubscriptionFacts(originalTransactionId: id)
             var state = states[id] ?? ProjectedSubscription(facts: facts, position: 0)
-            // Of the batches before, it is known already.
+            // Already set if an unwritten batch holds the subscription.
             if state.written == nil { state.written = Subscription(facts, products: products) }
             state.isNew = state.position == 0
             states[id] = state
@@ -119,7 +119,7 @@ struct BatchReader: Sendable {
         }
     }
 
-    /// The events before the first that cannot be read, and why that one cannot.
+    /// The events before the first unreadable one, and why that one cannot be read.
     private static func decode(_ rows: RowSet) throws(PostgresError) -> ([FoldableEvent], ProjectionError?) {
         var events: [FoldableEvent] = []
         events.reserveCapacity(rows.count)

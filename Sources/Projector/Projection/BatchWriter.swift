@@ -2,14 +2,14 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// Writes folded batches of one stream, each in a transaction of its own under the lock of the stream's leader.
+/// Writes folded batches of one stream, each in its own transaction under the lock of the stream's leader.
 struct BatchWriter: Sendable {
     let pool: PostgresPool
     let streamId: Int32
     let tables: ProjectionTables
     let now: @Sendable () -> Instant
 
-    /// How far the stream is folded at this moment. Makes the checkpoint of a new stream.
+    /// The stream's current checkpoint. Creates its row if the stream is new.
     func checkpoint() async -> ProjectionOutcome<Checkpoint> {
         let selectTables = Step(ProjectionStatements.selectTables, [Parameter(tables.rawValue)])
         let make = Step(
@@ -34,10 +34,10 @@ struct BatchWriter: Sendable {
 
     /// Writes the batch and moves the checkpoint to its end.
     ///
-    /// - Parameter expected: What the batch was folded after.
-    /// - Returns: The checkpoint as it is now; nil if somebody else leads the stream, the checkpoint is no longer the
-    ///   expected one, the batch does not begin there, or the clock has more to publish before. Nothing of the batch
-    ///   was written then.
+    /// - Parameter expected: The checkpoint after which the batch was folded.
+    /// - Returns: The new checkpoint; nil if another projector leads the stream, the checkpoint is not the expected
+    ///   one, the batch does not begin there, or due period boundaries must be published first. Nothing of the batch is
+    ///   written then.
     func write(_ batch: FoldedBatch, after expected: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
         guard batch.start == expected.position else { return .success(nil) }
         return await leading(after: expected) {
@@ -52,8 +52,8 @@ struct BatchWriter: Sendable {
         }
     }
 
-    /// Writes the rows of all subscriptions anew, from the facts that they have. Their products were configured
-    /// otherwise, or an earlier release had another projection version.
+    /// Recomputes the rows of all subscriptions from their stored facts, because products were configured differently
+    /// or a release with another projection version wrote the rows.
     func refoldAll(
         _ products: ProductCatalog, after expected: Checkpoint
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
@@ -63,7 +63,7 @@ struct BatchWriter: Sendable {
             let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
             var after = ""
             while true {
-                // There may be many pages, and a server that ends must not wait for them.
+                // There may be many pages, and shutdown must not wait for them.
                 if Task.isCancelled { throw PostgresError(.closed) }
                 let rows = try await connection.query(
                     ProjectionStatements.pageSubscriptions,
@@ -91,16 +91,16 @@ struct BatchWriter: Sendable {
         return written.map { $0.map { .folded($0.position) } ?? .ledElsewhere }
     }
 
-    /// Publishes the periods that have begun or ended by now, as many as can be published at once.
+    /// Publishes the period boundaries that are due, up to the limit of one transaction.
     ///
-    /// - Returns: False if somebody else leads the stream. Nothing was written then.
+    /// - Returns: False if another projector leads the stream. Nothing is written then.
     func publishDueBoundaries() async -> ProjectionOutcome<Bool> {
         await leading(after: nil) { (_, _) async throws(PostgresError) -> ProjectionOutcome<Void> in
             .success(())
         }.map { $0 != nil }
     }
 
-    /// How long until the next period begins or ends that was not published: not positive when one has; nil for never.
+    /// How long until the next unpublished period boundary: zero or less if it is due; nil if there is none.
     func untilNextOnClock() async -> ProjectionOutcome<Duration?> {
         do throws(PostgresError) {
             let rows = try await pool.query(
@@ -112,13 +112,13 @@ struct BatchWriter: Sendable {
         }
     }
 
-    /// Runs the body in a transaction that leads the stream, and commits what it did unless it failed.
+    /// Runs the body in a transaction that leads the stream, and commits unless the body fails.
     ///
     /// - Parameters:
-    ///   - expected: Nil for what does not depend on how far the stream is folded.
-    ///   - body: Adds changes to publish. Only changes of live rows are published.
-    /// - Returns: Nil if somebody else leads the stream, the checkpoint is no longer the expected one, or the clock has
-    ///   more to publish before. The body was not run then.
+    ///   - expected: Nil if the body does not depend on the checkpoint.
+    ///   - body: Adds the changes to publish. Only changes of live rows are published.
+    /// - Returns: Nil if another projector leads the stream, the checkpoint is not the expected one, or due period
+    ///   boundaries must be published first. The body is not run then.
     private func leading<Value: Sendable>(
         after expected: Checkpoint?,
         _ body:
@@ -128,8 +128,8 @@ struct BatchWriter: Sendable {
         do throws(PostgresError) {
             return try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
                 (connection) async throws(PostgresError) -> ProjectionOutcome<Value?> in
-                // The checkpoint is read after the lock, in a statement of its own, so that it is what the last leader
-                // has committed.
+                // Read the checkpoint after the lock in a separate statement, so that it is the one that the last
+                // leader committed.
                 let first = try await connection.begin(
                     with: [
                         Step(ProjectionStatements.selectTables, [Parameter(tables.rawValue)]),
@@ -162,7 +162,7 @@ struct BatchWriter: Sendable {
         }
     }
 
-    /// The rows up to the position are folded with the products that the checkpoint was read with.
+    /// Records that the rows up to the position were computed with the products configured in the checkpoint.
     private func move(
         _ checkpoint: Checkpoint, to position: Int64, _ connection: PostgresConnection
     ) async throws(PostgresError) -> Checkpoint {
@@ -190,13 +190,13 @@ struct BatchWriter: Sendable {
 }
 
 extension PostgresConnection {
-    /// Notifies those that listen of a stream, in a transaction of its own, if that is possible at once: they look by
-    /// themselves every ``Limits/sweepInterval``, so a queue of notifications that is full stops nothing.
+    /// Notifies the listeners of a stream in a separate transaction, if that succeeds at once. They also poll every
+    /// ``Limits/sweepInterval``, so a full notification queue stops nothing.
     func wake(_ statement: Statement, _ streamId: Int32) {
         _ = try? query(statement, [Parameter(streamId)], deadline: .now + Limits.wakeWaitMax)
     }
 
-    /// Each statement of a batch has its own deadline: how much there is to do depends on what is in the log.
+    /// Runs a statement of a batch with its own deadline, since the amount of work depends on the log.
     func query(_ step: Step) throws(PostgresError) -> RowSet {
         try query(step, deadline: .now + Limits.statementWaitMax)
     }

@@ -2,14 +2,14 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// A subscription as the projector holds it while it folds a batch.
+/// A subscription while the projector folds a batch.
 struct ProjectedSubscription: Sendable {
     var facts: SubscriptionFacts
-    /// The last event that said something about the subscription.
+    /// The position of the last event about the subscription.
     var position: Int64
-    /// What its rows say now, so that only those are written that change; nil where that is not known.
+    /// The content of the stored rows, so that only changed rows are written; nil if it is not known.
     var written: Subscription?
-    /// It has no row yet, so that its rows can be copied in.
+    /// True if the subscription has no rows yet, so that they can be written by `copy`.
     var isNew = false
 }
 
@@ -34,12 +34,12 @@ extension ProjectedSubscription {
 }
 
 extension FoldableEvent {
-    /// Folds what the event says about each of its subscriptions.
+    /// Folds the facts of the event into each of its subscriptions.
     func fold(into states: inout [String: ProjectedSubscription]) {
         for (id, facts) in factsBySubscription {
             let new = ProjectedSubscription(
                 facts: SubscriptionFacts(originalTransactionId: id), position: position, isNew: true)
-            // In its place: a subscription that is held twice is copied with all its facts.
+            // Mutate in place: a second reference would make Swift copy all facts.
             fold(facts, into: &states[id, default: new])
         }
     }

@@ -1,9 +1,9 @@
 import Postgres
 
-/// The SQL of leading a stream. A leader holds the lock of the row of the stream's checkpoint.
+/// SQL for leading a stream. A leader holds the lock on the row of the stream's checkpoint.
 extension ProjectionStatements {
-    /// Makes the row that ``lead`` locks. It is committed before anybody locks it: two that made it inside of their
-    /// batches would wait for each other.
+    /// Creates the row that ``lockStream`` locks. It is committed before it is locked: two projectors that created it
+    /// inside their batches would wait for each other.
     static let makeCheckpoint = Statement(
         "projector_make_checkpoint",
         """
@@ -12,9 +12,9 @@ extension ProjectionStatements {
         on conflict (stream_id) do nothing
         """)
 
-    /// Locks the stream's checkpoint for its one leader; no row while another transaction leads. The lock ends with the
-    /// transaction, so a dead leader holds nothing, and a role that may only read cannot take it. Each set of tables
-    /// has leaders of its own.
+    /// Locks the stream's checkpoint for its only leader; returns no row while another transaction leads. The lock ends
+    /// with the transaction, so a dead leader holds nothing, and a role with read rights only cannot take it. Each set
+    /// of tables has its own leaders.
     static let lockStream = Statement(
         "projector_lock_stream",
         """
@@ -24,7 +24,7 @@ extension ProjectionStatements {
         for update skip locked
         """)
 
-    /// The transactions that lead some streams, and some that did.
+    /// The transactions that lead some streams, including some that have ended.
     static let leaders = Statement(
         "projector_leaders",
         """
@@ -35,8 +35,8 @@ extension ProjectionStatements {
         """)
 
     /// Ends the sessions of some transactions that have waited for their client for a number of seconds in the middle
-    /// of a statement, as one that is being copied to does without end: `idle_in_transaction_session_timeout` counts
-    /// between statements only.
+    /// of a statement. A session that waits for `copy` data does so without limit:
+    /// `idle_in_transaction_session_timeout` counts only between statements.
     static let endSilentLeaders = Statement(
         "projector_end_silent_leaders",
         """
@@ -53,6 +53,7 @@ extension ProjectionStatements {
           and pg_stat_activity.query_start < clock_timestamp() - $2 * interval '1 second'
         """)
 
-    /// The login's own rights: a session may end those of its login, and no role that it takes on may.
+    /// Restores the login's own rights: a session may end sessions of its login, which a role that it has assumed may
+    /// not.
     static let workAsLogin = Statement("projector_work_as_login", "set local role none")
 }

@@ -1,12 +1,12 @@
 import Postgres
 
-/// The SQL of one step of the projector. Every statement stays inside one stream.
+/// SQL of the projector. Every statement that writes is limited to one stream.
 ///
-/// Those after ``choose`` name projection tables without a schema: it chooses the set that they mean, until the end of
+/// Statements that name projection tables without a schema use the set of tables that ``selectTables`` has chosen for
 /// the transaction.
 enum ProjectionStatements {
-    /// All streams that are behind, or of which a period begins or ends by an instant. It reads four rows for each
-    /// stream there is, so it is asked seldom.
+    /// All streams with unfolded events, outdated rows or a period boundary due by an instant. It reads four rows per
+    /// stream, so it runs rarely.
     static let streamsBehind = Statement(
         "projector_streams_behind",
         """
@@ -24,7 +24,7 @@ enum ProjectionStatements {
         order by stream.stream_id
         """)
 
-    /// Some streams, with how far each is behind.
+    /// The given streams, each with its number of unfolded events.
     static let namedStreams = Statement(
         "projector_named_streams",
         """
@@ -37,15 +37,15 @@ enum ProjectionStatements {
         order by stream.stream_id
         """)
 
-    /// Chooses the set of tables.
+    /// Chooses the set of tables for the rest of the transaction.
     static let selectTables = Statement(
         "projector_select_tables",
         """
         select set_config('search_path', $1, true)
         """)
 
-    /// How far the stream is folded, with which products and by which projection version, the products that are
-    /// configured now, and the database's clock.
+    /// The stream's checkpoint with its products and projection version, the products configured now, the version of
+    /// the checkpoint row, the number of skipped events, and the database's clock.
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
@@ -78,8 +78,8 @@ enum ProjectionStatements {
         limit $3
         """)
 
-    /// Each is looked up by its key: the limit keeps that from becoming a look at all subscriptions, each held against
-    /// a list of hundreds, which PostgreSQL prefers as long as it believes the table to be small.
+    /// Looks up each subscription by its key. The limit keeps PostgreSQL from scanning all subscriptions and comparing
+    /// each with a list of hundreds, which it prefers as long as it believes that the table is small.
     static let loadSubscriptions = Statement(
         "projector_load_subscriptions",
         """
@@ -94,7 +94,7 @@ enum ProjectionStatements {
         ) as found
         """)
 
-    /// Subscriptions in the order of their ids, from an id on.
+    /// A page of subscriptions in order of id, after an id.
     static let pageSubscriptions = Statement(
         "projector_page_subscriptions",
         """
@@ -106,7 +106,7 @@ enum ProjectionStatements {
         limit $3
         """)
 
-    /// Subscriptions that have no row yet.
+    /// Inserts subscriptions that have no row yet.
     static let copySubscriptions = Statement(
         "projector_copy_subscriptions",
         """
@@ -119,8 +119,8 @@ enum ProjectionStatements {
         from stdin (format binary)
         """)
 
-    /// As everywhere where there are many rows, the arrays are taken apart side by side by the select list: `unnest` of
-    /// them all after `from` writes each down first.
+    /// Unnests the arrays in parallel in the select list, as other statements with many rows do: one `unnest` of all
+    /// arrays after `from` would materialize each of them first.
     static let writeSubscriptions = Statement(
         "projector_write_subscriptions",
         """
@@ -164,7 +164,7 @@ enum ProjectionStatements {
           and original_transaction_id = any ($2::text[])
         """)
 
-    /// Each row is looked up by its key: the limit keeps that from becoming a join over the whole table.
+    /// Looks up each row by its key: the limit prevents a join over the whole table.
     static let deleteTransactions = Statement(
         "projector_delete_transactions",
         """
@@ -206,7 +206,7 @@ enum ProjectionStatements {
           and original_transaction_id = any ($2::text[])
         """)
 
-    /// As ``deleteTransactions``.
+    /// See ``deleteTransactions``.
     static let deletePeriods = Statement(
         "projector_delete_periods",
         """

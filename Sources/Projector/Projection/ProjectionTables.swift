@@ -1,9 +1,9 @@
-/// A set of projection tables, by the schema that holds it. One code writes them all.
+/// A set of projection tables, identified by its schema. The same code writes all of them.
 enum ProjectionTables: String, Sendable {
-    /// What readers see.
+    /// The tables that readers see.
     case live = "subledger"
-    /// Where a rebuild folds the log anew.
+    /// The tables into which a rebuild folds the log.
     case rebuild = "subledger_rebuild"
-    /// A session's own, for comparing; they are empty again after each transaction.
+    /// Temporary tables of a session, for comparisons; they are emptied after each transaction.
     case temporary = "pg_temp"
 }

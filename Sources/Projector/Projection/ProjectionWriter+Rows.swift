@@ -7,12 +7,12 @@ import Subscriptions
 struct SubscriptionHead {
     let originalTransactionId: String
     let productId: String?
-    /// The intention as last stated.
+    /// The most recent renewal info.
     let renewal: RenewalInfo
     let accessEndsAt: Timestamptz?
     let last: Subscription.LastReportingPeriod?
     let position: Int64
-    /// As text of JSON.
+    /// The facts as JSON text.
     let facts: [UInt8]
 
     init(_ state: ProjectedSubscription, _ subscription: Subscription) {
@@ -31,7 +31,7 @@ struct SubscriptionHead {
     var priceIncreaseStatus: Int32? { renewal.priceIncreaseStatus.flatMap { Int32(exactly: $0) } }
 }
 
-/// The values of rows, in the columns of the statements that copy or insert them.
+/// Row values, in the column order of the statements that copy or insert them.
 extension ProjectionWriter {
     func append(_ heads: [SubscriptionHead], to rows: inout some TableRows) {
         for head in heads {
@@ -141,7 +141,7 @@ extension TableRows {
         append(instant.map { Timestamptz(microsecondsSinceUnixEpoch: $0.milliseconds * 1000) })
     }
 
-    /// A number that Apple states; null if no `integer` can hold it.
+    /// Appends a number from Apple; null if it does not fit into `integer`.
     fileprivate mutating func append(narrow number: Int?) {
         append(number.flatMap { Int32(exactly: $0) })
     }

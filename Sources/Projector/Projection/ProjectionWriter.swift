@@ -8,12 +8,12 @@ struct ProjectionWriter: Sendable {
     let products: ProductCatalog
     let tables: ProjectionTables
 
-    /// What the facts of subscriptions amount to.
+    /// The subscriptions computed from their facts.
     func subscriptions(_ states: [ProjectedSubscription]) -> [Subscription] {
         states.map { Subscription($0.facts, products: products) }
     }
 
-    /// Steps that bring all rows of the given subscriptions to what their facts amount to.
+    /// The steps that update all rows of the given subscriptions to match their facts.
     func steps(_ states: [ProjectedSubscription], _ subscriptions: [Subscription]) -> [Step] {
         var new: [SubscriptionHead] = []
         var known: [SubscriptionHead] = []

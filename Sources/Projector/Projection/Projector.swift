@@ -2,15 +2,15 @@ import Encoding
 import Logging
 import Postgres
 
-/// Keeps the projections of all streams up with the log.
+/// Keeps the projections of all streams up to date with the log.
 ///
-/// Any number of projectors may run: each stream is led by whoever takes its lock first, batch by batch.
+/// Any number of projectors may run: for each batch, the first projector that takes the stream's lock leads the stream.
 package struct Projector: Sendable {
-    /// What a pool must lend for batches to be written, folded and read at the same time.
+    /// How many connections the pool must lend for batches to be read, folded and written at the same time.
     package static let connectionsMax = StreamProjector.connectionsMax
 
     private let pool: PostgresPool
-    /// A connection of its own, since listening ties it up.
+    /// For a separate connection, since listening occupies it.
     private let listener: ConnectionConfiguration
     private let logger: Logger
     private let now: @Sendable () -> Instant
@@ -18,7 +18,7 @@ package struct Projector: Sendable {
     private let refolds = RefoldHistory()
     private let watch: StallWatch
 
-    /// How long a stream may stand still while events wait before that is reported.
+    /// How long a stream may stay at one position while events wait before it is reported as stalled.
     package static let stallAfter = Limits.stallAfter
 
     /// - Parameters:
@@ -35,19 +35,18 @@ package struct Projector: Sendable {
         watch = StallWatch(pool: pool, stallAfter: stallAfter, now: now, logger: logger)
     }
 
-    /// The streams that do not move although events wait, as of the last look, a quarter of ``stallAfter`` ago at most.
-    /// Empty while nothing runs.
+    /// The stalled streams as of the last check, which was at most a quarter of ``stallAfter`` ago. Empty unless the
+    /// projector runs.
     package var stalledStreams: [StalledStream] {
         get async { await watch.stalled }
     }
 
-    /// How its statements are planned. Everything is looked up by key, hundreds of them at once, and a plan made for a
-    /// table while that was empty would read all of it, or all of an index. Planning each of the statements anew takes
-    /// two to three microseconds of the database's time for an event, by `pg_stat_statements`, and is the price for
-    /// that.
+    /// Planner settings of its sessions. Every statement looks rows up by key, hundreds at once, and a plan made while
+    /// a table was empty would scan the whole table or index. Planning each statement again costs two to three
+    /// microseconds of database time per event, by `pg_stat_statements`.
     package static let planSettings = ["enable_seqscan": "off", "plan_cache_mode": "force_custom_plan"]
 
-    /// What the sessions of a projector need: a leader that is gone or stopped must not hold its stream for ever.
+    /// Settings that its sessions need: a leader that is gone or stopped must not hold its stream forever.
     package static var sessionSettings: [String: String] {
         [
             "client_connection_check_interval": milliseconds(Limits.leaderCheckInterval),
@@ -59,7 +58,7 @@ package struct Projector: Sendable {
         String(duration.components.seconds * 1000 + duration.components.attoseconds / 1_000_000_000_000_000)
     }
 
-    /// Runs until its task is cancelled. Failures are logged and tried again; none ends it.
+    /// Runs until its task is cancelled. Failures are logged and retried; none ends the run.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await keepUp() }
@@ -73,7 +72,7 @@ package struct Projector: Sendable {
         while !Task.isCancelled {
             if connection == nil {
                 connection = await listen()
-                // Only looking shows what was said while nobody listened.
+                // Notifications sent before this connection listened were missed, so check all streams.
                 schedule.scheduleSweep(at: .now)
             }
             await fold(&schedule)
@@ -89,7 +88,7 @@ package struct Projector: Sendable {
         await connection?.close()
     }
 
-    /// Folds whatever is behind, stream by stream. A stream that cannot go on does not hold up the others.
+    /// Folds all waiting events, stream by stream. A stream that fails does not hold up the others.
     ///
     /// - Returns: False if something failed.
     @discardableResult
@@ -102,7 +101,7 @@ package struct Projector: Sendable {
         return isHealthy
     }
 
-    /// Folds what is due.
+    /// Folds the streams that are due.
     ///
     /// - Returns: False if something failed.
     @discardableResult
@@ -160,8 +159,8 @@ package struct Projector: Sendable {
         }
     }
 
-    /// A leader that is stopped in the middle of a statement is not missed by the database, but by who would lead
-    /// instead.
+    /// Ends leaders that stopped in the middle of a statement. The database does not notice those; the projectors that
+    /// wait for their streams do.
     private func endSilentLeaders(of streams: [Int32]) async throws(PostgresError) {
         guard !streams.isEmpty else { return }
         var leaders: [String] = []
@@ -180,10 +179,10 @@ package struct Projector: Sendable {
             (connection) async throws(PostgresError) -> Int in
             try await connection.transaction(steps, deadline: .now + Limits.readWaitMax)[1].count
         }
-        if ended > 0 { logger.warning("projector ended a leader that was silent", metadata: ["count": "\(ended)"]) }
+        if ended > 0 { logger.warning("terminated stalled stream leader", metadata: ["count": "\(ended)"]) }
     }
 
-    /// - Parameter end: Others wait for their turn.
+    /// - Parameter end: Only the first batch may begin after this instant, so that other streams get their turn.
     private func fold(
         streamId: Int32, app: String, environment: String, until end: ContinuousClock.Instant
     ) async -> StreamSchedule.Outcome {
@@ -221,7 +220,8 @@ package struct Projector: Sendable {
             try await connection.listen(to: "subledger_event", deadline: .now + Limits.readWaitMax)
             return connection
         } catch {
-            logger.warning("projector cannot listen for events", metadata: ["db.error": "\(error.label)"])
+            logger.warning(
+                "LISTEN failed; polling for events once per second", metadata: ["db.error": "\(error.label)"])
             return nil
         }
     }
@@ -240,7 +240,7 @@ package struct Projector: Sendable {
         }
         guard let arrived else { return false }
         schedule.markDirty(arrived.compactMap { Int32($0.payload) })
-        // Products were stated anew; any of their app's streams may be folded with others.
+        // Products were configured, so rows of any of the app's streams may be out of date.
         if arrived.contains(where: { $0.payload == "products" }) { schedule.scheduleSweep(at: .now) }
         return true
     }

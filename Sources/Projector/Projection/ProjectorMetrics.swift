@@ -1,9 +1,9 @@
 import Metrics
 
-/// What an operator sees of folding. Made at the start, so that all of it can be seen from then on.
+/// Metrics of the projector. Created at start, so that each is exported from then on.
 struct ProjectorMetrics: Sendable {
-    /// Events of all streams behind their checkpoints, as of the last look at the log.
+    /// Unfolded events of all streams, as of the last read of the log.
     let lag = Gauge(label: "subledger_projector_lag_events")
-    /// Looks at the log, and streams, that failed. While they do, the lag stands still.
+    /// Failed reads of the log and failed folds. While reads fail, the lag is not updated.
     let failures = Counter(label: "subledger_projector_failures_total")
 }

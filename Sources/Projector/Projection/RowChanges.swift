@@ -1,18 +1,18 @@
 import Subscriptions
 
-/// The rows of some subscriptions that differ between two states of them. Most notifications repeat what was known, and
-/// a row that stays as it is costs nothing.
+/// The rows of some subscriptions that differ between two states. Most notifications repeat known facts, and an
+/// unchanged row costs nothing.
 struct RowChanges {
     typealias SubscriptionTransaction = (originalTransactionId: String, transactionId: String)
     typealias SubscriptionPeriod = (originalTransactionId: String, reported: ReportingPeriod)
 
-    /// To be deleted: they are gone, or others take their place.
+    /// Rows to delete: they are gone or replaced.
     private(set) var oldTransactions: [SubscriptionTransaction] = []
     private(set) var oldPeriods: [SubscriptionPeriod] = []
     private(set) var newTransactions: [Subscription.ResolvedTransaction] = []
     private(set) var newPeriods: [SubscriptionPeriod] = []
 
-    /// Adds a subscription's.
+    /// Adds the changed rows of a subscription.
     ///
     /// - Parameter old: Nil to write all rows.
     mutating func add(from old: Subscription?, to new: Subscription) {
@@ -31,7 +31,7 @@ struct RowChanges {
             if known == row { continue }
             isOther = true
             newTransactions.append(row)
-            // Transactions never go away, so what is old has a successor.
+            // A transaction never disappears, so an old row always has a successor.
             if known != nil { oldTransactions.append((row.transaction.originalTransactionId, id)) }
         }
         guard isOther else { return }

@@ -3,40 +3,40 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// Folds the events of one stream into its projections, one batch a transaction, in the order of positions.
+/// Folds the events of one stream into its projections, one batch per transaction, in order of position.
 struct StreamProjector: Sendable {
-    /// Should lend as many as ``connectionsMax`` at the same time.
+    /// Should lend ``connectionsMax`` connections at the same time.
     let pool: PostgresPool
     let streamId: Int32
     var tables = ProjectionTables.live
-    /// Decides what is published; no row depends on it.
+    /// Decides when period boundaries are published; no row of the projection depends on it.
     let now: @Sendable () -> Instant
-    /// Of all streams that are folded in this process, into the same tables.
+    /// The refolds of all streams that this process folds into the same tables.
     let refolds: RefoldHistory
 
-    /// One writes, one loads subscriptions, one reads events.
+    /// One connection writes, one loads subscriptions, one reads events.
     static let connectionsMax = 3
 
     enum Progress: Sendable, Hashable {
-        /// Up to this position; there may be more.
+        /// Folded up to this position; there may be more events.
         case folded(Int64)
-        /// Nothing after the checkpoint.
+        /// There is no event after the checkpoint.
         ///
-        /// - Parameter untilNextOnClock: How long until the next period boundary is due; nil for never.
+        /// - Parameter untilNextOnClock: How long until the next period boundary is due; nil if there is none.
         case caughtUp(untilNextOnClock: Duration?)
-        /// Another projector leads this stream at the moment, or has just folded some of it.
+        /// Another projector leads the stream, or has just advanced it.
         case ledElsewhere
     }
 
-    /// Folds the next batches. Rows and checkpoint of each are committed together or not at all, and the batch after
-    /// a crash begins where the last one ended.
+    /// Folds the next batches. The rows and the checkpoint of each batch are committed together or not at all, so after
+    /// a crash the fold continues where the last committed batch ended.
     ///
-    /// Due period boundaries are published first, so they are even where an event cannot be folded.
+    /// Due period boundaries are published first, so they are published even if an event cannot be folded.
     ///
     /// - Throws: ``ProjectionError/unfoldable(position:problem:)`` when the next event cannot be folded. Nothing is
-    ///   skipped: those before it are committed by the call before. ``ProjectionError/repeatedRefold`` when all rows
-    ///   would be written again for the reason for which they were written last.
-    /// - Parameter end: No batch but the first is begun after it.
+    ///   skipped: the events before it were committed by the previous call. ``ProjectionError/repeatedRefold`` when all
+    ///   rows would be rewritten for the same reason as last time.
+    /// - Parameter end: Only the first batch may begin after this instant.
     func fold(
         batchesMax: Int, until end: ContinuousClock.Instant? = nil
     ) async throws(ProjectionError) -> Progress {
@@ -68,7 +68,7 @@ struct StreamProjector: Sendable {
         return try await pipeline.run().get()
     }
 
-    /// Publishes the periods that have begun or ended by now.
+    /// Publishes all period boundaries that are due.
     private func publishDueBoundaries() async throws(ProjectionError) -> Progress {
         while true {
             let next = try await writer.untilNextOnClock().get()
@@ -80,33 +80,33 @@ struct StreamProjector: Sendable {
     private var writer: BatchWriter { BatchWriter(pool: pool, streamId: streamId, tables: tables, now: now) }
 }
 
-/// How far a stream is folded, and with what.
+/// The position up to which a stream is folded, and what its rows were computed with.
 struct Checkpoint: Sendable, Hashable {
-    /// This release's. Another number in every release in which equal facts give other rows.
+    /// The version of this release. It changes in every release in which equal facts give different rows.
     static let projectionVersion: Int32 = 3
 
     var position: Int64 = 0
-    /// The configured text that the rows were folded with, byte for byte as ``configured`` was then.
+    /// The configured products that the rows were computed with, byte for byte as ``configured`` was then.
     var products = ByteString("")
-    /// Of the fold that wrote the rows.
+    /// The projection version of the release that wrote the rows.
     var projectionVersion = projectionVersion
-    /// What view `product_catalog` gives now.
+    /// The current value of view `product_catalog`.
     var configured = ByteString("")
-    /// Of the row: whoever writes it gives it another, even if it stays the same. Empty for none.
+    /// The version of the checkpoint row. Every write changes it, even if the values stay the same. Empty if there is
+    /// no row.
     var version = ""
-    /// How many events an operator has had the projector pass over: those read before are no longer what is to be
-    /// folded when there is another.
+    /// The number of events that operators have skipped. Events that were read before another skip must be read again.
     var skips: Int64 = 0
 
-    /// There are rows, and they are to be written anew before anything else.
+    /// True if there are rows and they must be rewritten before anything else.
     var isOutOfDate: Bool { position > 0 && (products != configured || projectionVersion != Self.projectionVersion) }
 }
 
 package enum ProjectionError: Error, CustomStringConvertible {
     case database(PostgresError)
-    /// The fold stops at this event until somebody has looked.
+    /// The projector stops at this event until an operator skips it or installs a release that can fold it.
     case unfoldable(position: Int64, problem: String)
-    /// The rows are out of date for the reason for which this process has just written all of them.
+    /// The rows are out of date for the same reason for which this process has just rewritten all of them.
     case repeatedRefold
 
     init(_ event: UnfoldableEvent) {
@@ -118,10 +118,10 @@ package enum ProjectionError: Error, CustomStringConvertible {
         case .database(let error): error.description
         case .unfoldable(let position, let problem): UnfoldableEvent(position: position, problem: problem).description
         case .repeatedRefold:
-            "all rows were written again, and are out of date again for the same reason: another release may be running"
+            "all rows were rewritten and are out of date again for the same reason: another release may be running"
         }
     }
 }
 
-/// What went wrong with rows is distinguished from what went wrong with the connection that they came from.
+/// Distinguishes errors in rows from errors of the connection that returned them.
 typealias ProjectionOutcome<Value> = Result<Value, ProjectionError>

@@ -1,39 +1,40 @@
-/// Which streams the projector looks at next, and when.
+/// Decides which streams the projector checks next, and when.
 ///
-/// Looking at all of them costs as much as there are streams, so that is done seldom: notifications name those that
-/// have new events; what could not be finished is remembered, and when the next period of a stream begins or ends.
+/// The cost of checking all streams grows with their number, so that is done rarely: notifications name the streams
+/// with new events, and the schedule remembers unfinished streams and when the next period boundary of each stream is
+/// due.
 struct StreamSchedule: Sendable {
     enum Selection: Sendable, Hashable {
         case all
         case only(Set<Int32>)
     }
 
-    /// What became of a stream that was looked at.
+    /// The result of checking a stream.
     enum Outcome: Sendable, Hashable {
-        /// Until one of its period boundaries is due.
+        /// The stream is up to date until its next period boundary is due; nil if there is none.
         case done(for: Duration?)
-        /// Others have their turn before it goes on.
+        /// There is more to fold, after other streams had their turn.
         case unfinished
-        /// Its leader may die without a notification.
+        /// Another projector leads the stream. That leader may die without a notification.
         case ledElsewhere
         case failed
     }
 
-    /// The last look at the log did not fail: what goes on is logged once.
+    /// True if the last read of the log succeeded, so that repeated failures are logged once.
     var couldRead = true
     private var dirty: Set<Int32> = []
     /// When each stream is due.
     private var dueAt: [Int32: ContinuousClock.Instant] = [:]
     private var sweepAt: ContinuousClock.Instant
-    /// Since when another projector has led them whenever they were looked at.
+    /// Since when another projector has led each stream at every check.
     private var ledElsewhere: [Int32: ContinuousClock.Instant] = [:]
 
-    /// All streams at first.
+    /// Makes a schedule in which all streams are due.
     init(now: ContinuousClock.Instant) {
         sweepAt = now
     }
 
-    /// What is due now; empty if nothing is.
+    /// Removes and returns the streams that are due; empty if there are none.
     mutating func takeDue(now: ContinuousClock.Instant) -> Selection {
         guard sweepAt > now else {
             dirty = []
@@ -47,17 +48,17 @@ struct StreamSchedule: Sendable {
         return .only(dirty.union(due))
     }
 
-    /// When something is due without a notification.
+    /// When the next stream is due without a notification.
     var next: ContinuousClock.Instant { dueAt.values.reduce(sweepAt, min) }
 
-    /// Has all streams looked at by then.
+    /// Schedules a check of all streams at this time at the latest.
     mutating func scheduleSweep(at time: ContinuousClock.Instant) { sweepAt = min(sweepAt, time) }
 
-    /// Events were appended to these streams.
+    /// Notes that events were appended to these streams.
     mutating func markDirty(_ ids: some Sequence<Int32>) { dirty.formUnion(ids) }
 
-    /// Streams that another projector has led for so long that it may be stopped. Then it takes a second until they are
-    /// returned again.
+    /// Streams that another projector has led for so long that it may have stopped. Each is returned again after a
+    /// second.
     mutating func takeLedElsewhere(now: ContinuousClock.Instant) -> [Int32] {
         let long = ledElsewhere.filter { now - $0.value >= Limits.leaderSilenceMax }.keys.sorted()
         for id in long { ledElsewhere[id] = now - Limits.leaderSilenceMax + .seconds(1) }

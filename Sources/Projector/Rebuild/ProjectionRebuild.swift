@@ -2,8 +2,8 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// Folds the log anew into a second set of tables, while the live projection goes on, and brings the rows to their
-/// place when it has caught up.
+/// Folds the whole log into a second set of tables while the live projection continues, and swaps the rows in once it
+/// has caught up.
 package struct ProjectionRebuild: Sendable {
     private let owner: ConnectionConfiguration
     private let pool: PostgresPool
@@ -13,10 +13,10 @@ package struct ProjectionRebuild: Sendable {
     private let refolds = RefoldHistory()
 
     /// - Parameters:
-    ///   - owner: Makes the tables.
-    ///   - pool: May do what the projector may do.
+    ///   - owner: Creates the tables.
+    ///   - pool: Has the rights of the projector.
     ///   - app: Only this app's streams; nil for all.
-    ///   - environment: Only this environment's; nil for all.
+    ///   - environment: Only this environment's streams; nil for all.
     ///   - now: Decides what is published.
     package init(
         owner: ConnectionConfiguration, pool: PostgresPool, app: String?, environment: Environment?,
@@ -38,7 +38,7 @@ package struct ProjectionRebuild: Sendable {
     package struct Outcome: Sendable, Hashable {
         package let streams: Int
         package let eventsFolded: Int64
-        /// Live rows that were taken away or added, a changed one counted twice; none if all came out as they were.
+        /// Live rows that were deleted or inserted; a changed row counts twice. 0 if all rows came out the same.
         package let rowsReplaced: Int
     }
 
@@ -49,19 +49,19 @@ package struct ProjectionRebuild: Sendable {
         var head: Int64
     }
 
-    /// Rebuilds and swaps. Safe to repeat; when it fails or is killed, the live rows are as they were.
+    /// Rebuilds and swaps. Safe to repeat: if it fails or is killed, the live rows are unchanged.
     ///
     /// - Parameter onProgress: Called after each batch.
     /// - Throws: ``RebuildError``, ``PostgresError``.
     package func run(onProgress: (Progress) async throws -> Void) async throws -> Outcome {
-        // Holds the claim in one transaction with the swap: a rebuild that has lost the claim cannot swap either.
+        // The claim and the swap share one transaction, so a rebuild that has lost its claim cannot swap.
         let claim = try await PostgresConnection.connect(owner, deadline: .now + Limits.statementWaitMax)
         do {
             let outcome = try await claimed(claim, onProgress)
             await claim.close()
             return outcome
         } catch {
-            // A session ends some time after its client has left, and the next rebuild may come at once.
+            // A session outlives its client for a moment, and the next rebuild may start at once.
             try? await claim.rollback(deadline: .now + Limits.statementWaitMax)
             await claim.close()
             throw error
@@ -148,12 +148,12 @@ package struct ProjectionRebuild: Sendable {
             case .repeatedRefold: throw RebuildError.repeatedRefold(stream: stream.key, error)
             }
         }
-        // One that has lost its claim, and has not noticed yet.
+        // A rebuild that has lost its claim without noticing still leads the stream.
         throw RebuildError.runsAlready
     }
 
-    /// Leads all streams, folds the rest, and replaces the live rows, in the transaction of the claim: readers see the
-    /// old rows until its end, and the live projection goes on after it.
+    /// Leads all streams, folds the remaining events and replaces the live rows, in the transaction of the claim:
+    /// readers see the old rows until it commits, and the live projection continues after it.
     private func swap(_ streams: inout [Stream], _ connection: PostgresConnection) async throws -> Int {
         func query(_ step: Step, _ limit: Duration) async throws(PostgresError) -> RowSet {
             try await connection.query(step, deadline: .now + limit)
@@ -174,7 +174,7 @@ package struct ProjectionRebuild: Sendable {
             let id = Parameter(streams[index].id)
             let live = try await query(Step(RebuildStatements.liveCheckpoint, [id]), Limits.statementWaitMax)
             let position: Int64 = try live[0].value(at: 0)
-            // What has arrived after the live checkpoint is for the live projection to fold.
+            // Events after the live checkpoint are left to the live projection.
             if position > 0 {
                 while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {}
             }
@@ -207,7 +207,7 @@ package struct ProjectionRebuild: Sendable {
     }
 }
 
-/// Why there was no rebuild. The live rows are as they were.
+/// Why a rebuild failed. The live rows are unchanged.
 package enum RebuildError: Error, CustomStringConvertible {
     case runsAlready
     case noStream
@@ -216,10 +216,10 @@ package enum RebuildError: Error, CustomStringConvertible {
 
     package var description: String {
         switch self {
-        case .runsAlready: "another rebuild of this database is running: wait for its end"
-        case .noStream: "there is no such stream: see `subledger projector status`"
+        case .runsAlready: "another rebuild of this database is running: wait until it ends"
+        case .noStream: "no such stream: see `subledger projector status`"
         case .unfoldable(let stream, let error):
-            "stream \(stream): \(error); install a release that can, or skip it with `subledger projector skip`"
+            "stream \(stream): \(error); install a release that can fold it, or skip it with `subledger projector skip`"
         case .repeatedRefold(let stream, let error): "stream \(stream): \(error)"
         }
     }

@@ -1,11 +1,13 @@
 import Postgres
 import Subscriptions
 
-/// Publishes how the rows of a stream differ from what they were before a rebuild's swap, inside its transaction.
+/// Publishes the differences between the rows of a stream before and after a rebuild's swap, inside the transaction of
+/// the swap.
 struct RebuildChanges {
     let streamId: Int32
     let connection: PostgresConnection
-    /// Up to where the live rows were folded: what comes after it is published as of its event.
+    /// The position up to which the live rows were folded. A change caused by a later event is published with that
+    /// event as its cause.
     let livePosition: Int64
 
     func publish(_ changeWriter: inout ChangeWriter) async throws(PostgresError) {

@@ -1,21 +1,21 @@
 import Postgres
 
-/// The SQL of bringing rebuilt rows to their place.
+/// SQL that swaps in the rows of a rebuild.
 extension RebuildStatements {
-    /// The statements that bring the rows of one table to their place.
+    /// The statements that swap in the rows of one table.
     struct TableSwap {
-        /// Whether all rows came out as they were. Unlike what changes rows, this is planned for several processes.
+        /// Whether all rows are the same. Unlike the statements that write, this one can use parallel workers.
         let isSame: Statement
-        /// Takes away the live rows that came out otherwise.
+        /// Deletes the live rows that differ.
         let delete: Statement
-        /// Adds those that are not there.
+        /// Inserts the rows that are missing.
         let insert: Statement
     }
 
-    /// What is equal is left alone, and what is not is noted for the change feed. So nobody who reads waits, each
-    /// reader sees the old rows or the new ones, and views, grants and whatever an operator has built on the tables
-    /// stay as they are. All columns are meant, those of later versions too; the tables were made alike. Rows are
-    /// compared by their bytes (`*=`), which costs less than by columns and sees more.
+    /// Equal rows stay untouched, and changed ones are recorded for the change feed. Readers never wait and see either
+    /// the old rows or the new ones, and views, grants and anything else that an operator has built on the tables stay
+    /// intact. All columns are compared, including those of later versions, since the rebuild's tables are made like
+    /// the live ones. Rows are compared by their bytes (`*=`), which costs less than by columns and is stricter.
     static let swap = [
         TableSwap(
             isSame: Statement(

@@ -1,32 +1,33 @@
 import Postgres
 
-/// The SQL of a rebuild, other than folding.
+/// SQL of a rebuild, apart from folding.
 enum RebuildStatements {
-    /// Held until the end of the transaction: there is one set of tables to rebuild into, and it may hold an event that
-    /// somebody decides to skip. A table lock, since its modes ask for rights to write, and roles that read have none.
+    /// The lock is held until the end of the transaction: there is one set of tables to rebuild into, and a rebuild may
+    /// already have folded an event that an operator decides to skip. It is a table lock, since its modes require write
+    /// rights, which reader roles do not have.
     static let claim = Statement(
         "rebuild_claim",
         """
         lock table subledger.projector_skip in share row exclusive mode
         """)
 
-    /// Bounds the wait for a lock. The transaction of a claim stays open, without a snapshot, as long as the rebuild
-    /// takes.
+    /// Bounds the wait for a lock, and lets the transaction of a claim stay open, without a snapshot, for as long as
+    /// the rebuild takes.
     static let boundLockWait = Statement(
         "rebuild_bound_lock_wait",
         """
         select set_config('lock_timeout', $1::text, true), set_config('idle_in_transaction_session_timeout', '0', true)
         """)
 
-    /// Makes the tables anew, like the live ones whatever columns those have; drops what a killed rebuild has left.
+    /// Creates the tables like the live ones, whatever columns those have, and drops what a killed rebuild has left.
     ///
-    /// They are not logged, which is faster: should the server crash, they are empty, checkpoints included, and
-    /// folding them begins anew. The checkpoints begin with the products of the live rows.
+    /// The tables are unlogged, which is faster: after a crash of the database server they are empty, checkpoints
+    /// included, and folding starts over. The checkpoints begin with the products of the live rows.
     static let makeTables = """
         drop schema if exists subledger_rebuild cascade;
         create schema subledger_rebuild;
         comment on schema subledger_rebuild is
-          'Projections that are being folded anew; dropped when the rebuild has ended, or by the next one';
+          'Projections that a rebuild is folding; dropped when it ends, or by the next one';
         create unlogged table subledger_rebuild.checkpoint (like subledger.checkpoint including all);
         create unlogged table subledger_rebuild.subscription (like subledger.subscription including all);
         create unlogged table subledger_rebuild.transaction (like subledger.transaction including all);
@@ -44,18 +45,18 @@ enum RebuildStatements {
         create index on subledger_rebuild.gone_access_period (stream_id, original_transaction_id);
         create index on subledger_rebuild.new_access_period (stream_id, original_transaction_id);
         create index on subledger_rebuild.gone_customer_identity (stream_id, kind, id);
-        comment on table subledger_rebuild.gone_subscription is 'Live rows that the swap takes away';
-        comment on table subledger_rebuild.new_subscription is 'Those that it adds';
-        comment on table subledger_rebuild.gone_access_period is 'Live rows that the swap takes away';
-        comment on table subledger_rebuild.new_access_period is 'Those that it adds';
-        comment on table subledger_rebuild.gone_customer_identity is 'Live rows that the swap takes away';
-        comment on table subledger_rebuild.checkpoint is 'As subledger.checkpoint';
-        comment on table subledger_rebuild.subscription is 'As subledger.subscription';
-        comment on table subledger_rebuild.transaction is 'As subledger.transaction';
-        comment on table subledger_rebuild.access_period is 'As subledger.access_period';
-        comment on table subledger_rebuild.customer_edge is 'As subledger.customer_edge';
-        comment on table subledger_rebuild.customer_link is 'As subledger.customer_link';
-        comment on table subledger_rebuild.customer_identity is 'As subledger.customer_identity';
+        comment on table subledger_rebuild.gone_subscription is 'Live rows that the swap deletes';
+        comment on table subledger_rebuild.new_subscription is 'Rows that the swap inserts';
+        comment on table subledger_rebuild.gone_access_period is 'Live rows that the swap deletes';
+        comment on table subledger_rebuild.new_access_period is 'Rows that the swap inserts';
+        comment on table subledger_rebuild.gone_customer_identity is 'Live rows that the swap deletes';
+        comment on table subledger_rebuild.checkpoint is 'See subledger.checkpoint';
+        comment on table subledger_rebuild.subscription is 'See subledger.subscription';
+        comment on table subledger_rebuild.transaction is 'See subledger.transaction';
+        comment on table subledger_rebuild.access_period is 'See subledger.access_period';
+        comment on table subledger_rebuild.customer_edge is 'See subledger.customer_edge';
+        comment on table subledger_rebuild.customer_link is 'See subledger.customer_link';
+        comment on table subledger_rebuild.customer_identity is 'See subledger.customer_identity';
         grant usage on schema subledger_rebuild to subledger_projector;
         grant select, insert, update, delete on all tables in schema subledger_rebuild to subledger_projector;
         insert into subledger_rebuild.checkpoint (stream_id, position, products)
@@ -63,7 +64,7 @@ enum RebuildStatements {
         from subledger.checkpoint
         """
 
-    /// Statistics for the comparison of whole tables, as rough as they may be: only their sizes matter.
+    /// Statistics for the comparison of whole tables, as coarse as possible: only the sizes of the tables matter.
     static let analyze = """
         set default_statistics_target = 1;
         analyze subledger_rebuild.subscription, subledger_rebuild.transaction, subledger_rebuild.access_period,
@@ -73,7 +74,7 @@ enum RebuildStatements {
 
     static let dropTables = Statement("rebuild_drop_tables", "drop schema if exists subledger_rebuild cascade")
 
-    /// The streams to rebuild, with their heads and how far the live rows are.
+    /// The streams to rebuild, with their heads.
     static let streams = Statement(
         "rebuild_streams",
         """
@@ -85,7 +86,7 @@ enum RebuildStatements {
         order by stream.stream_id
         """)
 
-    /// As ``ProjectionStatements/makeCheckpoint``.
+    /// See ``ProjectionStatements/makeCheckpoint``; for the live table.
     static let makeLiveCheckpoint = Statement(
         "rebuild_make_live_checkpoint",
         """
@@ -94,7 +95,7 @@ enum RebuildStatements {
         on conflict (stream_id) do nothing
         """)
 
-    /// Waits for the leader of the live stream, and leads it until the end of the transaction.
+    /// Waits for the leader of the live stream, then leads the stream until the end of the transaction.
     static let lockLive = Statement(
         "rebuild_lock_live",
         """
@@ -114,13 +115,13 @@ enum RebuildStatements {
 
     static let workAsProjector = Statement("rebuild_work_as_projector", "set local role subledger_projector")
 
-    /// What the connection worked as before.
+    /// Restores the connection's own role.
     static let workAsOwner = Statement("rebuild_work_as_owner", "reset role")
 
     /// Compiling the comparison of two tables takes longer than it saves.
     static let disableJIT = Statement("rebuild_disable_jit", "set local jit = off")
 
-    /// Subscriptions of which a row was taken away or added, in the order of their ids from one on.
+    /// A page of the subscriptions of which the swap deleted or inserted a row, in order of id, after an id.
     static let changedSubscriptions = Statement(
         "rebuild_changed_subscriptions",
         """
@@ -152,7 +153,7 @@ enum RebuildStatements {
         limit $3
         """)
 
-    /// The periods of some subscriptions: whether each was there before the swap, and whether it is now.
+    /// The periods of some subscriptions, each with whether it existed before the swap and whether it exists now.
     static let changedPeriods = Statement(
         "rebuild_changed_periods",
         """
@@ -171,7 +172,7 @@ enum RebuildStatements {
           and original_transaction_id = any ($2::text[])
         """)
 
-    /// What is intended for some subscriptions, before the swap and now.
+    /// The renewal intent of some subscriptions before the swap and now, and whether the customer of each has changed.
     static let changedIntentions = Statement(
         "rebuild_changed_intentions",
         """
@@ -203,7 +204,7 @@ enum RebuildStatements {
         order by subscription.id
         """)
 
-    /// A period may begin or end sooner than before the swap.
+    /// Wakes the projectors, since a period may begin or end sooner than before the swap.
     static let wakeProjectors = Statement(
         "rebuild_wake_projectors",
         """
@@ -225,7 +226,7 @@ enum RebuildStatements {
 }
 
 extension PostgresConnection {
-    /// Takes a lock on which rebuilds and skips exclude each other, in the open transaction.
+    /// Takes the lock by which rebuilds and skips exclude each other, in the open transaction.
     ///
     /// - Returns: False if another session holds it for longer than a command takes to end.
     func lockOutRebuilds(by lock: Statement) throws(PostgresError) -> Bool {

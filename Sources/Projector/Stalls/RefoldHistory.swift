@@ -1,17 +1,17 @@
 import Encoding
 import Synchronization
 
-/// Why the rows of each stream were last written all over again by this process.
+/// The reason for which this process last rewrote all rows of each stream.
 ///
-/// A stream whose rows come out as out of date as they were would be written without end, and fill the disk: two
-/// releases with different projection versions side by side do that to each other.
+/// Rows that are out of date again after a rewrite would be rewritten endlessly and fill the disk. Two releases with
+/// different projection versions that run at the same time do that to each other.
 final class RefoldHistory: Sendable {
     private struct Refold {
         let from: Reason
         let at: ContinuousClock.Instant
     }
 
-    /// What was stored with the rows, and what should have been.
+    /// What the checkpoint recorded, and the configured products that it should have recorded.
     private struct Reason: Equatable {
         let products: ByteString
         let projectionVersion: Int32
@@ -27,13 +27,13 @@ final class RefoldHistory: Sendable {
     private let last = Mutex<[Int32: Refold]>([:])
     private let pause: Duration
 
-    /// - Parameter pause: After so long the same reason counts as a new one: products may have been configured back and
-    ///   forth, and another process have done the way back.
+    /// - Parameter pause: How long the same reason is refused. After that it counts as a new one: products may have
+    ///   been switched back and forth, with another process handling the switch back.
     init(pause: Duration = Limits.refoldRepeatPause) {
         self.pause = pause
     }
 
-    /// Whether the rows may be written for what the checkpoint lacks.
+    /// Whether the rows of a stream may be rewritten, given its checkpoint.
     func allow(_ streamId: Int32, _ checkpoint: Checkpoint) -> Bool {
         last.withLock { last in
             guard let refold = last[streamId], refold.from == Reason(checkpoint) else { return true }

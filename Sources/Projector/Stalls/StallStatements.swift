@@ -1,9 +1,9 @@
 import Postgres
 
-/// The SQL of streams that do not move.
+/// SQL for stalled streams.
 enum StallStatements {
-    /// The streams of which events wait, or whose rows are out of date, with how far each is folded. As many rows are
-    /// read as for ``ProjectionStatements/streamsBehind``.
+    /// The streams with unfolded events or outdated rows, each with the position of its checkpoint. It reads as many
+    /// rows as ``ProjectionStatements/streamsBehind``.
     static let waiting = Statement(
         "stall_waiting",
         """
@@ -18,7 +18,7 @@ enum StallStatements {
         order by stream.stream_id
         """)
 
-    /// What another process has found out is not replaced by what is known from hearsay.
+    /// Records a stall. A second-hand cause (`$5`) does not replace a cause that another process found itself.
     static let record = Statement(
         "stall_record",
         """
@@ -35,7 +35,7 @@ enum StallStatements {
           or projector_stall.position <> excluded.position
         """)
 
-    /// Of the streams that do not wait any more, and of those that have moved.
+    /// Deletes the records of streams that no longer wait or have advanced since.
     static let clear = Statement(
         "stall_clear",
         """

@@ -3,8 +3,8 @@ import Logging
 import Metrics
 import Postgres
 
-/// Finds the streams that do not move although events wait, whatever the reason is: a look of its own at the database,
-/// beside the projector, which may itself be what hangs.
+/// Finds streams that do not advance although events wait, for any reason. It reads the database independently of the
+/// projector, since the projector itself may hang.
 actor StallWatch {
     private struct WaitingStream {
         let app: String
@@ -12,7 +12,7 @@ actor StallWatch {
         let position: Int64
         let first: ContinuousClock.Instant
         let since: Instant
-        /// What was reported; nil before that.
+        /// The reported cause; nil until the stream is reported.
         var reported: StallCause?
     }
 
@@ -21,11 +21,11 @@ actor StallWatch {
     private let now: @Sendable () -> Instant
     private let stallAfter: Duration
     private let metrics = StallMetrics()
-    /// The streams that waited at the last look, where they stand.
+    /// The streams that waited at the last check, with their positions.
     private var waitingStreams: [Int32: WaitingStream] = [:]
-    /// What the last attempt to fold each stream came to, and how it failed.
+    /// The result of the last attempt to fold each stream, if it failed: the cause and the text of the error.
     private var attempts: [Int32: (cause: StallCause, failure: String)] = [:]
-    /// Since when the log cannot be read, and why not.
+    /// Since when and why the log cannot be read.
     private var unreadable: (first: ContinuousClock.Instant, since: Instant, cause: StallCause, isReported: Bool)?
 
     init(
@@ -37,7 +37,7 @@ actor StallWatch {
         self.logger = logger
     }
 
-    /// All streams that are stalled as of the last look.
+    /// All streams that are stalled as of the last check.
     var stalled: [StalledStream] {
         let streams = waitingStreams.sorted { $0.key < $1.key }.compactMap { _, stream in
             stream.reported.map {
@@ -48,9 +48,9 @@ actor StallWatch {
         return streams + [StalledStream(app: nil, environment: nil, cause: unreadable.cause, since: unreadable.since)]
     }
 
-    /// Notes how an attempt to fold a stream failed.
+    /// Notes that an attempt to fold a stream failed.
     ///
-    /// - Returns: Whether the last one did not fail in the same way, so that the log should say it.
+    /// - Returns: True if the previous attempt did not fail in the same way, so that the failure should be logged.
     func note(_ streamId: Int32, failed error: ProjectionError) -> Bool {
         let isNews = attempts[streamId]?.failure != error.description
         attempts[streamId] = (StallCause(error), error.description)
@@ -61,12 +61,12 @@ actor StallWatch {
         attempts[streamId] = nil
     }
 
-    /// A failure that this process has met says more.
+    /// Keeps a failure that this process has met itself, since it says more.
     func noteLedElsewhere(_ streamId: Int32) {
         if attempts[streamId]?.cause.isSecondHand != false { attempts[streamId] = (.leader, "") }
     }
 
-    /// Looks from time to time, until its task is cancelled.
+    /// Checks at regular intervals until its task is cancelled.
     func run() async {
         while !Task.isCancelled {
             await look()
@@ -90,7 +90,7 @@ actor StallWatch {
         metrics.record(stalled)
     }
 
-    /// Keeps what still stands where it stood, and logs what has moved on.
+    /// Keeps the streams that are still at the same position, and logs reported ones that have advanced.
     private func take(_ rows: RowSet) throws(PostgresError) {
         var waiting: [Int32: WaitingStream] = [:]
         for row in rows {
@@ -102,7 +102,7 @@ actor StallWatch {
         }
         for (id, old) in waitingStreams where waiting[id]?.position != old.position {
             if waiting[id] == nil { attempts[id] = nil }
-            if old.reported != nil { logger.notice("projector moved on", metadata: metadata(old)) }
+            if old.reported != nil { logger.notice("projector resumed", metadata: metadata(old)) }
         }
         waitingStreams = waiting
     }
@@ -117,7 +117,7 @@ actor StallWatch {
         logger.error("projector stalled", metadata: ["cause": "\(cause.rawValue)"])
     }
 
-    /// Reports a stream that has stood for too long: once, and once again when another cause is found.
+    /// Reports a stream that has waited for too long: once, and again if a more informative cause is found.
     private func report(_ id: Int32) async {
         guard var stream = waitingStreams[id], ContinuousClock.now - stream.first >= stallAfter else { return }
         let cause = attempts[id]?.cause ?? unreadable?.cause ?? .busy
@@ -129,7 +129,7 @@ actor StallWatch {
         metadata["cause"] = "\(cause.rawValue)"
         metadata["since"] = "\(stream.since)"
         logger.error("projector stalled", metadata: metadata)
-        // For `projector status`, if the database takes it; the log and the metrics have it anyway.
+        // For `projector status`. If this write fails, the log and the metrics still report the stall.
         _ = try? await pool.query(
             StallStatements.record,
             [
@@ -154,7 +154,7 @@ actor StallWatch {
     }
 }
 
-/// What an operator sees of streams that do not move. Made at the start, so that all of it can be seen from then on.
+/// Metrics of stalled streams. Created at start, so that each is exported from then on.
 private struct StallMetrics: Sendable {
     private let stalled = StallCause.allCases.map { cause in
         (cause, Gauge(label: "subledger_projector_stalled_streams", dimensions: [("cause", cause.rawValue)]))

@@ -1,8 +1,8 @@
 import Postgres
 
-/// The SQL of reading changes. Every statement stays inside one stream.
+/// SQL for reading changes. Every statement is limited to one stream.
 enum ChangeReadStatements {
-    /// Where the changes of a stream end. No row if there is no such stream.
+    /// The end of the changes of a stream. No row if there is no such stream.
     static let end = Statement(
         "change_end",
         """

@@ -11,18 +11,18 @@ package struct ChangeReader: Sendable {
         self.pool = pool
     }
 
-    /// Where the changes of a stream end.
+    /// The end of the changes of a stream.
     package struct Head: Sendable {
         package let streamId: Int32
         package let number: Int64
-        /// All period boundaries up to here were published; nil if none ever was.
+        /// All period boundaries up to this instant were published; nil if none ever was.
         package let publishedUntil: Instant?
-        /// The database's clock when it was read.
+        /// The database's clock at the time of reading.
         let databaseClock: Instant
     }
 
     package struct PublishedChange: Sendable {
-        /// Counts from 1 without a gap.
+        /// Counted from 1 without a gap.
         package let number: Int64
         package let publishedAt: Instant
         package let change: Change
@@ -32,21 +32,21 @@ package struct ChangeReader: Sendable {
 
     package struct Page: Sendable {
         package let changes: [PublishedChange]
-        /// As of when customers are shown.
+        /// The instant as of which customers are shown.
         package let asOf: Instant
-        /// All up to this number was read.
+        /// The number of the last change that was read.
         package let through: Int64
     }
 
-    /// Everybody to whom a change of a subscription matters, and what they are entitled to at the time of reading: over
-    /// all subscriptions, so it stays right where another one gives the same.
+    /// The customer of a changed subscription: all its ids, and its entitlements at the time of reading. Entitlements
+    /// cover all subscriptions of the customer, so one stays active if another subscription grants it.
     package struct Customer: Sendable {
         /// In order of kind and bytes.
         package internal(set) var keys: [CustomerKey] = []
         package internal(set) var entitlements: [Entitlement] = []
     }
 
-    /// Nil when there is no such stream.
+    /// The end of the changes of a stream; nil if there is no such stream.
     package func head(of stream: StreamKey) async throws(ReadError) -> Head? {
         do throws(PostgresError) {
             let rows = try await pool.query(
@@ -63,10 +63,10 @@ package struct ChangeReader: Sendable {
 
     /// The changes after a number.
     ///
-    /// - Parameter now: Customers are shown as of then, or of what was published if that is later: the projector's
-    ///   clock may be a little ahead, and what was published must have happened. It is never further ahead of both this
-    ///   clock and the database's than a projector may be.
-    /// - Returns: Nil if they are not there any more, or not yet: the number is not of this feed.
+    /// - Parameter now: Customers are shown as of this instant, or as of the last publication if that is later: the
+    ///   projector's clock may be slightly ahead, and a published change must have happened. The instant is never
+    ///   further ahead of both this clock and the database's than a projector may be.
+    /// - Returns: Nil if the changes are no longer stored or do not exist yet, so the number is not from this feed.
     package func changes(
         of stream: StreamKey, _ head: Head, after number: Int64, limit: Int, now: Instant
     ) async throws(ReadError) -> Page? {
@@ -88,7 +88,7 @@ package struct ChangeReader: Sendable {
             let customers = try await customers(of: Set(subscriptions).sorted(), head.streamId, stream.app, asOf)
             var changes: [PublishedChange] = []
             for (row, subscription) in zip(rows, subscriptions) {
-                // One of a newer version is passed over: its readers know that version's changes.
+                // Skip a change that only a newer version knows.
                 guard let change = try Change.read(row, at: 2) else { continue }
                 changes.append(
                     PublishedChange(
@@ -109,7 +109,7 @@ package struct ChangeReader: Sendable {
             try await pool.query(
                 statement, [Parameter(streamId), .array(subscriptions)] + more, deadline: .now + Limits.readWaitMax)
         }
-        // Each by the subscriptions, since customers may be joined and parted between two queries.
+        // Both queries look up by subscription, since customers may be merged or split between them.
         var customers: [String: Customer] = [:]
         for row in try await query(ChangeReadStatements.keysOfSubscriptions, []) {
             guard let key = try row.customerKey(at: 1) else { continue }
@@ -127,7 +127,7 @@ package struct ChangeReader: Sendable {
 }
 
 extension Change {
-    /// Reads the columns from `kind` to `next_product_id`; nil for what a newer version knows.
+    /// Reads the columns from `kind` to `next_product_id`; nil if only a newer version knows the kind or cause.
     fileprivate static func read(_ row: Row, at column: Int) throws(PostgresError) -> Change? {
         let position: Int64? = try row.optional(at: column + 4)
         guard let kind = Kind(rawValue: try row.value(at: column)),

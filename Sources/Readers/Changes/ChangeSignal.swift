@@ -1,20 +1,20 @@
 import Logging
 import Postgres
 
-/// Wakes who waits for changes, when there may be some.
+/// Wakes waiting readers when there may be new changes.
 ///
-/// One connection listens for all of them. While it cannot (a hot standby takes no `listen`), everybody looks from time
-/// to time.
+/// One connection listens for all readers. While it cannot listen (a hot standby rejects `listen`), readers poll.
 package actor ChangeSignal {
     private let configuration: ConnectionConfiguration
     private let logger: Logger
-    /// How often each stream was heard of, and all of them together.
+    /// The number of notifications for each stream.
     private var heard: [Int32: UInt64] = [:]
+    /// How often all readers were woken.
     private var heardOfAll: UInt64 = 0
     private var waiting: [Int32: [UInt64: CheckedContinuation<Void, Never>]] = [:]
     private var lastWaiter: UInt64 = 0
     private var isListening = false
-    /// The server ends: nobody should wait for anything.
+    /// True once the server shuts down: no reader should wait any longer.
     package private(set) var hasEnded = false
 
     package init(listener configuration: ConnectionConfiguration, logger: Logger) {
@@ -22,7 +22,8 @@ package actor ChangeSignal {
         self.logger = logger
     }
 
-    /// What was heard of a stream so far. Whoever takes it before looking, and finds nothing, can wait for more.
+    /// What was heard of a stream so far. A reader that takes a mark before it reads changes, and finds none, can wait
+    /// for more.
     package struct Mark: Sendable, Hashable {
         fileprivate let ofStream: UInt64
         fileprivate let ofAll: UInt64
@@ -32,7 +33,7 @@ package actor ChangeSignal {
         Mark(ofStream: heard[stream] ?? 0, ofAll: heardOfAll)
     }
 
-    /// Waits until something is heard of the stream since the mark, the time is up, or the server ends.
+    /// Waits until something is heard of the stream after the mark, the deadline passes, or the server shuts down.
     package func wait(for stream: Int32, since mark: Mark, until deadline: ContinuousClock.Instant) async {
         guard mark == self.mark(of: stream), !hasEnded, !Task.isCancelled, deadline > .now else { return }
         lastWaiter += 1
@@ -52,7 +53,7 @@ package actor ChangeSignal {
         timer.cancel()
     }
 
-    /// Listens until its task is cancelled, and then lets go who waits.
+    /// Listens until its task is cancelled, then releases all waiting readers.
     package func run() async {
         while !Task.isCancelled {
             if let connection = await listen() {
@@ -61,7 +62,7 @@ package actor ChangeSignal {
             } else {
                 try? await Task.sleep(for: Limits.failurePause)
             }
-            // Only looking shows what was said while nobody listened.
+            // Notifications sent while the connection did not listen were missed, so wake all readers.
             wakeAll()
         }
         hasEnded = true
@@ -83,8 +84,8 @@ package actor ChangeSignal {
             }
             guard let arrived else { return }
             Set(arrived.compactMap { Int32($0.payload) }).forEach(wake)
-            // A connection can be gone without a word, and a notification be lost while others arrive: so everybody
-            // looks from time to time.
+            // A connection can be lost without an error, and a notification can be lost while others arrive, so wake
+            // all readers from time to time.
             guard sweep <= .now else { continue }
             wakeAll()
             sweep = .now + Limits.sweepInterval
@@ -98,10 +99,10 @@ package actor ChangeSignal {
             isListening = true
             return connection
         } catch {
-            // Said once: on a standby it stays so.
+            // Logged once, since a standby always rejects `listen`.
             if isListening || heardOfAll == 0 {
                 logger.warning(
-                    "cannot listen for changes: readers of the feed look once a second",
+                    "LISTEN failed; falling back to polling once per second",
                     metadata: ["db.error": "\(error.label)"])
             }
             isListening = false

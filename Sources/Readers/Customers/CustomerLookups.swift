@@ -3,13 +3,13 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// Answers many who ask at the same time with few queries: while one is under way, the next one gathers.
+/// Answers concurrent lookups with few queries: while one query runs, further lookups gather for the next one.
 actor CustomerLookups {
     private let pool: PostgresPool
     private var waiting: [Waiting] = []
     private var running = 0
     private var begun = 0
-    /// The query after which the next one gathers; nil when that may begin.
+    /// The query that the next one waits for; nil if the next one may start.
     private var awaited: Int?
 
     private typealias Answer = Result<[CustomerReader.Found], ReadError>
@@ -96,13 +96,13 @@ actor CustomerLookups {
     }
 }
 
-/// A customer as one app has it, by one of the kinds of id that the asked one may be.
+/// A customer of one app, found by one of the kinds that the requested id may be of.
 private struct KnownCustomer {
     let app: String
     let kind: CustomerKey.Kind
     var grants: [Entitlement.Grant] = []
 
-    /// One for each app, by the first kind that knows the id.
+    /// The customer of each app, by the first kind that matches the id.
     static func found(_ all: [KnownCustomer], at instant: Instant) -> [CustomerReader.Found] {
         let first = all.filter { own in
             !all.contains { $0.app == own.app && $0.kind.rank < own.kind.rank }
@@ -115,7 +115,7 @@ private struct KnownCustomer {
 }
 
 extension CustomerKey.Kind {
-    /// The order in which an id is looked for.
+    /// The precedence of the kinds of an id.
     fileprivate var rank: Int { Self.allCases.firstIndex(of: self) ?? Self.allCases.count }
 }
 
@@ -131,7 +131,7 @@ extension Entitlement {
 }
 
 extension Entitlement.Grant {
-    /// Reads the columns from the subscription to the entitlement; nil where there is no period.
+    /// Reads the columns from the subscription to the entitlement; nil if there is no period.
     fileprivate static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement.Grant? {
         guard let product: String = try row.optional(at: column + 4) else { return nil }
         return Entitlement.Grant(

@@ -1,10 +1,10 @@
 import Postgres
 
-/// The SQL of reading customers.
+/// SQL for reading customers.
 enum CustomerReadStatements {
-    /// For each question the customers with the id, a row for each period and what it entitles to; nulls for none. What
-    /// they amount to is worked out by who asks: the database would take several times as long for it, and all of them
-    /// share it. `customer_entitlement` in SQL says the same.
+    /// For each question, the customers with the id: a row for each period and each of its entitlements, with nulls if
+    /// there are none. The caller computes the entitlements: the database would take several times as long, and all
+    /// readers share it. `customer_entitlement` gives the same result in SQL.
     static let customerGrants = Statement(
         "customer_grants",
         """
@@ -32,7 +32,7 @@ enum CustomerReadStatements {
           and product_entitlement.product_id = access_period.product_id
         """)
 
-    /// The customers with an id, one an app.
+    /// The customers with an id, at most one per app.
     static let groups = Statement(
         "customer_groups",
         """
@@ -64,7 +64,7 @@ enum CustomerReadStatements {
           and customer_identity.customer_group_id = $2
         """)
 
-    /// Streams in which an id may ever have been known.
+    /// The streams in which an id is or was known.
     static let streams = Statement(
         "customer_streams",
         """
@@ -90,8 +90,8 @@ enum CustomerReadStatements {
         order by stream.app
         """)
 
-    /// All keys that were ever tied to one of the given kinds of an id, directly or over others; with the facts of
-    /// those that are subscriptions.
+    /// All keys that were ever tied to one of the given keys, directly or through other keys, with the facts of those
+    /// that are subscriptions.
     static let everTied = Statement(
         "customer_ever_tied",
         """
@@ -132,7 +132,7 @@ enum CustomerReadStatements {
           and subscription.original_transaction_id = reached.id
         """)
 
-    /// The links of some customers that held by what was received until an instant.
+    /// The links of some customers that were in force by the events received up to an instant.
     static let linksKnownAt = Statement(
         "customer_links_known_at",
         """
@@ -148,7 +148,7 @@ enum CustomerReadStatements {
           and (replacing.position is null or replacing.received_at > $3)
         """)
 
-    /// The columns that ``FoldableEvent/read(_:)`` reads, of events that were received until an instant.
+    /// The columns that ``FoldableEvent/read(_:)`` reads, of events that were received up to an instant.
     static let eventsKnownAt = Statement(
         "customer_events_known_at",
         """

@@ -4,9 +4,10 @@ import Postgres
 import Subscriptions
 
 extension CustomerReader {
-    /// As ``entitlements(_:)``, by what was received until an instant alone: facts as well as what tied them together.
+    /// Like ``entitlements(_:)``, but by the events received up to an instant only: their facts and the ties between
+    /// keys.
     ///
-    /// Folds the events of all subscriptions concerned anew, so it takes longer.
+    /// Slower, since it folds the events of all affected subscriptions again.
     package func entitlements(_ question: Question, knownAt: Instant) async throws(ReadError) -> [Found] {
         do {
             let id = question.customerId
@@ -38,7 +39,7 @@ extension CustomerReader {
         }
     }
 
-    /// The customer as it was known, in one stream; nil if it was not.
+    /// The customer as it was known in one stream; nil if it was not known.
     private func past(
         _ streamId: Int32, _ id: String, _ knownAt: Instant, _ products: String?
     ) async throws -> (knownAs: CustomerKey.Kind, subscriptions: [Subscription])? {

@@ -3,7 +3,7 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// Reads customers: who they are, and what they are entitled to.
+/// Reads customers: their ids, subscriptions and entitlements.
 package struct CustomerReader: Sendable {
     let pool: PostgresPool
     private let lookups: CustomerLookups
@@ -13,12 +13,12 @@ package struct CustomerReader: Sendable {
         lookups = CustomerLookups(pool: pool)
     }
 
-    /// Which customer is asked for, and as of when.
+    /// A lookup of a customer as of an instant.
     package struct Question: Sendable {
         package var app: String?
         package var environment: Environment
         /// The backend's own id, an `appAccountToken`, an `appTransactionId` or an `originalTransactionId`: the first
-        /// of them that knows it.
+        /// of these kinds that matches.
         package var customerId: String
         package var at: Instant
 
@@ -30,36 +30,36 @@ package struct CustomerReader: Sendable {
         }
     }
 
-    /// A customer as one app has it.
+    /// A customer of one app.
     package struct Found: Sendable {
         package let app: String
         package let knownAs: CustomerKey.Kind
         package internal(set) var entitlements: [Entitlement]
     }
 
-    /// The customer with this id: one for each app that has it, in the order of bundle ids.
+    /// The customer with this id: one for each app that has it, in order of bundle id.
     ///
-    /// Whoever asks while others wait for an answer shares the next round trip with all who do.
+    /// Concurrent calls share queries.
     package func entitlements(_ question: Question) async throws(ReadError) -> [Found] {
         try await lookups.find(question)
     }
 
-    /// As ``entitlements(_:)``, for many in one round trip, in their order.
+    /// Like ``entitlements(_:)``, for many questions in one query, in their order.
     package func entitlements(_ questions: [Question]) async throws(ReadError) -> [[Found]] {
         try await lookups.find(questions)
     }
 
-    /// Every id that the customer has, and the facts of its subscriptions as they amount to today.
+    /// All ids of a customer, and its subscriptions as of today.
     package struct Customer: Sendable {
         package let app: String
         package let knownAs: CustomerKey.Kind
         /// In order of kind and bytes.
         package let keys: [CustomerKey]
-        /// In the order of their ids' bytes.
+        /// In byte order of their ids.
         package let subscriptions: [Subscription]
     }
 
-    /// As ``entitlements(_:)``, the ids and subscriptions instead.
+    /// Like ``entitlements(_:)``, but returns ids and subscriptions.
     package func customers(
         _ customerId: String, environment: Environment, app: String?
     ) async throws(ReadError) -> [Customer] {

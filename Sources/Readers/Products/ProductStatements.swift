@@ -1,8 +1,8 @@
 import Postgres
 
-/// The SQL of the products that the owner has configured.
+/// SQL for configured products.
 enum ProductStatements {
-    /// Those of an app, or all. One that was only given entitlements, by SQL, is there too.
+    /// The products of one app or of all, including those that have only entitlements, configured by SQL.
     static let list = Statement(
         "product_list",
         """
@@ -26,7 +26,7 @@ enum ProductStatements {
         order by listed.app collate "C", listed.product_id collate "C"
         """)
 
-    /// Locks the rows as well, so that two who state the same products take turns.
+    /// Also locks the rows, so that two sessions that set the same products take turns.
     static let state = Statement(
         "product_state",
         """

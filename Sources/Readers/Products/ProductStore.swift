@@ -2,16 +2,16 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// The configured products for those who come over HTTP.
+/// Reads and sets configured products for HTTP requests.
 package struct ProductStore: Sendable {
     private let pool: PostgresPool
 
-    /// - Parameter pool: May do what `subledger_products` may do.
+    /// - Parameter pool: Has the rights of `subledger_products`.
     package init(pool: PostgresPool) {
         self.pool = pool
     }
 
-    /// As ``ProductTable/products(of:on:)``.
+    /// See ``ProductTable/products(of:on:)``.
     package func products(of app: String) async throws(ReadError) -> [ConfiguredProduct] {
         do throws(PostgresError) {
             return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
@@ -23,7 +23,7 @@ package struct ProductStore: Sendable {
         }
     }
 
-    /// As ``ProductTable/state(_:on:)``.
+    /// See ``ProductTable/state(_:on:)``.
     package func state(_ product: ConfiguredProduct) async throws(ReadError) {
         do throws(PostgresError) {
             try await pool.withConnection(deadline: .now + Limits.readWaitMax) {

@@ -1,16 +1,16 @@
 import Postgres
 import Subscriptions
 
-/// The products that the owner has configured, as the database has them.
+/// The configured products, as the database stores them.
 ///
-/// What is stated here takes effect by itself: entitlements when somebody reads next, kinds and durations when the
-/// projector has folded the app's subscriptions anew.
+/// Changes take effect without a restart: entitlements at the next read, kinds and durations once the projector has
+/// recomputed the app's subscriptions.
 package enum ProductTable {
-    /// In the order of bundle and product ids.
+    /// The configured products, in order of bundle and product ids.
     ///
     /// - Parameters:
-    ///   - app: Only this app's; nil for all.
-    ///   - connection: May do what a reader may do.
+    ///   - app: Only this app's products; nil for all.
+    ///   - connection: Has the rights of a reader.
     package static func products(
         of app: String?, on connection: PostgresConnection
     ) async throws(PostgresError) -> [ConfiguredProduct] {
@@ -27,12 +27,12 @@ package enum ProductTable {
         return products
     }
 
-    /// States these products, each as a whole, and leaves all others as they are. All or nothing; durable when this
-    /// returns; safe to repeat.
+    /// Sets all properties of these products, and leaves other products as they are. Atomic; durable when this returns;
+    /// safe to repeat.
     ///
     /// - Parameters:
-    ///   - products: None of them twice.
-    ///   - connection: May do what `subledger_products` may do.
+    ///   - products: No product twice.
+    ///   - connection: Has the rights of `subledger_products`.
     package static func state(
         _ products: [ConfiguredProduct], on connection: PostgresConnection
     ) async throws(PostgresError) {
@@ -51,9 +51,9 @@ package enum ProductTable {
             ], deadline: .now + Limits.statementWaitMax)
     }
 
-    /// Takes a product away: it is then what its transactions say, and entitles to its own id.
+    /// Removes a product's settings. Its kind then follows from its transactions, and it grants its own id.
     ///
-    /// - Returns: False if it was not there.
+    /// - Returns: False if the product has no settings.
     package static func remove(
         _ productId: String, of app: String, on connection: PostgresConnection
     ) async throws(PostgresError) -> Bool {
