@@ -1,5 +1,7 @@
 import Hummingbird
 import Logging
+import NIOCore
+import NIOPosix
 import TestSupport
 import Testing
 
@@ -134,6 +136,39 @@ struct ConnectionTests {
 
             #expect(try await Self.answer(to: Self.get, other).hasPrefix("HTTP/1.1 200 "))
             #expect(greedy.contains { $0.hasEnded })
+        }
+    }
+
+    /// Closes its channel as the listener's handler does.
+    private final class Closer: ChannelOutboundHandler, Sendable {
+        typealias OutboundIn = Never
+
+        func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+            if event is SocketEnd.Close { context.close(promise: promise) }
+        }
+    }
+
+    @Test("a connection whose request arrives after its place was needed, but before it is closed, keeps its place")
+    func requestInTheSocket() async throws {
+        try await Self.withListener { port, _ in
+            let loop = MultiThreadedEventLoopGroup.singleton.next()
+            let table = ConnectionTable(limit: 4, perAddress: 100, listener: "test")
+            var channels: [any Channel] = []
+            for _ in 0..<5 {
+                let bootstrap = ClientBootstrap(group: loop).channelInitializer { $0.pipeline.addHandler(Closer()) }
+                channels.append(try await bootstrap.connect(host: "127.0.0.1", port: port).get())
+            }
+            // All on the event loop, so that nothing can be closed in between.
+            let kept = try await loop.submit { [channels] in
+                let connections = channels.map { table.open($0) }
+                connections[0].peerWaitsForAnswer()
+                return connections[0]
+            }.get()
+
+            _ = try await eventually("the second one is closed") { channels[1].isActive ? nil : true }
+            _ = try await eventually("the first one is not to be closed any more") { kept.isGivingWay ? nil : true }
+            #expect(channels.map(\.isActive) == [true, false, true, true, true])
+            for channel in channels where channel.isActive { try await channel.close() }
         }
     }
 
