@@ -109,7 +109,7 @@ struct CommandTests {
 
         #expect(result.status == 69)
         #expect(
-            result.error.contains("\nsubledger: cannot listen on nosuch.invalid:8080: the host name is unknown\n"),
+            result.error.contains("\nsubledger: cannot listen on nosuch.invalid:8080: unknown host name\n"),
             "\(result.error)")
     }
 
