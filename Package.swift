@@ -9,11 +9,11 @@ let package = Package(
     dependencies: [
         // The command line: parsing, help, exit statuses.
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),
-        // The HTTP client: asking OCSP responders, posting simulated notifications.
+        // The HTTP client: OCSP requests, and posting simulated notifications.
         .package(url: "https://github.com/swift-server/async-http-client.git", from: "1.24.0"),
-        // DER, for the parts of certificates that X509 leaves alone.
+        // DER, for the parts of certificates that X509 does not parse.
         .package(url: "https://github.com/apple/swift-asn1.git", from: "1.7.0"),
-        // Certificates: parsing, path building and policies, OCSP; making the simulator's own.
+        // Certificates: parsing, path building, policies and OCSP; creating the simulator's certificates.
         .package(url: "https://github.com/apple/swift-certificates.git", from: "1.21.0"),
         // Settings from flags and environment variables through one reader; its file formats are not needed.
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0", traits: []),
@@ -21,17 +21,17 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.0"),
         // The HTTP server.
         .package(url: "https://github.com/hummingbird-project/hummingbird.git", from: "2.28.0"),
-        // Log lines.
+        // Logging.
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.0"),
-        // Counters, so that libraries' own can join ours.
+        // Metrics, shared with the libraries that record their own.
         .package(url: "https://github.com/apple/swift-metrics.git", from: "2.13.0"),
-        // TLS of the listeners.
+        // TLS for the listeners.
         .package(url: "https://github.com/apple/swift-nio-ssl.git", from: "2.37.0"),
         // Starting and stopping the parts of the server in order.
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],
     targets: [
-        // The commands: flags, wiring, printing.
+        // The commands: flags, wiring, output.
         .executableTarget(
             name: "subledger",
             dependencies: [
@@ -68,11 +68,11 @@ let package = Package(
                 .product(name: "X509", package: "swift-certificates"),
             ],
             resources: [.embedInCode("Certificates/AppleRootCA-G3.cer")]),
-        // The domain: facts, the fold, access, customers. No input or output.
+        // The domain: facts, folding, access, customers. No input or output.
         .target(name: "Subscriptions", dependencies: ["Encoding"]),
-        // Formats that know nothing of the domain: JSON, Base64, hexadecimal digits, instants, byte-wise texts.
+        // Formats independent of the domain: JSON, Base64, hexadecimal digits, instants, byte strings.
         .target(name: "Encoding"),
-        // A make-believe App Store. For users too, since Apple's sandbox cannot produce most notifications.
+        // A simulated App Store. Also for users, since Apple's sandbox cannot produce most notifications.
         .target(
             name: "StoreSimulator",
             dependencies: [
@@ -81,7 +81,7 @@ let package = Package(
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ]),
-        // Posts a simulation to a server, and compares its answers with those expected.
+        // Posts a simulation to a server, and compares its answers with the expected ones.
         .target(
             name: "SimulatorClient",
             dependencies: [
@@ -111,14 +111,14 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
             ]),
-        // What a reader process answers: subscriptions, customers, changes, configured products.
+        // The queries of a reader process: subscriptions, customers, changes, configured products.
         .target(
             name: "Readers",
             dependencies: [
                 "Encoding", "EventLog", "Postgres", "Subscriptions",
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        // A client of PostgreSQL over libpq, and a server of its own to run.
+        // A PostgreSQL client over libpq, and the private PostgreSQL server.
         .target(
             name: "Postgres",
             dependencies: ["CLibpq", .product(name: "Logging", package: "swift-log")]),
@@ -131,7 +131,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/TestSupport"),
-        // What must hold of every input of the decoder and the verifier.
+        // Properties that hold for every input of the decoder and the verifier.
         .target(
             name: "DecoderProperties", dependencies: ["AppStore", "Encoding", "Subscriptions"],
             path: "Tests/DecoderProperties"),
@@ -201,10 +201,10 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
-// The fuzz target brings a main of its own kind and needs our modules instrumented, so it joins on request only: see
+// The fuzz target has libFuzzer's main function and needs instrumented modules, so it is added only on request: see
 // deploy/fuzz.
 if Context.environment["SUBLEDGER_FUZZ"] != nil {
-    // Coverage for libFuzzer, memory checks, and the bounds checks of unsafe buffers that release builds leave out.
+    // Coverage for libFuzzer, memory checks, and the bounds checks of unsafe buffers that release builds omit.
     let instrumented: [SwiftSetting] = [
         .unsafeFlags(["-sanitize=fuzzer,address", "-assert-config", "Debug"])
     ]

@@ -68,10 +68,10 @@ struct CommandTests {
             says: "subledger: public port \"http\" is not a number from 0 to 65535\n"),
         Misuse(
             arguments: ["serve", "--log-level", "loud"], status: 78,
-            says: "subledger: log level \"loud\" is not one of trace, debug, info, notice, warning, error\n"),
+            says: "subledger: unknown log level \"loud\": expected trace, debug, info, notice, warning or error\n"),
         Misuse(
             arguments: ["serve", "--apps-file", "/nowhere.json"], status: 78,
-            says: "subledger: apps file /nowhere.json cannot be read\n"),
+            says: "subledger: cannot read apps file /nowhere.json\n"),
         Misuse(
             arguments: ["serve"], environment: ["SUBLEDGER_APP_SHARED_SECRET": "hush"], status: 78,
             says: "subledger: SUBLEDGER_APP_SHARED_SECRET is set without SUBLEDGER_APP_BUNDLE_ID\n"),
@@ -109,22 +109,21 @@ struct CommandTests {
 
         #expect(result.status == 69)
         #expect(
-            result.error.contains("\nsubledger: cannot listen on nosuch.invalid:8080: the host name is unknown\n"),
+            result.error.contains("\nsubledger: cannot listen on nosuch.invalid:8080: unknown host name\n"),
             "\(result.error)")
     }
 
     static let appsFiles = [
         Misuse(
             arguments: ["[{\"bundleId\":\"x\",\"sharedSecret\":\"hush\"}]"], status: 78,
-            says: "there is no setting \"sharedSecret\"\n"),
+            says: "unknown setting \"sharedSecret\"\n"),
         Misuse(
             arguments: ["[{\"bundleId\":\"x\",\"environments\":[\"Moon\"]}]"], status: 78,
-            says: "app x: environment \"Moon\" is none of Production, Sandbox, Xcode, LocalTesting\n"),
+            says: "app x: unknown environment \"Moon\": expected Production, Sandbox, Xcode or LocalTesting\n"),
         Misuse(
             arguments: ["[{\"bundleId\":\"x\",\"sharedSecrets\":[\"hush\"],\"products\":{}}]"], status: 78,
             says: """
-                products are in the database, no longer here: take "products" out, and state them with \
-                `subledger product import`
+                products are configured in the database: remove "products" and use `subledger product import`
 
                 """),
         Misuse(

@@ -139,15 +139,6 @@ struct ConnectionTests {
         }
     }
 
-    /// Closes its channel as the listener's handler does.
-    private final class Closer: ChannelOutboundHandler, Sendable {
-        typealias OutboundIn = Never
-
-        func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
-            if event is SocketEnd.Close { context.close(promise: promise) }
-        }
-    }
-
     @Test("a connection whose request arrives after its place was needed, but before it is closed, keeps its place")
     func requestInTheSocket() async throws {
         try await Self.withListener { port, _ in
@@ -155,7 +146,7 @@ struct ConnectionTests {
             let table = ConnectionTable(limit: 4, perAddress: 100, listener: "test")
             var channels: [any Channel] = []
             for _ in 0..<5 {
-                let bootstrap = ClientBootstrap(group: loop).channelInitializer { $0.pipeline.addHandler(Closer()) }
+                let bootstrap = ClientBootstrap(group: loop).channelInitializer { $0.pipeline.addHandler(SocketEnd()) }
                 channels.append(try await bootstrap.connect(host: "127.0.0.1", port: port).get())
             }
             // All on the event loop, so that nothing can be closed in between.

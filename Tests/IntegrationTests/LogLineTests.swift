@@ -100,7 +100,7 @@ struct LogLineTests {
             #expect(refusal?.status == 429)
             #expect(refusal?.headers["retry-after"] == "5")
             #expect(
-                refusal?.json["error"] as? String == "more than 10 notifications a second of a local environment")
+                refusal?.json["error"] as? String == "more than 10 notifications per second of a local environment")
             #expect(large.status == 413)
         }
     }

@@ -71,7 +71,7 @@ struct OperatorCommandTests {
             #expect(missing.status == 78)
             #expect(
                 missing.error
-                    == "subledger: there is no database in \(folder): name its folder, or give a database URL\n")
+                    == "subledger: no database in \(folder): set its data folder or a database URL\n")
             #expect(away.status == 69)
             #expect(away.error.hasPrefix("subledger: database: "))
         }

@@ -86,6 +86,6 @@ struct ServiceAccountTests {
 
         #expect(server.exitStatus == 78)
         #expect(
-            server.log.hasSuffix("subledger: the user \(Self.account) may not read \(file): let it read the file\n"))
+            server.log.hasSuffix("subledger: user \(Self.account) cannot read \(file): grant read permission\n"))
     }
 }

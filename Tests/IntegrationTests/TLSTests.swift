@@ -134,7 +134,7 @@ struct TLSTests {
         let missing = try ServerProcess.run(serve + ["--public-tls-key", "/nowhere.pem"])
         let foreign = try ServerProcess.run(serve + ["--public-tls-key", bench.path("other-key.pem")])
 
-        #expect(alone.error == "subledger: public TLS needs a certificate and its key, and the key is not given\n")
+        #expect(alone.error == "subledger: public TLS requires a certificate and its key: the key is missing\n")
         #expect(missing.error == "subledger: /nowhere.pem is not a PEM private key or cannot be read\n")
         #expect(foreign.error == "subledger: \(bench.path("other-key.pem")) is not the key of \(certificate)\n")
         #expect([alone, missing, foreign].map(\.status) == [78, 78, 78])

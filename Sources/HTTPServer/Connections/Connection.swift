@@ -3,8 +3,8 @@ import Synchronization
 
 /// An open connection's place in the ``ConnectionTable``.
 ///
-/// Its handler updates the state on its event loop, the table reads it from any: one atomic number, so that a request
-/// takes no lock.
+/// Its handler updates the state on its event loop; the table reads it from any thread. The state is one atomic number,
+/// so that a request takes no lock.
 final class Connection: Sendable {
     /// A sender, with the number of its connections.
     final class Sender: Sendable {
@@ -31,9 +31,9 @@ final class Connection: Sendable {
         state = Atomic(NIODeadline.now().uptimeNanoseconds)
     }
 
-    /// Since when the peer has kept us waiting, for a request, the rest of one, or to read its answer, or has sent further
-    /// requests without waiting; in nanoseconds of ``NIODeadline``. Nil while the peer waits for one answer: such a
-    /// connection is never closed for room.
+    /// The time at which the peer began to keep the server waiting, in nanoseconds of ``NIODeadline``: it has not sent
+    /// a request or the rest of one, has not read its response, or sends further requests before it has the response to
+    /// the first. Nil while the peer waits for one response: such a connection is never closed to make room.
     var waitingSince: UInt64? {
         let since = state.load(ordering: .relaxed)
         return since == Self.isAnswering ? nil : since
@@ -53,8 +53,8 @@ final class Connection: Sendable {
         set { leaves.store(newValue, ordering: .relaxed) }
     }
 
-    /// Closes the connection, unless its request turns out to have arrived: in a burst of new connections, its place may be
-    /// needed before its bytes were read from the socket.
+    /// Closes the connection, unless its request turns out to have arrived: in a burst of new connections, its place may
+    /// be needed before its bytes were read from the socket.
     func giveWay(for reason: ConnectionTable.CloseReason) {
         channel.eventLoop.scheduleTask(in: Limits.lastReadWait) { [self] in
             guard waitingSince != nil else {
@@ -66,7 +66,7 @@ final class Connection: Sendable {
         }
     }
 
-    /// Whether the connection has to be closed after its next answer, for others to get its place.
+    /// Whether the connection must be closed after its next response, because another connection needs its place.
     var isPlaceNeeded: Bool { table.isPlaceNeeded(by: sender) }
 
     func noteClose(_ reason: ConnectionTable.CloseReason) { table.count(reason) }

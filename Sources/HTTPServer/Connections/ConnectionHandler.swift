@@ -1,21 +1,21 @@
 import NIOCore
 import NIOHTTP1
 
-/// Keeps one connection within its limits: the time that it may be idle, that a request may take to arrive and an answer
-/// to be read, and when it is closed.
+/// Enforces the limits of one connection: how long it may be idle, how long a request may take to arrive, how long the
+/// peer may take to read a response, and when the connection is closed.
 ///
-/// Stands between the HTTP/1.1 coder and the framework. Deadlines share one scheduled task, which is moved only when a
-/// deadline comes before it, so that a request that arrives at once costs no timer.
+/// Its place in the pipeline is between the HTTP/1.1 codec and the framework. All deadlines share one scheduled task,
+/// which is replaced only for an earlier deadline, so a request that arrives in one read needs no timer.
 final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// A route begins to read the body of the request.
+    /// A route starts to read the body of the request.
     struct BodyWanted: Sendable {}
 
-    /// The body is not wanted any more; its reader gets the failure.
+    /// The body is no longer wanted; its reader receives the failure.
     struct BodyUnwanted: Sendable {
         let failure: BodyReader.Failure
     }
@@ -23,30 +23,30 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     private enum Input {
         /// Requests are read.
         case open
-        /// The request that is being received is the last one.
+        /// The request being received is the last one.
         case lastRequest
-        /// What still comes is discarded.
+        /// Further bytes are discarded.
         case ignored
     }
 
     private let connection: Connection
     private var input = Input.open
-    /// A request's head was read, and its end was not.
+    /// The head of a request has been read, but not its end.
     private var isReceiving = false
     private var hasBodyFailed = false
     private var expectsContinue = false
     private var isServerEnding = false
-    /// Requests, the one that is being received included, whose answers are not written.
+    /// Requests whose responses are not written yet, including the one being received.
     private var unanswered = 0
-    /// When the peer last began to send requests ahead of the answers to earlier ones; nil while it does not.
+    /// When the peer last started to send requests before it had the responses to earlier ones; nil if it does not.
     private var pipeliningSince: NIODeadline?
     private var closesAfterAnswer = false
-    /// The last answer is written, and the rest of the peer's bytes is read for a moment: closing a socket that has
-    /// unread bytes may destroy the answer on its way.
+    /// The last response is written, and the peer's remaining bytes are read for a short time: closing a socket with
+    /// unread bytes may destroy a response in transit.
     private var isLingering = false
     private var isAnswerWritten = false
     private var lingerBytes = 0
-    /// When the present state began, or the request that is being received.
+    /// When the current state began, or the request being received.
     private var since = NIODeadline.now()
     private var bodyDue = NIODeadline.distantFuture
     private var unwritableSince: NIODeadline?
@@ -87,7 +87,7 @@ extension ConnectionHandler {
         switch unwrapInboundIn(data) {
         case .head(let head):
             guard head.hasOneHost else {
-                // The framework answers what it cannot parse: 400, after the answers to earlier requests.
+                // The framework responds as to an unparsable request: 400, after the responses to earlier requests.
                 input = .ignored
                 context.fireErrorCaught(HTTPParserError.invalidHeaderToken)
                 return
@@ -129,7 +129,7 @@ extension ConnectionHandler {
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        // Most requests arrive whole in one read, and then there is nothing to watch.
+        // Most requests arrive in one read and need no deadline.
         if isReceiving { schedule(context) }
         context.fireChannelReadComplete()
     }
@@ -161,7 +161,7 @@ extension ConnectionHandler {
         }
     }
 
-    /// The route answers, and the connection is closed after the answer.
+    /// The route responds, and the connection is closed after the response.
     private func failBody(_ failure: BodyReader.Failure, _ context: ChannelHandlerContext) {
         guard !hasBodyFailed else { return }
         hasBodyFailed = true
@@ -170,7 +170,7 @@ extension ConnectionHandler {
     }
 }
 
-// MARK: - Answers
+// MARK: - Responses
 
 extension ConnectionHandler {
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
@@ -187,7 +187,7 @@ extension ConnectionHandler {
     }
 
     private var mustCloseAfterAnswer: Bool {
-        // Without a request it is the answer to something that cannot be parsed.
+        // Without a request, this is the response to bytes that cannot be parsed.
         if unanswered == 0 || isServerEnding || connection.isPlaceNeeded { return true }
         return unanswered == 1 && (isReceiving || input != .open)
     }
@@ -244,7 +244,7 @@ extension ConnectionHandler {
         }
     }
 
-    /// Nil while the peer waits for us.
+    /// Nil while the peer waits for the server.
     private var due: NIODeadline? {
         if isLingering { return since + (unwritableSince == nil ? Limits.lingerMax : Limits.idleTimeout) }
         if let unwritableSince { return unwritableSince + Limits.idleTimeout }
@@ -284,21 +284,21 @@ extension ConnectionHandler {
 }
 
 extension HTTPRequestHead {
-    /// Source: RFC 9112, section 3.2: a request of HTTP/1.1 without a Host, or with several, is answered 400.
+    /// Source: RFC 9112, section 3.2: an HTTP/1.1 request with no Host, or with several, receives 400.
     fileprivate var hasOneHost: Bool {
         let count = headers[canonicalForm: "host"].count
         return isPersistent ? count == 1 : count <= 1
     }
 
-    /// Of HTTP/1.1 or a later minor version.
+    /// Whether the version is HTTP/1.1 or a later minor version.
     private var isPersistent: Bool { version.major == 1 && version.minor >= 1 }
 
-    /// An HTTP/1.0 client may ask for a lasting connection; no server has to grant it.
+    /// An HTTP/1.0 client may request a persistent connection; a server need not grant it.
     fileprivate var staysOpen: Bool {
         isPersistent && !headers[canonicalForm: "connection"].contains { $0.lowercased() == "close" }
     }
 
-    /// Source: RFC 9110, section 10.1.1: from HTTP/1.0 it is ignored.
+    /// Source: RFC 9110, section 10.1.1: the expectation is ignored in HTTP/1.0.
     fileprivate var expectsContinue: Bool {
         isPersistent && headers[canonicalForm: "expect"].contains { $0.lowercased() == "100-continue" }
     }

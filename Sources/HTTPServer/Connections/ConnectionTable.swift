@@ -5,21 +5,21 @@ import Synchronization
 
 /// The connections of a listener, bounded in total and for each peer address.
 ///
-/// When nearly all places are taken, or an address exceeds its share, each new connection displaces the one that has
-/// kept the server waiting longest: idle, slow to send its request or to read its answer, or sending more requests
-/// before it has the answer to the first. A connection that has sent one whole request and waits for its answer is never
-/// displaced, so a genuine sender needs only as long as its own bytes take. Connections beyond the total wait in the
-/// kernel's queue and take no memory of ours there.
+/// When nearly all places are in use, or an address exceeds its share, each new connection displaces the one that has
+/// kept the server waiting longest: an idle one, one that is slow to send its request or to read its response, or one
+/// that sends more requests before it has the response to the first. A connection that has sent one complete request
+/// and waits for its response is never displaced, so a genuine sender is delayed only by its own bytes. Connections
+/// beyond the total wait in the kernel's queue and use no memory of this process.
 package final class ConnectionTable: Sendable {
-    /// Why a connection was closed that had not asked for it. Values of a metric's label.
+    /// Why the server closed a connection. The raw values are values of a metric's label.
     enum CloseReason: String, CaseIterable {
         /// Another connection needed the place.
         case room
-        /// Another connection of the same address needed the place.
+        /// Another connection from the same address needed the place.
         case address
-        /// No request came, or the rest of one did not, in time.
+        /// No request, or no end of a request, arrived in time.
         case idle
-        /// The peer did not read its answer.
+        /// The peer did not read its response.
         case answerUnread = "answer_unread"
     }
 
@@ -30,8 +30,8 @@ package final class ConnectionTable: Sendable {
 
     private let limit: Int
     private let perAddress: Int
-    /// From so many on, new connections displace others. The rest is for connections that wait for their answer, and
-    /// for those that are being closed.
+    /// Beyond this many connections, new ones displace others. The remaining places are for connections that wait for
+    /// their response or are being closed.
     private let displacingFrom: Int
     private let state = Mutex(State())
     private let openCount = Atomic(0)
@@ -39,13 +39,13 @@ package final class ConnectionTable: Sendable {
     private let closed: [CloseReason: Counter]
 
     /// - Parameters:
-    ///   - perAddress: Connections of one address beyond which its own are displaced.
+    ///   - perAddress: The number of connections from one address beyond which its own are displaced.
     ///   - listener: The listener's name in metrics.
     package init(limit: Int, perAddress: Int, listener: String) {
         self.limit = limit
         self.perAddress = perAddress
         displacingFrom = limit - max(1, limit / Limits.reservedPlacesDivisor)
-        // Made at the start: the first of its kind must be seen as an increase from zero.
+        // Created at start, so that the first occurrence is visible as an increase from zero.
         closed = Dictionary(
             uniqueKeysWithValues: CloseReason.allCases.map { reason in
                 let counter = Counter(
@@ -56,7 +56,7 @@ package final class ConnectionTable: Sendable {
             })
     }
 
-    /// Enters a connection, on its event loop, and displaces another one if its place is needed.
+    /// Adds a connection, and displaces another one if necessary. Called on the connection's event loop.
     func open(_ channel: any Channel) -> Connection {
         let address = PeerAddress(channel.remoteAddress)
         let (connection, displaced, reason) = state.withLock { state in
@@ -81,7 +81,7 @@ package final class ConnectionTable: Sendable {
         return connection
     }
 
-    /// A look at each connection: it happens only while places are scarce, and takes microseconds.
+    /// Examines every connection. This happens only while places are scarce, and takes microseconds.
     private static func longestWaiting(
         _ state: State, except newcomer: Connection, where isCandidate: (Connection) -> Bool
     ) -> Connection? {

@@ -6,13 +6,13 @@ import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
 import NIOSSL
 
-/// A connection's pipeline: TLS if there is an identity, HTTP/1.1, and the limits of the ``ConnectionTable``.
+/// The pipeline of a connection: TLS if there is an identity, HTTP/1.1, and the limits of the ``ConnectionTable``.
 struct ListenerChannel: ServerChildChannel {
     typealias Value = HTTP1Channel.Value
 
     let base: HTTP1Channel
-    /// Nil for plain HTTP. The certificate is the one in force when the connection comes; Hummingbird's own TLS channel
-    /// keeps the one that it started with.
+    /// Nil for plain HTTP. A connection uses the current certificate; Hummingbird's own TLS channel keeps the one that
+    /// it started with.
     let identity: TLSIdentity?
     let connections: ConnectionTable
 
@@ -26,7 +26,7 @@ struct ListenerChannel: ServerChildChannel {
             base.setup(channel: channel, logger: logger)
         }.flatMapThrowing { value in
             let pipeline = channel.pipeline.syncOperations
-            // Before the parts lose their HTTP version.
+            // The handler needs the HTTP version, which the codec removes.
             let codec = try pipeline.handler(type: HTTP1ToHTTPServerCodec.self)
             try pipeline.addHandler(
                 ConnectionHandler(connection: connections.open(channel)), position: .before(codec))
@@ -41,13 +41,13 @@ struct ListenerChannel: ServerChildChannel {
     }
 }
 
-/// The connection whose request a task works on.
+/// The connection whose request the current task handles.
 enum CurrentConnection {
     /// Nil outside of a listener.
     @TaskLocal static var channel: (any Channel)?
 }
 
-/// First in the pipeline: closes the socket without asking TLS, which would wait for the peer.
+/// First in the pipeline: closes the socket without the TLS shutdown, which would wait for the peer.
 final class SocketEnd: ChannelOutboundHandler, RemovableChannelHandler {
     typealias OutboundIn = ByteBuffer
 

@@ -1,11 +1,11 @@
 import NIOCore
 
-/// What counts as one sender: an IPv4 address or an IPv6 network of 64 bits, the smallest that a provider assigns.
+/// The address that identifies a sender: an IPv4 address or an IPv6 /64 network, the smallest that a provider assigns.
 struct PeerAddress: Hashable, Sendable {
     private let network: UInt64
     private let isIPv6: Bool
 
-    /// - Parameter address: Nil, or another kind of address, counts as one sender.
+    /// - Parameter address: Nil and UNIX socket addresses all count as the same sender.
     init(_ address: SocketAddress?) {
         switch address {
         case .v4(let address):

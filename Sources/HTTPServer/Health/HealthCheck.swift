@@ -1,14 +1,14 @@
 import EventLog
 
-/// The state of one thing that the server's work depends on.
+/// The state of one condition of the server's health.
 package enum HealthState: Sendable, Hashable {
     case ok
-    /// Something needs attention, and requests are still answered. The detail is for the operator.
+    /// The condition needs attention, but requests can be served. The detail is for the operator.
     case degraded(String)
     /// Requests should go to another server. The detail is for the operator.
     case failing(String)
 
-    /// The word in answers.
+    /// The word in responses.
     var name: String {
         switch self {
         case .ok: "ok"
@@ -28,7 +28,7 @@ package enum HealthState: Sendable, Hashable {
 /// A named condition of the server's health.
 package struct HealthCheck: Sendable {
     package let name: String
-    /// Returns within ``Limits/healthWaitMax`` or so, and may be called several times a second.
+    /// Returns within about ``Limits/healthWaitMax``; may be called several times per second.
     package let check: @Sendable () async -> HealthState
 
     package init(name: String, check: @escaping @Sendable () async -> HealthState) {
@@ -36,9 +36,9 @@ package struct HealthCheck: Sendable {
         self.check = check
     }
 
-    /// Whether the database answers now.
+    /// Checks whether the database responds.
     ///
-    /// - Parameter log: Reads by a pool that requests do not wait for.
+    /// - Parameter log: A reader whose pool no request waits for.
     package static func database(_ log: LogReader) -> HealthCheck {
         HealthCheck(name: "database") {
             do throws(ReadError) {
@@ -51,7 +51,7 @@ package struct HealthCheck: Sendable {
     }
 }
 
-/// What all checks returned.
+/// The results of all checks.
 struct HealthReport: Sendable {
     struct Condition: Sendable {
         let name: String
@@ -61,7 +61,7 @@ struct HealthReport: Sendable {
     /// In the order of the checks.
     let conditions: [Condition]
 
-    /// All checks at the same time.
+    /// Runs all checks concurrently.
     init(of checks: [HealthCheck]) async {
         var states: [Int: HealthState] = [:]
         await withTaskGroup(of: (Int, HealthState).self) { group in
@@ -78,15 +78,15 @@ struct HealthReport: Sendable {
         }
     }
 
-    /// The worst state of all.
+    /// The worst state of all conditions.
     var status: String {
         if !isReady { return "failing" }
         return conditions.allSatisfy { $0.state == .ok } ? "ok" : "degraded"
     }
 }
 
-/// Gives every health check an answer that is half a second old at most, for one look at the database: anybody may ask,
-/// and a request that waits for its answer holds a connection.
+/// Caches the health report for ``Limits/healthAgeMax``, so that any number of requests causes one query of the
+/// database. Health requests need no token, and each one that waits for its response holds a connection.
 actor HealthReports {
     private let checks: [HealthCheck]
     private var latest: (report: HealthReport, at: ContinuousClock.Instant)?

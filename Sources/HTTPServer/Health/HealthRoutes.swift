@@ -1,12 +1,12 @@
 import Hummingbird
 
-/// `GET /health/live`: the process runs and answers. `GET /health/ready`, and `GET /health`: requests can be served;
-/// 503 while a condition is failing.
+/// `GET /health/live`: the process runs. `GET /health/ready` and `GET /health`: the server can serve requests; 503
+/// while a condition is failing.
 struct HealthRoutes: Sendable {
     private let reports: HealthReports
     private let showsConditions: Bool
 
-    /// - Parameter showsConditions: False for strangers: the answer says ready or not.
+    /// - Parameter showsConditions: False on the public listener, where the response only says whether it is ready.
     init(checks: [HealthCheck], showsConditions: Bool) {
         reports = HealthReports(checks: checks)
         self.showsConditions = showsConditions

@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// What a monitoring system asks, without a token: health, and `GET /metrics` in Prometheus' text format.
+/// Routes for monitoring systems, without a token: health, and `GET /metrics` in Prometheus' text format.
 struct MonitoringRoutes: Sendable {
     let health: [HealthCheck]
     let metrics: MetricsRegistry

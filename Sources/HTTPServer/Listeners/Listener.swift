@@ -4,10 +4,10 @@ import Logging
 import NIOCore
 import ServiceLifecycle
 
-/// Where a listener listens.
+/// The address of a listener.
 package struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
     package let host: String
-    /// 0 takes any free port.
+    /// 0 for any free port.
     package let port: Int
 
     package init(host: String, port: Int) {
@@ -18,7 +18,7 @@ package struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
     package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }
 
-/// An HTTP server on one address, as a service that ends when its requests in flight are answered.
+/// An HTTP server on one address. On graceful shutdown it ends once the requests in flight are answered.
 package struct Listener: Service {
     private let application: Application<RouterResponder<BasicRequestContext>>
     private let address: ListenAddress
@@ -29,7 +29,7 @@ package struct Listener: Service {
         onListening: @escaping @Sendable (Int) async -> Void
     ) {
         self.address = address
-        // The framework's own lines (start, stop, every broken connection) are below what an operator wants to read.
+        // The framework logs start, stop and every broken connection, which an operator does not need.
         var quiet = logger
         quiet.logLevel = max(logger.logLevel, .warning)
         application = Application(
@@ -50,7 +50,7 @@ package struct Listener: Service {
         } catch let error as IOError {
             throw ListenError(address: address, problem: error.description)
         } catch is SocketAddressError.UnknownHost {
-            throw ListenError(address: address, problem: "the host name is unknown")
+            throw ListenError(address: address, problem: "unknown host name")
         }
     }
 }

@@ -8,7 +8,8 @@ extension Listener {
     /// The listener for backends and operators.
     ///
     /// - Parameters:
-    ///   - connectionsPerAddress: Connections of one peer address beyond which its own idle ones are closed.
+    ///   - connectionsPerAddress: The number of connections from one peer address beyond which its idle ones are
+    ///     closed.
     ///   - identity: For HTTPS; nil for plain HTTP.
     ///   - onListening: Called with the port once connections are accepted.
     package static func `private`(
@@ -25,11 +26,11 @@ extension Listener {
 }
 
 extension PrivateRoutes {
-    /// All that the private listener answers.
+    /// All routes of the private listener.
     ///
     /// - Parameters:
-    ///   - tokens: Those that are in force.
-    ///   - links: Nil where nothing is appended to the log.
+    ///   - tokens: The active tokens.
+    ///   - links: Nil if this process cannot append to the log.
     ///   - health: What the server's readiness depends on.
     package init(
         tokens: TokenCache, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
@@ -50,7 +51,7 @@ extension PrivateRoutes {
         }
     }
 
-    /// What a process without readers answers on its private listener: health and metrics.
+    /// The routes of a process without the reader role: health and metrics.
     ///
     /// - Parameter health: What the server's readiness depends on.
     package init(health: [HealthCheck], metrics: MetricsRegistry, logger: Logger) {

@@ -5,11 +5,12 @@ import Hummingbird
 import Logging
 
 extension Listener {
-    /// The listener that the stores reach: it takes notifications and answers health checks, nothing else.
+    /// The listener for the App Store: it serves notifications and health checks only.
     ///
     /// - Parameters:
-    ///   - health: What the server's readiness depends on. The answer says ready or not, and nothing else.
-    ///   - connectionsPerAddress: Connections of one peer address beyond which its own idle ones are closed.
+    ///   - health: What the server's readiness depends on. The response only says whether it is ready.
+    ///   - connectionsPerAddress: The number of connections from one peer address beyond which its idle ones are
+    ///     closed.
     ///   - identity: For HTTPS; nil for plain HTTP.
     ///   - onListening: Called with the port once connections are accepted.
     package static func `public`(

@@ -1,9 +1,9 @@
 import CoreMetrics
 import Synchronization
 
-/// Keeps what the code counts and shows it in Prometheus' text format.
+/// Stores metrics in memory and renders them in Prometheus' text format.
 ///
-/// Holds counters as they are, and of timers and recorders the sum and the number of observations.
+/// Timers and aggregating recorders are stored as the sum and the number of their observations.
 package final class MetricsRegistry: MetricsFactory, Sendable {
     private let series = Mutex<[String: Series]>([:])
 
@@ -111,7 +111,7 @@ private final class Series: CounterHandler, RecorderHandler, TimerHandler, Senda
         }
     }
 
-    /// Shown in seconds, Prometheus' unit for time.
+    /// Recorded in seconds, Prometheus' unit of time.
     func recordNanoseconds(_ duration: Int64) {
         record(Double(duration) / 1_000_000_000)
     }

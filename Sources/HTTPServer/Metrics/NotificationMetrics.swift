@@ -3,9 +3,9 @@ import EventLog
 import Metrics
 import Subscriptions
 
-/// What an operator sees of the notifications that arrive.
+/// Metrics of received notifications.
 ///
-/// What alerts are about is made at the start: the first of its kind must be seen as an increase from nought.
+/// Metrics that have alerts are created at start, so that the first occurrence is visible as an increase from zero.
 struct NotificationMetrics: Sendable {
     private let shortChains = Counter(label: "subledger_short_chains_total")
     private let unknownTypes = Counter(label: "subledger_unknown_types_total")
@@ -40,7 +40,8 @@ struct NotificationMetrics: Sendable {
         Self.taken(outcome, event.source).increment()
         guard appended.isNew else { return }
         if let occurredAt = event.occurredAt {
-            // From the event to us, with all of Apple's repeats. Clocks may differ, and then it is none.
+            // From the event to its receipt, including Apple's retries. Negative if clocks differ, and then recorded as
+            // 0.
             Timer(label: "subledger_delivery_lag_seconds", dimensions: [("kind", event.kind.rawValue)])
                 .recordMilliseconds(max(0, entry.receivedAt.milliseconds - occurredAt.milliseconds))
         }

@@ -1,6 +1,6 @@
-/// Bounds the log lines of each reason: a number in each second, and the count of the lines that were left out.
+/// Limits the log lines of each reason to a number per second, and counts the lines left out.
 ///
-/// A value without a clock: the time comes in with each line.
+/// It has no clock of its own: the caller passes the time of each line.
 struct LineBudget: Sendable {
     enum Verdict: Hashable {
         case write
@@ -17,7 +17,7 @@ struct LineBudget: Sendable {
     private static let window = Duration.seconds(1)
 
     private let linesPerSecond: Int
-    /// By reason, which is a word from a closed list.
+    /// The key is the reason, a word from a closed list.
     private var seconds: [String: Second] = [:]
 
     init(linesPerSecond: Int) {
@@ -26,7 +26,7 @@ struct LineBudget: Sendable {
 
     mutating func admit(_ reason: String, at now: ContinuousClock.Instant) -> Verdict {
         var second = seconds[reason] ?? Second(start: now)
-        // One whose lines were left out lasts until its summary is written.
+        // A second with lines left out lasts until its summary is written.
         if second.leftOut == 0, now >= second.start + Self.window { second = Second(start: now) }
         defer { seconds[reason] = second }
         if second.written < linesPerSecond {

@@ -4,7 +4,7 @@ import HTTPTypes
 import Subscriptions
 import Synchronization
 
-/// Bounds what streams of Xcode and local tests store. Nobody signs their notifications, so anybody can make them up, and
+/// Limits what streams of Xcode and local tests store: their notifications are unsigned, so anyone can forge them, and
 /// they share the disk with production.
 final class LocalStreams: Sendable {
     enum Excess: String, Error, CaseIterable {
@@ -21,7 +21,7 @@ final class LocalStreams: Sendable {
 
     private let streams = Mutex<[StreamKey: Stream]>([:])
 
-    /// Passes a notification that is of another environment, or within the bounds.
+    /// Accepts a notification of any other environment, or one within the limits.
     func admit(_ stream: StreamKey, bodyBytes: Int, at now: ContinuousClock.Instant = .now) throws(Excess) {
         guard stream.environment.isLocal else { return }
         guard bodyBytes <= Limits.localBodyBytesMax else { throw .bodyTooLarge }
@@ -38,7 +38,7 @@ final class LocalStreams: Sendable {
         if let excess { throw excess }
     }
 
-    /// Keeps how long the stream is. After a restart it is known from the first notification on.
+    /// Records the length of the stream. After a restart, it is unknown until the first notification is stored.
     func note(_ stream: StreamKey, _ position: Int64) {
         guard stream.environment.isLocal else { return }
         streams.withLock { $0[stream]?.position = position }
@@ -59,9 +59,9 @@ extension LocalStreams.Excess {
         case .bodyTooLarge:
             "a notification of a local environment is larger than \(Limits.localBodyBytesMax) bytes"
         case .tooFast:
-            "more than \(Limits.localEventsPerSecond) notifications a second of a local environment"
+            "more than \(Limits.localEventsPerSecond) notifications per second of a local environment"
         case .full:
-            "the stream of this local environment has \(Limits.localEventsMax) notifications, which is its limit"
+            "the stream of this local environment has reached its limit of \(Limits.localEventsMax) notifications"
         }
     }
 }

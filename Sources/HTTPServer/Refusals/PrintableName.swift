@@ -1,6 +1,6 @@
 extension String {
-    /// At most so many characters, with anything but printable ASCII escaped as `\u{…}`: for names that a stranger
-    /// chose.
+    /// Returns at most this many characters, with anything but printable ASCII escaped as `\u{…}`. For names that an
+    /// unauthenticated sender chose.
     func printable(_ charactersMax: Int) -> String {
         var result = ""
         var count = 0

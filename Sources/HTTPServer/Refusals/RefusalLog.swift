@@ -21,7 +21,7 @@ final class RefusalLog: Sendable {
 
     /// - Parameters:
     ///   - reason: A word from a closed list.
-    ///   - metadata: Of the line, beside the reason.
+    ///   - metadata: The line's metadata besides the reason.
     func note(_ reason: String, _ metadata: @autoclosure () -> Logger.Metadata) {
         switch budget.withLock({ $0.admit(reason, at: now()) }) {
         case .write:

@@ -1,11 +1,11 @@
-/// A rate with room for bursts. A value without a clock: the time comes in with each token.
+/// A token bucket: a rate limit that allows bursts. It has no clock of its own: the caller passes the time.
 struct TokenBucket: Sendable {
     private let perSecond: Double
     private let capacity: Double
     private var tokens: Double
     private var filledAt: ContinuousClock.Instant
 
-    /// Full at first.
+    /// The bucket starts full.
     init(perSecond: Int, capacity: Int, at now: ContinuousClock.Instant) {
         self.perSecond = Double(perSecond)
         self.capacity = Double(capacity)
@@ -13,7 +13,7 @@ struct TokenBucket: Sendable {
         filledAt = now
     }
 
-    /// False if there is no token left.
+    /// Takes a token. Returns false if none is left.
     mutating func take(at now: ContinuousClock.Instant) -> Bool {
         let elapsed = max(.zero, now - filledAt)
         tokens = min(capacity, tokens + elapsed / .seconds(1) * perSecond)

@@ -3,26 +3,26 @@ import Hummingbird
 import NIOCore
 import Synchronization
 
-/// Collects request bodies within bounds: of one body, and of all large ones together. The time that a body takes is
-/// bounded by its connection, see ``ConnectionHandler``.
+/// Collects request bodies within two limits: the size of one body, and the memory of all large ones together.
+/// ``ConnectionHandler`` limits the time that a body may take.
 package final class BodyReader: Sendable {
     package enum Failure: Error {
         case tooLarge
         case tooSlow
-        /// Too many bytes are held for other large bodies, or another one needed the room of this one.
+        /// Other large bodies use too many bytes, or another body needed the room of this one.
         case noRoom
-        /// The server ends, and the body had not arrived.
+        /// The server is shutting down, and the body had not arrived.
         case ending
-        /// The sender went away.
+        /// The sender closed the connection.
         case incomplete
     }
 
     private struct State {
-        /// Bytes of bodies beyond ``Limits/bodyBytesFree`` of each.
+        /// The bytes of all bodies beyond the first ``Limits/bodyBytesFree`` of each.
         var held = 0
-        /// Of those, the bytes of bodies that were displaced and are not gone yet.
+        /// The part of ``held`` that belongs to displaced bodies which are not freed yet.
         var leaving = 0
-        /// Bodies that hold such bytes and are still arriving, oldest first.
+        /// The bodies that hold such bytes and are still arriving, oldest first.
         var arriving: [Room] = []
     }
 
@@ -30,7 +30,7 @@ package final class BodyReader: Sendable {
 
     package init() {}
 
-    /// Collects the body and passes it on; its bytes count as held until that returns.
+    /// Collects the body and passes it to `use`; its bytes count as held until `use` returns.
     package func withBody<Value>(of request: Request, _ use: ([UInt8]) async throws -> Value) async throws -> Value {
         let announced = request.headers[.contentLength].flatMap { Int($0) } ?? 0
         guard announced <= Limits.bodyBytesMax else { throw Failure.tooLarge }
@@ -40,7 +40,7 @@ package final class BodyReader: Sendable {
         }
         let room = Room(channel: channel)
         defer { release(room) }
-        // A sender may announce bytes that never come, so no more than the free ones are reserved before they do.
+        // A sender may announce bytes that never arrive, so no more than the free bytes are reserved in advance.
         let body = try await collect(request.body, max(0, min(announced, Limits.bodyBytesFree)), room)
         hasArrived(room)
         return try await use(body)
@@ -65,10 +65,11 @@ package final class BodyReader: Sendable {
     }
 }
 
-// MARK: - The common room
+// MARK: - Shared room
 
 extension BodyReader {
-    /// What one body takes of the common room. All but `channel` is guarded by the reader's state.
+    /// The bytes that one body uses of the shared room. The mutex of the reader's state guards all members but
+    /// `channel`.
     private final class Room: @unchecked Sendable {
         /// Nil outside of a listener.
         let channel: (any Channel)?
@@ -80,8 +81,8 @@ extension BodyReader {
         }
     }
 
-    /// False if there is not enough room. The first bytes of a body need none, so that small bodies are taken whatever
-    /// large ones do.
+    /// Reserves room for a body; returns false if there is not enough. The first ``Limits/bodyBytesFree`` bytes of a
+    /// body need none, so small bodies are accepted whatever room the large ones use.
     private func grow(_ room: Room, to bodyBytes: Int) -> Bool {
         let more = max(bodyBytes - Limits.bodyBytesFree, 0) - room.taken
         let (hasRoom, displaced) = state.withLock { state in
@@ -97,7 +98,7 @@ extension BodyReader {
         return hasRoom
     }
 
-    /// Displaces bodies, the one that has been arriving longest first, until the rest fits.
+    /// Displaces bodies, starting with the one that has been arriving longest, until the rest fits.
     private static func displace(_ state: inout State, for newcomer: Room) -> [Room] {
         var displaced: [Room] = []
         while state.held - state.leaving > Limits.bodiesBytesDisplacing,

@@ -1,10 +1,11 @@
 import Foundation
 import Subscriptions
 
-/// Where a reader of a stream's events or changes goes on. It holds across restarts and rebuilds, and for other
-/// filters too. A backup that is restored gives out anew what it did not know.
+/// The position after which a client continues to read the events or changes of a stream. It stays valid across
+/// restarts and rebuilds, and with other filters. After a backup is restored, positions that it did not contain are
+/// assigned again.
 struct StreamCursor: Hashable {
-    /// What is read, with the version of the cursor's form.
+    /// The list that the cursor belongs to; the raw value includes the version of the cursor's format.
     enum List: String {
         case events = "1"
         case changes = "c1"
@@ -12,7 +13,7 @@ struct StreamCursor: Hashable {
 
     let list: List
     let stream: StreamKey
-    /// All up to this one was read: the position of an event, or the number of a change.
+    /// The last one read: the position of an event, or the number of a change.
     let position: Int64
 
     init(_ list: List, stream: StreamKey, position: Int64) {
@@ -21,7 +22,7 @@ struct StreamCursor: Hashable {
         self.position = position
     }
 
-    /// Nil for what ``text`` never is.
+    /// Decodes a cursor; nil if ``text`` cannot have this value.
     init?(_ text: String) {
         let padded =
             text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
@@ -37,7 +38,7 @@ struct StreamCursor: Hashable {
         guard self.text == text else { return nil }
     }
 
-    /// Base64url without padding: safe in a URL as it is.
+    /// Base64url without padding, so it needs no escaping in a URL.
     var text: String {
         Data("\(list.rawValue) \(position) \(stream.environment.rawValue) \(stream.app)".utf8).base64EncodedString()
             .replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")

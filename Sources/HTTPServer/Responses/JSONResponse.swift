@@ -3,8 +3,8 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// Answers are JSON on one line. Errors of the public listener are `{"error":"…"}`; for the private one's see
-/// ``Problem``.
+/// Creates responses with one line of JSON. Errors of the public listener are `{"error":"…"}`; for those of the private
+/// listener see ``Problem``.
 enum JSONResponse {
     static func json(
         _ status: HTTPResponse.Status, _ write: (inout JSONWriter) throws -> Void
@@ -25,8 +25,8 @@ enum JSONResponse {
     }
 }
 
-/// Gives the errors that the framework itself raises on the public listener (no such route, broken request) the form
-/// of all others there.
+/// Converts errors of the framework on the public listener (unknown route, malformed request) to the same form as its
+/// other errors.
 struct ErrorResponseMiddleware<Context: RequestContext>: RouterMiddleware {
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response

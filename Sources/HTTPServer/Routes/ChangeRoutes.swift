@@ -158,13 +158,13 @@ struct ChangeRoutes: Sendable {
     }
 }
 
-/// The changes of a page that fit in an answer, as JSON, and the first one in any case.
+/// The changes of a page that fit in a response, as JSON; always at least the first one.
 struct FittingChanges {
     private(set) var texts: [[UInt8]] = []
     private(set) var numbers: [Int64] = []
-    /// The cursor of the answer.
+    /// The number that the response's cursor contains.
     let through: Int64
-    /// The page has further changes.
+    /// Whether the page has changes that do not fit.
     let isCut: Bool
 
     init(_ page: ChangeReader.Page, bytesMax: Int = Limits.changesBytesMax) {

@@ -5,7 +5,7 @@ import Logging
 import Readers
 import Subscriptions
 
-/// `/customers/{customerId}` and below it `/entitlements`, `/content` and `/links`. `POST /customers/entitlements`
+/// `/customers/{customerId}`, with `/entitlements`, `/content` and `/links` below it. `POST /customers/entitlements`
 /// returns the entitlements of many customers.
 struct CustomerRoutes: Sendable {
     let customers: CustomerReader
@@ -208,7 +208,7 @@ struct CustomerRoutes: Sendable {
         }
     }
 
-    // MARK: - Answers
+    // MARK: - Parameters and errors
 
     private static func customerId(_ context: BasicRequestContext) throws -> String {
         let id = try PathParameter.text("customerId", context)

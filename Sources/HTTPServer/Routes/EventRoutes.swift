@@ -42,7 +42,7 @@ struct EventRoutes: Sendable {
         }
     }
 
-    /// The position after which the page starts: that of a cursor, or the given one.
+    /// The position after which the page starts, given as a cursor or as a number.
     private func start(_ query: RequestQuery, _ stream: StreamKey) throws(RequestQuery.Malformed) -> Int64 {
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
         // A cursor is never all digits.

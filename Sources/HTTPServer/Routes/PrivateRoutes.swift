@@ -2,12 +2,12 @@ import EventLog
 import Hummingbird
 import Logging
 
-/// Where routes of the private listener are added: to the group of the scope that they need. There is no other way to
-/// add one, so none can be left open by oversight.
+/// The routes of the private listener, in groups by the scope that they require. Routes can be added only to a group,
+/// so none is public by mistake.
 package struct PrivateRoutes {
     package typealias Group = RouterGroup<BasicRequestContext>
 
-    /// For what watches the server and holds nothing about customers; no token is asked for.
+    /// Routes for monitoring that return no customer data and need no token.
     let open: Group
     let read: Group
     let link: Group
@@ -24,12 +24,12 @@ package struct PrivateRoutes {
         admin = router.group().add(middleware: RequiresScope(scope: .admin, tokens: tokens))
     }
 
-    /// What was added, each as `GET /subscriptions/{originalTransactionId}`.
+    /// All routes, in the form `GET /subscriptions/{originalTransactionId}`.
     package var operations: [String] {
         router.routes.map { "\($0.method.rawValue) \(Self.template($0.path))" }.sorted()
     }
 
-    /// The router, when all routes are there.
+    /// Returns the router. Call it after the last route is added.
     func finished() -> Router<BasicRequestContext> {
         allowedMethods.record(router.routes)
         return router

@@ -4,8 +4,8 @@ import Hummingbird
 import Readers
 import Subscriptions
 
-/// `GET /subscriptions/{originalTransactionId}` returns the status of a subscription, and `/content` below it which
-/// magazine issues it makes readable.
+/// `GET /subscriptions/{originalTransactionId}` returns the status of a subscription; `/content` below it returns which
+/// magazine issues are readable.
 struct SubscriptionRoutes: Sendable {
     let subscriptions: SubscriptionReader
     let now: @Sendable () -> Instant

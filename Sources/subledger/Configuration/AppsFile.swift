@@ -4,7 +4,7 @@ import Subscriptions
 
 /// The apps file: an array of
 /// `{"bundleId": "com.example.app", "appAppleId": 1234567890, "environments": ["Production", "Sandbox"],
-/// "sharedSecrets": ["…"], "acceptWithoutSecret": false}`. All but the bundle id may be left out.
+/// "sharedSecrets": ["…"], "acceptWithoutSecret": false}`. Only the bundle id is required.
 enum AppsFile {
     private struct Entry: Decodable {
         let bundleId: String
@@ -16,7 +16,7 @@ enum AppsFile {
 
     static func read(_ path: String) throws(SettingError) -> [App] {
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw SettingError(description: "apps file \(path) cannot be read")
+            throw SettingError(description: "cannot read apps file \(path)")
         }
         try refuseUnknownKeys(data, path)
         // The decoder's own error may quote the file, and the file holds secrets.
@@ -40,7 +40,7 @@ enum AppsFile {
         return apps
     }
 
-    /// A misspelt key would otherwise be a setting that silently is not there.
+    /// Rejects unknown keys: ignoring a misspelt one would silently drop a setting.
     private static func refuseUnknownKeys(_ data: Data, _ path: String) throws(SettingError) {
         let known: Set = ["bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret"]
         guard let entries = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { return }
@@ -48,14 +48,14 @@ enum AppsFile {
         if unknown == "products" {
             throw SettingError(
                 description: """
-                    apps file \(path): products are in the database, no longer here: take "products" out, and state \
-                    them with `subledger product import`
+                    apps file \(path): products are configured in the database: remove "products" and use \
+                    `subledger product import`
                     """)
         }
-        throw SettingError(description: "apps file \(path): there is no setting \"\(unknown)\"")
+        throw SettingError(description: "apps file \(path): unknown setting \"\(unknown)\"")
     }
 
-    /// - Throws: A setting error that names the place, and never the secret.
+    /// - Throws: A setting error that contains the place but not the secret.
     static func checkSecrets(_ secrets: [String], _ place: String) throws(SettingError) {
         guard secrets.allSatisfy({ $0.utf8.count >= App.sharedSecretBytesMin }) else {
             throw SettingError(
@@ -64,14 +64,15 @@ enum AppsFile {
         }
     }
 
-    /// By Apple's names; nil is what every app takes.
+    /// Parses Apple's names; nil selects ``App/usualEnvironments``.
     static func environments(_ names: [String]?, _ place: String) throws(SettingError) -> Set<Environment> {
         guard let names else { return App.usualEnvironments }
         var environments: Set<Environment> = []
         for name in names {
             guard let environment = Environment(v2Name: name) else {
                 throw SettingError(
-                    description: "\(place): environment \"\(name)\" is none of Production, Sandbox, Xcode, LocalTesting"
+                    description:
+                        "\(place): unknown environment \"\(name)\": expected Production, Sandbox, Xcode or LocalTesting"
                 )
             }
             environments.insert(environment)

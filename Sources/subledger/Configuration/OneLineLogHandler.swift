@@ -1,7 +1,7 @@
 import Logging
 
-/// Writes each event on one line, whatever its values hold: control characters, which could start a line of their own or
-/// move a terminal's cursor, are escaped as `\n` or `\u{1b}`.
+/// Writes each log event on one line. Control characters, which could start a new line or move a terminal's cursor, are
+/// escaped as `\n` or `\u{1b}`.
 struct OneLineLogHandler: LogHandler {
     private var base: any LogHandler
 
@@ -33,7 +33,7 @@ struct OneLineLogHandler: LogHandler {
         var event = event
         event.message = "\(Self.escaped(event.message.description))"
         event.metadata = event.metadata.map(Self.escaped)
-        // The handler would write it unescaped.
+        // The base handler would write the error unescaped.
         if let error = event.error {
             event.error = nil
             event.metadata = (event.metadata ?? [:]).merging(["error.message": .string(Self.escaped("\(error)"))]) {
@@ -75,7 +75,7 @@ struct OneLineLogHandler: LogHandler {
     private static func breaksLine(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
         case .control, .lineSeparator, .paragraphSeparator: true
-        // Direction marks, which make a line read differently from what it is.
+        // Direction marks, which change how a line is displayed.
         case .format: true
         default: false
         }

@@ -1,13 +1,13 @@
-/// A part of the server that a process may run by itself, named as the role of the database that it works as most.
+/// A part of the server that a process can run by itself, named after its main database role.
 enum ServerRole: String, CaseIterable {
-    /// Takes notifications: the public listener, questions about revocation.
+    /// Receives notifications: the public listener and revocation checks.
     case receiver
-    /// Folds the log.
+    /// Folds the log into projections.
     case projector
-    /// Answers backends on the private listener.
+    /// Serves backends on the private listener.
     case reader
 
-    /// Without which it cannot do its work.
+    /// The database roles that it requires.
     var databaseRoles: [Database.Role] {
         switch self {
         case .receiver: [.receiver]
@@ -18,13 +18,13 @@ enum ServerRole: String, CaseIterable {
 }
 
 extension Settings {
-    /// The parts that this process runs; all of them unless some are named.
+    /// The parts that this process runs; all of them by default.
     func roles() throws(SettingError) -> Set<ServerRole> {
         guard let names else { return Set(ServerRole.allCases) }
         var roles: Set<ServerRole> = []
         for name in names {
             guard let role = ServerRole(rawValue: name) else {
-                throw SettingError(description: "role \"\(name)\" is none of receiver, projector, reader")
+                throw SettingError(description: "unknown role \"\(name)\": expected receiver, projector or reader")
             }
             roles.insert(role)
         }

@@ -3,29 +3,30 @@ import Logging
 import Postgres
 
 extension Settings {
-    /// As root, makes the data folder ready and runs this command again as the service account. Returns if we are not
-    /// root.
+    /// If the process runs as root, prepares the data folder and runs this command again as the service account.
+    /// Otherwise returns.
     ///
     /// - Throws: ``EmbeddedServerError``.
     func leaveRoot(logger: Logger) throws(EmbeddedServerError) {
         guard let account = try ServerAccount.ifRoot() else { return }
         if !account.isOwn {
             logger.notice(
-                "there is no system user subledger, the server runs as another one",
+                "no system user subledger; running as another user",
                 metadata: ["user": "\(account.name)"])
         }
-        // Its default is another one for the account.
+        // The default folder of the account differs from root's.
         let folder = dataFolder
         if databaseURL == nil { try account.prepare(dataFolder: folder) }
         try account.takeOver(environment: ["SUBLEDGER_DATA_FOLDER": folder])
     }
 
-    /// Files that root may read are not always the service account's to read.
+    /// Checks that this process can read the configured files. The service account may lack access to files that root
+    /// can read.
     func checkFilesAreReadable() throws(SettingError) {
         let tls = [try publicTLS(), try privateTLS()].compactMap(\.self).flatMap { [$0.certificate, $0.key] }
         for file in [appsFile].compactMap(\.self) + rootFiles + tls where access(file, R_OK) != 0 && errno == EACCES {
             throw SettingError(
-                description: "the user \(ServerAccount.name(of: geteuid())) may not read \(file): let it read the file")
+                description: "user \(ServerAccount.name(of: geteuid())) cannot read \(file): grant read permission")
         }
     }
 }

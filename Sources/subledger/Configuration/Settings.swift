@@ -6,20 +6,20 @@ import HTTPServer
 import Logging
 import Postgres
 
-/// Flags of the commands that need the database.
+/// Flags of the commands that use the database.
 struct DatabaseFlags: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            PostgreSQL 15 or newer, as postgres://user:password@host:port/database. Without it a private server runs \
-            in the data folder. [SUBLEDGER_DATABASE_URL]
+            PostgreSQL 15 or newer, as postgres://user:password@host:port/database. Without it, a private PostgreSQL \
+            runs in the data folder. [SUBLEDGER_DATABASE_URL]
             """, valueName: "url"))
     var databaseUrl: String?
 
     @Option(
         help: ArgumentHelp(
             """
-            Folder of the private server. [SUBLEDGER_DATA_FOLDER; /var/lib/subledger as root, else \
+            Folder of the private PostgreSQL. [SUBLEDGER_DATA_FOLDER; /var/lib/subledger as root, else \
             ~/.local/share/subledger]
             """, valueName: "folder"))
     var dataFolder: String?
@@ -45,12 +45,12 @@ func settings(_ flags: [(key: [String], value: String?)]) -> [AbsoluteConfigKey:
     return values
 }
 
-/// A setting that cannot be used, in one line that names it.
+/// An invalid setting; the description is one line that names it.
 struct SettingError: Error, CustomStringConvertible {
     let description: String
 }
 
-/// Settings by flag, else by environment variable, else by default.
+/// The settings of a command. Flags take precedence over environment variables, and these over defaults.
 struct Settings {
     private let reader: ConfigReader
 
@@ -64,7 +64,7 @@ struct Settings {
         ]).scoped(to: "subledger")
     }
 
-    /// Nil when unset or empty.
+    /// The value of a setting; nil if unset or empty.
     private func text(_ key: ConfigKey, isSecret: Bool = false) -> String? {
         reader.string(forKey: key, isSecret: isSecret).flatMap { $0.isEmpty ? nil : $0 }
     }
@@ -90,7 +90,7 @@ struct Settings {
         let name = text("log.level") ?? "info"
         guard let level = Logger.Level(rawValue: name) else {
             throw SettingError(
-                description: "log level \"\(name)\" is not one of trace, debug, info, notice, warning, error")
+                description: "unknown log level \"\(name)\": expected trace, debug, info, notice, warning or error")
         }
         logger.logLevel = level
         return logger
@@ -98,7 +98,7 @@ struct Settings {
 
     // MARK: Roles
 
-    /// As given; nil when not given at all, since nothing between commas is a mistake.
+    /// The value as given; nil only if unset, since an empty role name is an error.
     var roleNames: String? { reader.string(forKey: "roles") }
 
     // MARK: Listeners
@@ -150,26 +150,26 @@ struct Settings {
         default:
             throw SettingError(
                 description:
-                    "\(listener) TLS needs a certificate and its key, and \(key == nil ? "the key" : "the certificate") is not given"
+                    "\(listener) TLS requires a certificate and its key: \(key == nil ? "the key" : "the certificate") is missing"
             )
         }
     }
 
     // MARK: Readers
 
-    /// What is shown to a private listener.
+    /// The bearer token for the private listener.
     var token: String? { text("token", isSecret: true) }
 
     // MARK: Apps
 
     var appsFile: String? { text("apps.file") }
 
-    /// Of the app that is given by itself.
+    /// The bundle id of the app that is configured without the apps file.
     var appBundleId: String? { text("app.bundle.id") }
 
     var appSharedSecret: String? { text("app.shared.secret", isSecret: true) }
 
-    /// The apps of the apps file, and the one that is given by itself.
+    /// The apps of the apps file, and the one that is configured without it.
     func apps() throws(SettingError) -> [App] {
         var apps: [App] = []
         if let path = appsFile { apps += try AppsFile.read(path) }
@@ -201,14 +201,14 @@ struct Settings {
             sharedSecrets: secrets)
     }
 
-    /// Words with commas between them.
+    /// Splits a comma-separated list and removes whitespace and empty elements.
     private static func list(_ text: String?) -> [String]? {
         text?.split(separator: ",").map { $0.filter { !$0.isWhitespace } }.filter { !$0.isEmpty }
     }
 
     // MARK: Roots
 
-    /// Apple's root, and those of the files that the operator names.
+    /// Apple's root certificate and those of the configured files.
     func roots() throws(SettingError) -> RootCertificates {
         var roots = RootCertificates.apple
         for path in rootFiles { roots = roots + (try Self.root(path)) }
@@ -218,7 +218,7 @@ struct Settings {
     func revocationMode() throws(SettingError) -> RevocationMode {
         let name = text("ocsp") ?? "background"
         guard let mode = RevocationMode(rawValue: name) else {
-            throw SettingError(description: "OCSP mode \"\(name)\" is none of off, background, required")
+            throw SettingError(description: "unknown OCSP mode \"\(name)\": expected off, background or required")
         }
         return mode
     }
@@ -227,10 +227,10 @@ struct Settings {
 
     static func root(_ path: String) throws(SettingError) -> RootCertificates {
         guard let bytes = FileManager.default.contents(atPath: path) else {
-            throw SettingError(description: "root certificate \(path) cannot be read")
+            throw SettingError(description: "cannot read root certificate \(path)")
         }
         guard let roots = RootCertificates(file: Array(bytes)) else {
-            throw SettingError(description: "root certificate \(path) is no certificate in DER or PEM")
+            throw SettingError(description: "root certificate \(path) is not a DER or PEM certificate")
         }
         return roots
     }

@@ -2,7 +2,7 @@ import AppStore
 import ArgumentParser
 import Subscriptions
 
-/// The environment of a stream, by its name in the database or by Apple's.
+/// The environment of a stream as an argument: its name in the database or Apple's name.
 struct StreamEnvironment: ExpressibleByArgument {
     let value: Subscriptions.Environment
 

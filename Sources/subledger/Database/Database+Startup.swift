@@ -3,13 +3,13 @@ import Synchronization
 import UnixSignals
 
 extension Database {
-    /// Opens the database that the settings name, and checks the roles that are needed.
+    /// Opens the configured database and checks the required roles.
     ///
-    /// - Returns: Nil if a signal arrived meanwhile; what had been started is stopped again.
+    /// - Returns: Nil if a signal arrived meanwhile; then the private PostgreSQL is stopped again.
     static func openInterruptibly(
         _ settings: Settings, checking roles: some Sequence<Role>, logger: Logger
     ) async throws -> Database? {
-        // With somebody else's database there is nothing to stop yet, and a signal may end the process as usual.
+        // With a database URL there is nothing to stop yet, and a signal may end the process as usual.
         let trapped: [UnixSignal] = settings.databaseURL == nil ? [.sigterm, .sigint] : []
         let signal = StartupSignal()
         let watcher = Task { [signals = await UnixSignalsSequence(trapping: trapped)] in
@@ -27,7 +27,7 @@ extension Database {
     }
 }
 
-/// Whether a signal arrived before there were services to stop.
+/// Records whether a signal arrived before the services started.
 private final class StartupSignal: Sendable {
     let hasArrived = Atomic(false)
 }

@@ -3,18 +3,19 @@ import Logging
 import Postgres
 import Projector
 
-/// The database that the settings name, up to date and ready for work.
+/// The configured database, with an up-to-date schema.
 struct Database {
-    /// Connects as the owner of the schema; roles are taken on from there.
+    /// Connects as the owner of the schema; ``configuration(_:)`` derives the configurations of the other roles from
+    /// it.
     let owner: ConnectionConfiguration
-    /// Nil with a database URL.
+    /// The private PostgreSQL; nil with a database URL.
     let embedded: EmbeddedServer?
     let outcome: Schema.Outcome
     let durability: Durability.Settings
 
     private static let embeddedName = "subledger"
 
-    /// Starts the private server if there is no URL, and brings the schema up to date.
+    /// Starts the private PostgreSQL if there is no URL, and migrates the schema.
     static func open(_ settings: Settings, logger: Logger) async throws -> Database {
         if let owner = try named(settings) { return try await prepare(owner, embedded: nil) }
         let server = try await startServer(folder: settings.dataFolder, logger: logger)
@@ -32,7 +33,7 @@ struct Database {
             folder: folder, logins: ReaderLimits.logins, settings: ReaderLimits.serverSettings, logger: logger)
     }
 
-    /// What a database URL names; nil without one.
+    /// The database of the configured URL; nil without one.
     private static func named(_ settings: Settings) throws -> ConnectionConfiguration? {
         guard let url = settings.databaseURL else { return nil }
         let owner = ConnectionConfiguration(url: url)
@@ -43,8 +44,8 @@ struct Database {
         return owner
     }
 
-    /// Runs a command on a database that is there and up to date, beside a server that may be running on it: a private
-    /// server that runs is used, one that does not is started for the command alone.
+    /// Runs a command on an existing, up-to-date database, which a server may be using. A private PostgreSQL is used if
+    /// it is running, and is otherwise started for this command.
     static func withExisting<Value>(
         _ settings: Settings, logger: Logger, _ command: (Database) async throws -> Value
     ) async throws -> Value {
@@ -57,7 +58,7 @@ struct Database {
         }
         guard EmbeddedServer.hasCluster(folder: folder) else {
             throw SettingError(
-                description: "there is no database in \(folder): name its folder, or give a database URL")
+                description: "no database in \(folder): set its data folder or a database URL")
         }
         let server = try await startServer(folder: folder, logger: logger)
         do {
@@ -104,7 +105,7 @@ struct Database {
         }
     }
 
-    /// Takes on each of the roles once, so that a missing grant is reported at start and not by every request.
+    /// Connects once with each of the roles, so that a missing grant is reported at start and not by every request.
     func check(_ roles: some Sequence<Role>) async throws {
         for role in roles {
             let connection = try await PostgresConnection.connect(
@@ -113,7 +114,7 @@ struct Database {
         }
     }
 
-    /// Does what must succeed before there are services; the private server does not outlive its failure.
+    /// Runs a step of the startup and stops the private PostgreSQL if it fails.
     func stoppingOnError<Value>(_ start: () async throws -> Value) async throws -> Value {
         do {
             return try await start()
@@ -123,12 +124,12 @@ struct Database {
         }
     }
 
-    /// A pool that may do what the role may do.
+    /// Returns a pool whose connections have the role's privileges.
     func pool(_ role: Role, limit: Int, logger: Logger) -> PostgresPool {
         PostgresPool(configuration(role), limit: limit, logger: logger)
     }
 
-    /// Lends a connection that may do what the role may do.
+    /// Runs a command on a connection that has the role's privileges.
     func withConnection<Value>(
         _ role: Role, _ command: (PostgresConnection) async throws -> Value
     ) async throws -> Value {
@@ -144,7 +145,7 @@ struct Database {
         }
     }
 
-    /// Whether sessions of a reader's user may take on the receiver's role, in a database that can be written.
+    /// Whether the reader's database user is a member of the receiver role and the database is writable.
     func readerMayAppend() async throws -> Bool {
         try await withConnection(.reader) { connection in
             let rows = try await connection.query(
@@ -159,8 +160,8 @@ struct Database {
     func configuration(_ role: Role) -> ConnectionConfiguration {
         var configuration = owner.with(role: "subledger_\(role.rawValue)")
         configuration.applicationName = "subledger \(role.rawValue)"
-        // Everything is looked up by key. Plans are kept, and one made while a table was small must not read it all
-        // when it has grown.
+        // Queries look rows up by key. Plans are cached, and a plan made for a small table must not scan the whole
+        // table after it has grown.
         configuration.sessionSettings["enable_seqscan"] = "off"
         if role == .receiver { configuration.sessionSettings.merge(EventLogWriter.planSettings) { $1 } }
         if role == .projector { configuration.sessionSettings.merge(Projector.planSettings) { $1 } }
@@ -173,7 +174,7 @@ struct Database {
     }
 
     enum Limits {
-        /// Longest wait for the first connection.
+        /// Longest wait for a connection and its first statements.
         static let connectWaitMax = Duration.seconds(30)
     }
 }

@@ -6,14 +6,14 @@ import Subscriptions
 struct ProjectorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "projector",
-        abstract: "See how far the log is folded, and have it go on after an event that cannot be.",
+        abstract: "Show projection progress; skip an event that cannot be processed.",
         subcommands: [ProjectorStatus.self, ProjectorSkip.self])
 }
 
 struct ProjectorStatus: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "One line a stream: app, environment, head of the log, folded up to, lag, skipped events.")
+        abstract: "Print one line per stream: app, environment, head of the log, checkpoint, lag, skipped events.")
 
     @OptionGroup var database: DatabaseFlags
 
@@ -32,11 +32,11 @@ struct ProjectorStatus: AsyncParsableCommand {
 struct ProjectorSkip: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "skip",
-        abstract: "Have the projector pass over one event.",
+        abstract: "Skip an event that the projector cannot fold.",
         discussion: """
-            For an event at which the projector stopped, as the server's log says. The decision is recorded, and cannot \
-            be taken back; the event stays in the log. Exit status 65 if there is no such event, or it is folded or \
-            skipped already.
+            Use it for an event at which the projector stopped, according to the server's log. The decision is \
+            recorded and cannot be undone; the event stays in the log. Exit status 65 if there is no such event, or \
+            if it is already folded or skipped.
             """)
 
     @Argument(help: "The event's position in its stream.")
@@ -48,13 +48,13 @@ struct ProjectorSkip: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Its environment: \(StreamEnvironment.names).", valueName: "name"))
     var environment: StreamEnvironment
 
-    @Option(help: ArgumentHelp("Why, for whoever reads it later.", valueName: "text"))
+    @Option(help: ArgumentHelp("The reason, which is recorded with the decision.", valueName: "text"))
     var reason: String
 
     @OptionGroup var database: DatabaseFlags
 
     func validate() throws {
-        guard reason.contains(where: { !$0.isWhitespace }) else { throw ValidationError("--reason must say why.") }
+        guard reason.contains(where: { !$0.isWhitespace }) else { throw ValidationError("--reason must not be empty.") }
     }
 
     func run() async throws {

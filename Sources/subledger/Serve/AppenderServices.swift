@@ -4,7 +4,8 @@ import HTTPServer
 import Logging
 import Postgres
 
-/// What appends to the log: notifications of a receiver, links that backends state to a reader.
+/// The services that append to the log: a receiver's notifications and the customer links that backends send to a
+/// reader.
 struct AppenderServices {
     let service: AppenderService
     let durability: DurabilityService
@@ -12,10 +13,10 @@ struct AppenderServices {
 
     var appender: Appender { service.appender }
 
-    /// What must hold for events to be stored.
+    /// The conditions that must be ok to store events.
     var health: [HealthCheck] { [.appending(appender), .durability(durability.watch)] }
 
-    /// - Returns: Nil for a process that appends nothing: a projector, or a reader that may not.
+    /// - Returns: Nil for a process that appends nothing: a projector, or a reader that cannot append.
     static func make(
         _ roles: Set<ServerRole>, apps: [App], database: Database, logger: Logger
     ) async throws -> AppenderServices? {
@@ -29,7 +30,7 @@ struct AppenderServices {
             }
             if apps.isEmpty { logger.notice("customer links disabled: no app is configured") }
         }
-        // One connection for batches, one for making streams, one for waking the projector.
+        // One connection for batches, one for creating streams, one for notifying the projector.
         let pool = database.pool(.receiver, limit: 3, logger: logger)
         let durability = DurabilityWatch(pool: pool, logger: logger)
         let appender = Appender(pool: pool, durability: durability, logger: logger)

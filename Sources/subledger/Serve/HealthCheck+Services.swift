@@ -3,7 +3,7 @@ import HTTPServer
 import Projector
 
 extension HealthCheck {
-    /// Whether the latest batches of events could be stored.
+    /// Checks whether the latest batches of events could be stored.
     static func appending(_ appender: Appender) -> HealthCheck {
         HealthCheck(name: "appending") {
             switch await appender.condition {
@@ -14,7 +14,7 @@ extension HealthCheck {
         }
     }
 
-    /// Whether the database's settings keep an acknowledged event through a crash.
+    /// Checks whether the database's settings protect acknowledged events against a crash.
     static func durability(_ watch: DurabilityWatch) -> HealthCheck {
         HealthCheck(name: "durability") {
             switch watch.condition {
@@ -24,8 +24,7 @@ extension HealthCheck {
         }
     }
 
-    /// Whether every stream moves on while events wait. A stalled stream does not stop the receiver, so the process
-    /// stays ready.
+    /// Checks whether a stream is stalled. A stalled stream does not stop the receiver, so the process stays ready.
     static func projection(_ projector: Projector) -> HealthCheck {
         HealthCheck(name: "projection") {
             let stalled = await projector.stalledStreams

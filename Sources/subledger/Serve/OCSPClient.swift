@@ -21,12 +21,13 @@ struct OCSPClient: OCSPTransport {
         http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
-    /// Closes all connections. Call it once, when no response is awaited any more.
+    /// Closes all connections. Call it once, when no request is in flight.
     func shutDown() async {
         try? await http.shutdown()
     }
 
-    /// - Throws: ``Failure``, or the client's error if there was no response or a longer one.
+    /// - Throws: ``Failure``, or the client's error if there was no response or a response of more than `bytesMax`
+    ///   bytes.
     /// - Source: RFC 6960, appendix A.1.
     func answer(to request: [UInt8], at address: String, bytesMax: Int) async throws -> [UInt8] {
         // The client supports other schemes too, such as UNIX sockets.

@@ -4,11 +4,10 @@ import Logging
 import Postgres
 import Readers
 
-/// The private listener: every process has one, so that each can be asked for its health and metrics. Only a reader
-/// answers backends on it.
+/// The private listener. Every process has one, for its health and metrics. Only a reader serves backends on it.
 struct PrivateServices {
     let listener: Listener
-    /// Ends before the listener, which waits for those who wait for changes.
+    /// Stops before the listener, because the listener waits for requests that wait for changes.
     let changes: ChangeSignalService?
     let pools: [PostgresPool]
 
@@ -38,7 +37,7 @@ struct PrivateServices {
                 health: [.database(LogReader(pool: pool))] + health, now: SystemClock.now, logger: logger)
         } else {
             changes = nil
-            // The health of what this process does: it works as the role that it has anyway.
+            // Health checks use the database role that the process has anyway.
             let role: Database.Role = roles.contains(.receiver) ? .receiver : .projector
             let pool = database.pool(role, limit: 1, logger: logger)
             pools = [pool]

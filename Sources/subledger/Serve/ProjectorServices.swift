@@ -2,7 +2,7 @@ import Logging
 import Postgres
 import Projector
 
-/// What folds the log.
+/// The services that fold the log.
 struct ProjectorServices {
     let service: ProjectorService
     let pools: [PostgresPool]

@@ -1,43 +1,45 @@
 import Postgres
 
-/// What sessions of readers and analysts may take from a private server, each bound with its reason. None of them can
-/// be lifted by such a session: PostgreSQL lets only superusers change the settings of the server, and ``ReaderWatch``
-/// enforces the times.
+/// Limits for sessions of readers and analysts on a private PostgreSQL, each with its reason. Such a session cannot
+/// raise them: only superusers can change the server's settings, and ``ReaderWatch`` enforces the times.
 enum ReaderLimits {
     struct Times: Sendable {
-        /// Longest statement. A figure over a million subscriptions takes seconds.
+        /// Longest statement. A query over a million subscriptions takes seconds.
         var statement = Duration.seconds(60)
-        /// Longest wait inside a transaction: while one is open, dead rows and the queue of notifications are kept.
+        /// Longest idle time inside a transaction: while one is open, PostgreSQL keeps dead rows and its notification
+        /// queue.
         var idleInTransaction = Duration.seconds(60)
-        /// Longest transaction, for the same reason, however many statements it has.
+        /// Longest transaction, of any number of statements, for the same reason.
         var transaction = Duration.seconds(300)
-        /// Longest idle session. It holds a connection; the pools of backends open another one when they need it.
+        /// Longest idle session, since it holds a connection. Pools of backends reconnect when they need to.
         var idle = Duration.seconds(3600)
-        /// The role's own settings end a statement with an error first; only what lifted those is ended by the watch.
+        /// Time by which the watch waits longer than the role's own settings, which end a statement with an error. Only
+        /// sessions that raised those settings reach the watch.
         var grace = Duration.seconds(5)
 
         static let standard = Times()
     }
 
-    /// Time between two looks. They cost less than a millisecond.
+    /// Time between two checks. A check takes less than a millisecond.
     static let lookTime = Duration.seconds(1)
-    /// Most temporary files of one process, so that a sort does not fill the disk that the log is on.
+    /// Most bytes of temporary files of one process, so that a sort does not fill the disk of the log.
     static let temporaryBytes = "1GB"
-    /// Connections out of a hundred that only superusers can have, as the server itself is one.
+    /// Connections, out of a hundred, that are reserved for superusers; the server itself connects as one.
     static let reservedConnections = 50
-    /// Most connections of the login roles: several pools of backends, a few people.
+    /// Most connections of each login role: several pools of backends; a few analysts.
     static let readerConnections = 40
     static let analystConnections = 10
 
-    /// The login roles of a private server.
+    /// The login roles of a private PostgreSQL.
     static let logins = ["subledger_reader", "subledger_analyst"]
 
     static let serverSettings = [
         "temp_file_limit": temporaryBytes, "superuser_reserved_connections": "\(reservedConnections)",
     ]
 
-    /// Writes the roles' settings again, since a role can change its own, and takes away what would let a reader use
-    /// the disk without limit: temporary tables, large objects, messages in the write-ahead log, other databases.
+    /// Resets the roles' settings, since a role can change its own, and revokes the privileges with which a reader
+    /// could use the disk without limit: temporary tables, large objects, messages in the write-ahead log, other
+    /// databases.
     static var script: String {
         """
         alter role subledger_reader login password null connection limit \(readerConnections);

@@ -2,8 +2,8 @@ import Logging
 import Postgres
 import ServiceLifecycle
 
-/// Ends sessions of readers and analysts on a private server that exceed ``ReaderLimits``, whatever they set for
-/// themselves. The server's own sessions belong to the superuser and are left alone.
+/// Ends sessions of readers and analysts on a private PostgreSQL that exceed ``ReaderLimits``, regardless of their own
+/// settings. The server's own sessions belong to the superuser and are not ended.
 struct ReaderWatch: Service {
     let pool: PostgresPool
     private let limits: [Parameter]
@@ -23,7 +23,7 @@ struct ReaderWatch: Service {
     func run() async throws {
         await cancelWhenGracefulShutdown {
             while !Task.isCancelled {
-                // While the database is down there are no sessions. The next look finds those that come after it.
+                // While the database is down there are no sessions. The next check finds later ones.
                 if let ended = try? await pool.query(Self.endSessions, limits, deadline: .now + .seconds(5)) {
                     for row in ended { report(row) }
                 }
@@ -39,7 +39,7 @@ struct ReaderWatch: Service {
         logger.notice("reader session ended", metadata: ["db.user": "\(user)", "reason": "\(reason)"])
     }
 
-    /// Roles that may write are not bound by the limits of those that only read.
+    /// The limits do not apply to roles that can write.
     private static let endSessions = Statement(
         "end_reader_sessions",
         """

@@ -19,7 +19,7 @@ struct ReceiverServices {
         let connectionsPerAddress: Int
     }
 
-    /// - Parameter health: Conditions beside the database's own, without which no notification can be stored.
+    /// - Parameter health: Further conditions that must be ok to store notifications, besides the database's own.
     init(
         _ settings: Settings, appender: Appender, health: [HealthCheck], database: Database, logger: Logger
     ) async throws {
@@ -63,7 +63,7 @@ struct ReceiverServices {
                 metadata: ["stream.app": "\(app.bundleId)"])
         }
         if configured.isEmpty {
-            logger.warning("no app configured; every notification is answered 503")
+            logger.warning("no app configured; every notification receives 503")
         }
         for app in configured where app.acceptsWithoutSecret {
             logger.warning(

@@ -11,7 +11,7 @@ struct RevocationService: Service {
     let checker: RevocationChecker
     private let client: OCSPClient
 
-    /// - Parameter revoked: Revoked chains that were found before this start.
+    /// - Parameter revoked: The revoked chains that earlier runs found.
     init(
         mode: RevocationMode, revoked: [(chain: [UInt8], decidedAt: Instant)], verdicts: VerdictLog, logger: Logger
     ) {

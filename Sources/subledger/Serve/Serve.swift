@@ -6,12 +6,12 @@ import ServiceLifecycle
 
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Take notifications, fold them, and answer readers.",
+        abstract: "Run the server: receive notifications, project them, and serve readers.",
         discussion: """
-            Flags come before environment variables. Apps are named by SUBLEDGER_APPS_FILE, or a single one by \
-            SUBLEDGER_APP_BUNDLE_ID, with SUBLEDGER_APP_APPLE_ID, SUBLEDGER_APP_SHARED_SECRET (version 1) and \
-            SUBLEDGER_APP_ENVIRONMENTS (Production,Sandbox) as needed. SIGTERM and Ctrl-C end the server once the \
-            requests in flight are answered.
+            Flags take precedence over environment variables. Configure apps with SUBLEDGER_APPS_FILE, or a single one \
+            with SUBLEDGER_APP_BUNDLE_ID and, as needed, SUBLEDGER_APP_APPLE_ID, SUBLEDGER_APP_SHARED_SECRET (version \
+            1) and SUBLEDGER_APP_ENVIRONMENTS (Production,Sandbox). On SIGTERM or Ctrl-C, the server answers the \
+            requests in flight and exits.
             """)
 
     @OptionGroup var database: DatabaseFlags
@@ -25,48 +25,48 @@ struct Serve: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             """
-            A root certificate to trust beside Apple's own, DER or PEM; for tests. May be repeated. \
-            [SUBLEDGER_ROOT_FILES, with commas]
+            A root certificate to trust in addition to Apple's, DER or PEM; for tests. Repeatable. \
+            [SUBLEDGER_ROOT_FILES, comma-separated]
             """, valueName: "file"))
     var root: [String] = []
 
     @Option(
         help: ArgumentHelp(
             """
-            Whether to ask if certificates of signed notifications were revoked: off; background, which never delays \
-            a notification; or required, which refuses (503) while nobody answers. [SUBLEDGER_OCSP; background]
+            Revocation checks of signing certificates: off; background, which never delays a notification; or \
+            required, which rejects notifications with 503 while the status is unknown. [SUBLEDGER_OCSP; background]
             """, valueName: "mode"))
     var ocsp: String?
 
     @Option(
         help: ArgumentHelp(
             """
-            The parts of the server that this process runs, with commas: receiver takes notifications, projector folds \
-            them, reader answers backends. [SUBLEDGER_ROLES; all of them]
+            The parts of the server that this process runs, comma-separated: receiver stores notifications, projector \
+            folds them into projections, reader serves backends. [SUBLEDGER_ROLES; all]
             """, valueName: "names"))
     var roles: String?
 
     @Option(help: "Address for Apple's notifications. [SUBLEDGER_PUBLIC_HOST; 0.0.0.0]")
     var publicHost: String?
 
-    @Option(help: "Its port; 0 takes a free one. [SUBLEDGER_PUBLIC_PORT; 8080]")
+    @Option(help: "Its port; 0 for any free one. [SUBLEDGER_PUBLIC_PORT; 8080]")
     var publicPort: String?
 
     @Option(
         help: ArgumentHelp(
             """
-            Its certificate chain, PEM, for HTTPS; read anew when it changes, and on SIGHUP. \
+            Its certificate chain for HTTPS, PEM; reloaded when the file changes and on SIGHUP. \
             [SUBLEDGER_PUBLIC_TLS_CERTIFICATE]
             """, valueName: "file"))
     var publicTlsCertificate: String?
 
-    @Option(help: ArgumentHelp("The key of that, PEM. [SUBLEDGER_PUBLIC_TLS_KEY]", valueName: "file"))
+    @Option(help: ArgumentHelp("The certificate's private key, PEM. [SUBLEDGER_PUBLIC_TLS_KEY]", valueName: "file"))
     var publicTlsKey: String?
 
     @Option(
         help: ArgumentHelp(
             """
-            Connections of one address beyond which its own idle ones are closed; raise it behind a proxy. \
+            The number of connections from one address beyond which its idle ones are closed; raise it behind a proxy. \
             [SUBLEDGER_PUBLIC_CONNECTIONS_PER_ADDRESS; \(Limits.publicConnectionsPerAddress)]
             """, valueName: "number"))
     var publicConnectionsPerAddress: String?
@@ -74,20 +74,20 @@ struct Serve: AsyncParsableCommand {
     @Option(help: "Address for backends and operators. [SUBLEDGER_PRIVATE_HOST; 127.0.0.1]")
     var privateHost: String?
 
-    @Option(help: "Its port; 0 takes a free one. [SUBLEDGER_PRIVATE_PORT; 8081]")
+    @Option(help: "Its port; 0 for any free one. [SUBLEDGER_PRIVATE_PORT; 8081]")
     var privatePort: String?
 
     @Option(
-        help: ArgumentHelp("As --public-tls-certificate. [SUBLEDGER_PRIVATE_TLS_CERTIFICATE]", valueName: "file"))
+        help: ArgumentHelp("See --public-tls-certificate. [SUBLEDGER_PRIVATE_TLS_CERTIFICATE]", valueName: "file"))
     var privateTlsCertificate: String?
 
-    @Option(help: ArgumentHelp("The key of that, PEM. [SUBLEDGER_PRIVATE_TLS_KEY]", valueName: "file"))
+    @Option(help: ArgumentHelp("The certificate's private key, PEM. [SUBLEDGER_PRIVATE_TLS_KEY]", valueName: "file"))
     var privateTlsKey: String?
 
     @Option(
         help: ArgumentHelp(
             """
-            As --public-connections-per-address. \
+            See --public-connections-per-address. \
             [SUBLEDGER_PRIVATE_CONNECTIONS_PER_ADDRESS; \(Limits.privateConnectionsPerAddress)]
             """, valueName: "number"))
     var privateConnectionsPerAddress: String?
@@ -137,7 +137,7 @@ struct Serve: AsyncParsableCommand {
             settings, checking: roles.flatMap(\.databaseRoles), logger: logger)
         guard let database = opened else { return }
         if database.durability.synchronousCommitIsOff {
-            logger.warning("the database's synchronous_commit is off; it is switched on for our own sessions")
+            logger.warning("database setting synchronous_commit is off; enabling it for the server's own sessions")
         }
         let appending = try await AppenderServices.make(
             roles, apps: configured, database: database, logger: logger)
@@ -159,8 +159,8 @@ struct Serve: AsyncParsableCommand {
             [appending?.pool, receiver?.healthPool, readerWatch?.pool].compactMap(\.self) + (projector?.pools ?? [])
             + backends.pools
 
-        // In the order of their start; they end in the opposite order, each when it has finished its work. A process
-        // that does not have all roles has not all of them.
+        // In start order. They stop in the opposite order, each when it has finished its work. A process without all
+        // roles runs only some of them.
         let services: [(any Service)?] = [
             DatabaseService(embedded: database.embedded, pools: pools),
             CertificateService(
@@ -177,8 +177,8 @@ struct Serve: AsyncParsableCommand {
         var group = ServiceGroupConfiguration(
             services: services.compactMap(\.self), gracefulShutdownSignals: [.sigterm, .sigint],
             logger: logger.atLeast(.warning))
-        // Longer than any answer takes (a second for a body that is on its way, 10 s for its commit): who is still
-        // connected then is not waiting for one.
+        // Longer than any response takes (one second for a body in transit, 10 s for its commit), so a connection that
+        // is still open by then does not wait for a response.
         group.maximumGracefulShutdownDuration = .seconds(30)
         try await ServiceGroup(configuration: group).run()
         logger.info("stopped")
@@ -186,12 +186,12 @@ struct Serve: AsyncParsableCommand {
 }
 
 extension ListenAddress {
-    /// The same address with the port that was really taken.
+    /// The same address with the actual port.
     func on(_ port: Int) -> ListenAddress { ListenAddress(host: host, port: port) }
 }
 
 extension Logger {
-    /// For libraries whose own progress an operator need not read.
+    /// Returns a logger with at least this level, for libraries whose own progress an operator does not need.
     fileprivate func atLeast(_ level: Logger.Level) -> Logger {
         var logger = self
         logger.logLevel = max(logLevel, level)

@@ -4,9 +4,9 @@ import Projector
 import Readers
 import ServiceLifecycle
 
-/// Keeps the private server running; ends connections and server when nothing needs them any more.
+/// Keeps the private PostgreSQL running. Closes the connection pools and stops it after all other services.
 struct DatabaseService: Service {
-    /// Nil when the database is somebody else's.
+    /// The private PostgreSQL; nil with a database URL.
     let embedded: EmbeddedServer?
     let pools: [PostgresPool]
 
@@ -18,7 +18,7 @@ struct DatabaseService: Service {
                 try? await gracefulShutdown()
             }
         }
-        // Not cut short by the cancellation that may have led here.
+        // A separate task, which a cancellation of this one does not interrupt.
         await Task { [pools, embedded] in
             for pool in pools { await pool.close() }
             await embedded?.stop()
@@ -26,7 +26,7 @@ struct DatabaseService: Service {
     }
 }
 
-/// Commits what the listeners take; ends after them, when the queue is empty.
+/// Commits the events that the listeners accept. Stops after them, once the queue is empty.
 struct AppenderService: Service {
     let appender: Appender
 
@@ -39,7 +39,7 @@ struct AppenderService: Service {
     }
 }
 
-/// Looks whether the database is still safe to append to.
+/// Watches the database's durability settings.
 struct DurabilityService: Service {
     let watch: DurabilityWatch
 
