@@ -103,7 +103,9 @@ struct CustomerLog {
             let receivedAt = day(noon, milliseconds: 43_200_000 + Int64(index) * 1000)
             let event = Self.event(told, app, environment, receivedAt)
             _ = try await appender.append(
-                Proven(stream: StreamKey(app: app, environment: environment), event: event), receivedAt: receivedAt)
+                PreparedEvent(
+                    Proven(stream: StreamKey(app: app, environment: environment), event: event), receivedAt: receivedAt)
+            )
             if !inBatches && folding { await projector.foldAllStreams() }
         }
         await appender.stop()

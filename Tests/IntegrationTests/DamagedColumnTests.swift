@@ -161,7 +161,7 @@ struct DamagedColumnTests {
             for (second, line) in [(1, "1"), (2, "2")] {
                 let time = Instant.earliest.advanced(byMilliseconds: Int64(1_700_000_000_000 + second * 1000))
                 let statement = LinkStatement(customerId: "customer", links: [CustomerKey(.subscription, line)])
-                _ = try await appender.append(Stated(statement, at: time), receivedAt: time)
+                _ = try await appender.append(PreparedEvent(Stated(statement, at: time), receivedAt: time))
             }
             await appender.stop()
             await running.value

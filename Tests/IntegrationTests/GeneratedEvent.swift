@@ -67,7 +67,7 @@ struct BatchedLog {
     let logger: Logger
 
     /// Appends entries in their order, each in a batch of its own or all in one, and returns their places.
-    func append(_ entries: [EventLogWriter.Entry], inOneBatch: Bool = false) async throws -> [Appended] {
+    func append(_ entries: [PreparedEvent], inOneBatch: Bool = false) async throws -> [Appended] {
         var places: [Appended] = []
         for batch in inOneBatch ? [entries] : entries.map({ [$0] }) where !batch.isEmpty {
             let appender = Appender(pool: pool, logger: logger)

@@ -43,7 +43,7 @@ struct NotificationRoutes: Sendable {
                 let notification = try await verifier.verify(body, receivedAt: receivedAt)
                 try localStreams.admit(notification.stream, bodyBytes: body.count)
                 return Taken(
-                    entry: EventLogWriter.Entry(notification, receivedAt: receivedAt),
+                    event: PreparedEvent(notification, receivedAt: receivedAt),
                     hasShortChain: notification.hasShortChain)
             }
             return await append(taken)
@@ -68,19 +68,19 @@ struct NotificationRoutes: Sendable {
 
     /// A proven notification, ready to be stored.
     private struct Taken {
-        let entry: EventLogWriter.Entry
+        let event: PreparedEvent
         let hasShortChain: Bool
     }
 
     private func append(_ taken: Taken) async -> Response {
-        let event = taken.entry.event
+        let event = taken.event.event
         do throws(AppendError) {
-            let appended = try await appender.append(taken.entry)
-            metrics.note(taken.entry, hasShortChain: taken.hasShortChain, appended)
-            localStreams.note(taken.entry.stream, appended.position)
+            let appended = try await appender.append(taken.event)
+            metrics.note(taken.event, hasShortChain: taken.hasShortChain, appended)
+            localStreams.note(taken.event.stream, appended.position)
             var metadata: Logger.Metadata = [
-                "stream.app": "\(taken.entry.stream.app)",
-                "stream.environment": "\(taken.entry.stream.environment.rawValue)",
+                "stream.app": "\(taken.event.stream.app)",
+                "stream.environment": "\(taken.event.stream.environment.rawValue)",
                 "event.position": "\(appended.position)", "event.kind": "\(event.kind.rawValue)",
                 "event.defects": "\(event.defects.count)",
             ]

@@ -41,7 +41,7 @@ package struct CustomerLinkRoute: Sendable {
             return (last.position, false)
         }
         let appended = try await appender.append(
-            StatedLinks(statement, stream: stream, receivedAt: receivedAt), receivedAt: receivedAt)
+            PreparedEvent(StatedLinks(statement, stream: stream, receivedAt: receivedAt), receivedAt: receivedAt))
         return (appended.position, appended.isNew)
     }
 }
