@@ -4,6 +4,11 @@ import Subscriptions
 /// A version 1 notification as its sender wrote it: decoded, and not to be trusted.
 package struct V1Notification: Sendable {
     let document: JSONDocument
+    /// Has read the app, which is asked before the event is.
+    let normaliser: V1Normaliser
+
+    /// The bundle id that the body names, at its top or in a receipt.
+    var bundleId: String? { normaliser.bundleId }
 
     /// - Parameter document: An object.
     /// - Throws: ``UndecodableBody/notANotification`` if it is no V1 notification at all. Odd or missing fields are no
@@ -11,6 +16,7 @@ package struct V1Notification: Sendable {
     init(_ document: JSONDocument) throws(UndecodableBody) {
         guard let type = document.root["notification_type"], !type.isNull else { throw .notANotification }
         self.document = document
+        normaliser = V1Normaliser(document)
     }
 
     /// The app's shared secret as the sender knows it; nil when absent or blank.
