@@ -73,31 +73,11 @@ struct NotificationRoutes: Sendable {
     }
 
     private func append(_ taken: Taken) async -> Response {
-        let event = taken.event.event
         do throws(AppendError) {
             let appended = try await appender.append(taken.event)
             metrics.note(taken.event, hasShortChain: taken.hasShortChain, appended)
             localStreams.note(taken.event.stream, appended.position)
-            var metadata: Logger.Metadata = [
-                "stream.app": "\(taken.event.stream.app)",
-                "stream.environment": "\(taken.event.stream.environment.rawValue)",
-                "event.position": "\(appended.position)", "event.kind": "\(event.kind.rawValue)",
-                "event.defects": "\(event.defects.count)",
-            ]
-            if !event.unknownFields.isEmpty {
-                // Their values stay in the log of events.
-                let names = event.unknownFields.prefix(Limits.loggedNamesMax)
-                    .map { $0.printable(Limits.loggedNameCharactersMax) }
-                metadata["event.unknown_fields"] = "\(names.joined(separator: ","))"
-                metadata["event.unknown_fields_count"] = "\(event.unknownFields.count)"
-            }
-            if appended.isConflict {
-                logger.warning(
-                    "notification differs from the one stored under its notificationUUID", metadata: metadata)
-            } else {
-                logger.info(
-                    appended.isNew ? "notification stored" : "duplicate notification", metadata: metadata)
-            }
+            log(taken.event, appended)
             // The one place where a 200 is given: the event is committed.
             return Answer.json(.ok) { writer in
                 writer.member("position", appended.position)
@@ -107,6 +87,44 @@ struct NotificationRoutes: Sendable {
         } catch {
             return refuse(error.status, error.label, error.description)
         }
+    }
+
+    /// One line for each answer. Most are of new notifications that hold nothing unusual. Those are counted, and a line
+    /// for each costs measurable time.
+    private func log(_ prepared: PreparedEvent, _ appended: Appended) {
+        if appended.isConflict {
+            logger.warning(
+                "notification differs from the one stored under its notificationUUID",
+                metadata: Self.metadata(prepared, appended))
+        } else if appended.isNew {
+            logger.log(
+                level: Self.isUnusual(prepared.event) ? .info : .debug, "notification stored",
+                metadata: Self.metadata(prepared, appended))
+        } else {
+            logger.info("duplicate notification", metadata: Self.metadata(prepared, appended))
+        }
+    }
+
+    private static func isUnusual(_ event: Event) -> Bool {
+        event.kind == .other || !event.defects.isEmpty || !event.unknownFields.isEmpty
+    }
+
+    private static func metadata(_ prepared: PreparedEvent, _ appended: Appended) -> Logger.Metadata {
+        let event = prepared.event
+        var metadata: Logger.Metadata = [
+            "stream.app": "\(prepared.stream.app)",
+            "stream.environment": "\(prepared.stream.environment.rawValue)",
+            "event.position": "\(appended.position)", "event.kind": "\(event.kind.rawValue)",
+            "event.defects": "\(event.defects.count)",
+        ]
+        if !event.unknownFields.isEmpty {
+            // Their values stay in the log of events.
+            let names = event.unknownFields.prefix(Limits.loggedNamesMax)
+                .map { $0.printable(Limits.loggedNameCharactersMax) }
+            metadata["event.unknown_fields"] = "\(names.joined(separator: ","))"
+            metadata["event.unknown_fields_count"] = "\(event.unknownFields.count)"
+        }
+        return metadata
     }
 
     private func refuse(
