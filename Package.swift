@@ -183,7 +183,8 @@ let package = Package(
             name: "PostgresTests",
             dependencies: ["Postgres", .product(name: "Logging", package: "swift-log")]),
         .testTarget(
-            name: "EventLogTests", dependencies: ["EventLog", "StoreSimulator", "Subscriptions", "TestSupport"]),
+            name: "EventLogTests",
+            dependencies: ["AppStore", "EventLog", "StoreSimulator", "Subscriptions", "TestSupport"]),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [

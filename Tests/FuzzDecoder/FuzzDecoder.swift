@@ -39,6 +39,7 @@ package func testOneInput(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt 
     let bytesHeld = MemoryMeter.peak { event = decodedEvent(body) }
     promise(bytesHeld <= memoryMax(bodyBytes: body.count), "decoding holds no more memory than agreed")
     if let event { checkEvent(event) }
+    if case .v2(let notification)? = try? AppleNotification(decoding: body) { checkEvidence(notification.evidence) }
     if signed != nil || event?.source == .appleV2 {
         checkRefusal(of: body, as: event)
     } else {

@@ -9,7 +9,8 @@ private let fixtureApps = Apps([App(bundleId: fixtureApp, sharedSecrets: [fixtur
 
 func checkVerification(of body: [UInt8], as event: Event?) {
     if let taken = check(body, by: fixtureApps, secret: fixtureSecret) {
-        promise(decodedEvent(taken.body) != nil, "a body that was taken can be decoded again without its secret")
+        promise(
+            decodedEvent(taken.evidence.bytes) != nil, "a body that was taken can be decoded again without its secret")
     }
     guard let event, let root = try? JSONDocument(body).root, let own = root["password"]?.string,
         own.utf8.count >= App.sharedSecretBytesMin
@@ -26,9 +27,10 @@ private func check(_ body: [UInt8], by apps: Apps, secret: String) -> VerifiedNo
     guard case .v1(let notification)? = try? AppleNotification(decoding: body),
         let taken = try? apps.verify(notification, receivedAt: receivedAt)
     else { return nil }
-    let again = decodedEvent(taken.body)
+    checkEvidence(taken.evidence)
+    let again = decodedEvent(taken.evidence.bytes)
     promise(again == nil || again == taken.event, "the event is that of the body as it is kept")
-    guard let kept = try? JSONDocument(taken.body) else {
+    guard let kept = try? JSONDocument(taken.evidence.bytes) else {
         promise(false, "a body without its secret is JSON")
         return nil
     }
@@ -74,4 +76,35 @@ private func unescaped(_ content: ArraySlice<UInt8>) -> [UInt8] {
         }
     }
     return result
+}
+
+// MARK: - Evidence
+
+/// The log stores decoded bytes in place of base64, so they must encode to the base64 that arrived.
+func checkEvidence(_ evidence: Evidence) {
+    var bytes: [UInt8] = []
+    for piece in evidence.pieces {
+        switch piece {
+        case .bytes(let piece): bytes += piece
+        case .base64(let text): Base64.append(text.bytes[...], text.alphabet, to: &bytes)
+        case .jws(let jws): append(jws, to: &bytes)
+        }
+    }
+    promise(bytes == evidence.bytes, "evidence is encoded to the bytes that it was decoded from")
+}
+
+private func append(_ jws: JWSText, to bytes: inout [UInt8]) {
+    var payload: [UInt8] = []
+    var copied = 0
+    for (range, inner) in jws.inner {
+        payload += jws.payload.bytes[copied..<range.lowerBound]
+        append(inner, to: &payload)
+        copied = range.upperBound
+    }
+    payload += jws.payload.bytes[copied...]
+    bytes += jws.header
+    bytes.append(UInt8(ascii: "."))
+    Base64.append(payload[...], jws.payload.alphabet, to: &bytes)
+    bytes.append(UInt8(ascii: "."))
+    Base64.append(jws.signature.bytes[...], jws.signature.alphabet, to: &bytes)
 }

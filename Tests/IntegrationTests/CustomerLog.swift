@@ -60,7 +60,7 @@ struct CustomerLog {
     private struct Proven: ProvenEvent {
         let stream: StreamKey
         let event: Event
-        let body: [UInt8] = Array("{}".utf8)
+        let evidence = Evidence(Array("{}".utf8))
         let bodyDigest = [UInt8](repeating: 0, count: 32)
         let chain: SigningChain? = nil
     }

@@ -140,14 +140,15 @@ struct DamagedColumnTests {
     private struct Stated: ProvenEvent {
         let stream: StreamKey
         let event: Event
-        let body: [UInt8]
+        let evidence: Evidence
+        let bodyDigest: [UInt8]
         let chain: SigningChain? = nil
-        var bodyDigest: [UInt8] { Array(SHA256.hash(data: body)) }
 
         init(_ statement: LinkStatement, at time: Instant) {
             stream = StreamKey(app: V1Body.app, environment: .sandbox)
             event = statement.event(environment: .sandbox, app: V1Body.app, receivedAt: time)
-            body = statement.canonicalText
+            evidence = Evidence(statement.canonicalText)
+            bodyDigest = Array(SHA256.hash(data: statement.canonicalText))
         }
     }
 

@@ -39,12 +39,13 @@ struct GeneratedEvent {
     struct Proven: ProvenEvent {
         let stream = StreamKey(app: V1Body.app, environment: .production)
         let event: Event
-        let body: [UInt8]
+        let evidence: Evidence
+        let bodyDigest: [UInt8]
         let chain: SigningChain? = nil
-        var bodyDigest: [UInt8] { Array(SHA256.hash(data: body)) }
 
         fileprivate init(_ generated: GeneratedEvent, _ receivedAt: Instant) {
-            body = generated.body
+            evidence = Evidence(generated.body)
+            bodyDigest = Array(SHA256.hash(data: generated.body))
             let key = DedupeKey(bytes: generated.key)
             if generated.source == .backend {
                 event = LinkStatement(

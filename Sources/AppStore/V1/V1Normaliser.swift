@@ -1,4 +1,3 @@
-import Crypto
 import Subscriptions
 
 extension V1Notification {
@@ -11,7 +10,7 @@ extension V1Notification {
     package func event(receivedAt: Instant, bodyDigest: [UInt8]? = nil) -> Event {
         var normaliser = normaliser
         return normaliser.event(
-            receivedAt: receivedAt, key: DedupeKey(bytes: bodyDigest ?? Array(SHA256.hash(data: withoutSecret().body))))
+            receivedAt: receivedAt, key: DedupeKey(bytes: bodyDigest ?? withoutSecret().evidence.digest))
     }
 }
 

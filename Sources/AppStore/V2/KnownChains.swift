@@ -1,4 +1,4 @@
-import Glibc
+import Subscriptions
 
 /// Chains under which a signature was verified, the least recently used one first. A body that only claims to be signed
 /// leaves no trace here: it can neither add a chain nor evict one.
@@ -12,7 +12,7 @@ struct KnownChains: Sendable {
     }
 
     func chain(header: ArraySlice<UInt8>) -> VerifiedChain? {
-        entries.last { isEqual($0.header, header) }?.chain
+        entries.last { $0.header[...].holdsSameBytes(as: header) }?.chain
     }
 
     func chain(_ id: ChainID, isShort: Bool) -> VerifiedChain? {
@@ -23,7 +23,7 @@ struct KnownChains: Sendable {
     ///
     /// Call it after a signature was verified with the chain's key, and not before.
     mutating func use(_ chain: VerifiedChain, header: ArraySlice<UInt8>) {
-        if let last = entries.last, last.chain === chain, isEqual(last.header, header) { return }
+        if let last = entries.last, last.chain === chain, last.header[...].holdsSameBytes(as: header) { return }
         let place = entries.firstIndex {
             $0.chain.certificates.id == chain.certificates.id && $0.chain.isShort == chain.isShort
         }
@@ -33,15 +33,5 @@ struct KnownChains: Sendable {
             entries.removeFirst()
         }
         entries.append((Array(header), chain))
-    }
-}
-
-private func isEqual(_ left: [UInt8], _ right: ArraySlice<UInt8>) -> Bool {
-    guard left.count == right.count else { return false }
-    return left.withUnsafeBytes { left in
-        right.withUnsafeBytes { right in
-            guard let start = left.baseAddress, let other = right.baseAddress else { return true }
-            return memcmp(start, other, left.count) == 0
-        }
     }
 }

@@ -43,7 +43,9 @@ package struct V2Notification: Sendable {
         _ notification: JWS, _ container: StaticString, _ key: StaticString, _ part: Part
     ) throws(UndecodableBody) -> JWS? {
         guard let value = notification.payload.root[container]?[key], value.isString else { return nil }
-        return try decode(value.unescapedBytes[...], part)
+        // A slice of the payload where possible: its place there is needed to store it decoded.
+        let text = value.isEscaped ? value.unescapedBytes[...] : notification.payload.bytes[value.contentRange]
+        return try decode(text, part)
     }
 
     private static func decode(_ text: ArraySlice<UInt8>, _ part: Part) throws(UndecodableBody) -> JWS {
@@ -54,10 +56,16 @@ package struct V2Notification: Sendable {
         }
     }
 
-    /// As Apple posts it, and nothing besides: what may stand around the signed text was signed by nobody.
-    var body: [UInt8] {
-        Array("{\"signedPayload\":\"".utf8) + notification.text + Array("\"}".utf8)
+    /// The body as Apple posts it: the signed text alone. Apple does not sign what stands around it in a request.
+    package var evidence: Evidence {
+        let inner = [transaction, renewal, appTransaction].compactMap { $0?.content }
+        return Evidence([
+            .bytes(Self.textBefore), .jws(notification.content.containing(inner)), .bytes(Self.textAfter),
+        ])
     }
+
+    private static let textBefore = Array("{\"signedPayload\":\"".utf8)[...]
+    private static let textAfter = Array("\"}".utf8)[...]
 
     /// The notification and what is signed inside it.
     var parts: [(part: Part, jws: JWS)] {

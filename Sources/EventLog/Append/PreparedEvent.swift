@@ -22,7 +22,7 @@ package struct PreparedEvent: Sendable {
     package init(_ proven: some ProvenEvent, receivedAt: Instant) {
         stream = proven.stream
         event = proven.event
-        body = CompactBody(proven.body)
+        body = CompactBody(proven.evidence)
         bodyDigest = proven.bodyDigest
         var writer = JSONWriter()
         writer.object { proven.event.writeFacts(to: &$0) }

@@ -5,7 +5,7 @@ import Subscriptions
 struct StatedLinks: ProvenEvent {
     let stream: StreamKey
     let event: Event
-    let body: [UInt8]
+    let evidence: Evidence
     let bodyDigest: [UInt8]
     /// Nil: links are authenticated by the private listener and not signed.
     var chain: SigningChain? { nil }
@@ -13,7 +13,7 @@ struct StatedLinks: ProvenEvent {
     fileprivate init(_ statement: LinkStatement, stream: StreamKey, receivedAt: Instant) {
         self.stream = stream
         event = statement.event(environment: stream.environment, app: stream.app, receivedAt: receivedAt)
-        body = statement.canonicalText
+        evidence = Evidence(statement.canonicalText)
         bodyDigest = statement.digest
     }
 }
