@@ -15,6 +15,8 @@ package struct V2Notification: Sendable {
     package let transaction: JWS?
     package let renewal: JWS?
     package let appTransaction: JWS?
+    /// The app, as the notification names it.
+    let claim: AppClaim
 
     /// - Parameter text: The JWS of the notification.
     /// - Throws: ``UndecodableBody`` if it or one inside it is no JWS, or if it has no `notificationType`: Apple signs
@@ -35,13 +37,16 @@ package struct V2Notification: Sendable {
         self.transaction = transaction
         self.renewal = renewal
         self.appTransaction = appTransaction
+        claim = AppClaim(notification: notification.payload.root)
     }
 
     private static func inner(
         _ notification: JWS, _ container: StaticString, _ key: StaticString, _ part: Part
     ) throws(UndecodableBody) -> JWS? {
         guard let value = notification.payload.root[container]?[key], value.isString else { return nil }
-        return try decode(value.unescapedBytes[...], part)
+        // A slice of the payload where possible: its place there is needed to store it decoded.
+        let text = value.isEscaped ? value.unescapedBytes[...] : notification.payload.bytes[value.contentRange]
+        return try decode(text, part)
     }
 
     private static func decode(_ text: ArraySlice<UInt8>, _ part: Part) throws(UndecodableBody) -> JWS {
@@ -52,10 +57,16 @@ package struct V2Notification: Sendable {
         }
     }
 
-    /// As Apple posts it, and nothing besides: what may stand around the signed text was signed by nobody.
-    var body: [UInt8] {
-        Array("{\"signedPayload\":\"".utf8) + notification.text + Array("\"}".utf8)
+    /// The body as Apple posts it: the signed text alone. Apple does not sign what surrounds it in a request.
+    package var evidence: Evidence {
+        let inner = [transaction, renewal, appTransaction].compactMap { $0?.content }
+        return Evidence([
+            .bytes(Self.textBefore), .jws(notification.content.containing(inner)), .bytes(Self.textAfter),
+        ])
     }
+
+    private static let textBefore = Array("{\"signedPayload\":\"".utf8)[...]
+    private static let textAfter = Array("\"}".utf8)[...]
 
     /// The notification and what is signed inside it.
     var parts: [(part: Part, jws: JWS)] {
@@ -64,26 +75,7 @@ package struct V2Notification: Sendable {
             .compactMap { part, jws in jws.map { (part, $0) } }
     }
 
-    /// The object that says what the notification is about. Which one it is depends on the type; newer types may bring
-    /// their own.
-    var subject: JSONValue? {
-        let root = notification.payload.root
-        return root["data"] ?? root["summary"] ?? root["appData"] ?? root["externalPurchaseToken"]
-            ?? root.members.map(\.value).first { $0["bundleId"]?.isString == true }
-    }
-
     package var environment: Environment? { claim.environment }
-
-    /// The app, as the notification names it.
-    var claim: AppClaim {
-        var claim = subject.map { AppClaim($0) } ?? AppClaim()
-        // Tokens name no environment. Those of the sandbox have ids that begin so.
-        if let token = notification.payload.root["externalPurchaseToken"], claim.environment == nil {
-            claim.environment =
-                token["externalPurchaseId"]?.string?.hasPrefix("SANDBOX") == true ? .sandbox : .production
-        }
-        return claim
-    }
 }
 
 /// Which app and environment a signed object says it is of.
@@ -93,8 +85,25 @@ struct AppClaim {
     /// Nil when none is named, ``Environment/unknown`` when it is none that Apple uses.
     var environment: Environment?
 
-    init() {}
+    /// - Parameter root: The payload of a notification.
+    init(notification root: JSONValue) {
+        if let subject = Self.subject(of: root) { self.init(subject) } else { self.init() }
+        // Tokens name no environment. Those of the sandbox have ids that begin so.
+        if let token = root["externalPurchaseToken"], environment == nil {
+            environment = token["externalPurchaseId"]?.string?.hasPrefix("SANDBOX") == true ? .sandbox : .production
+        }
+    }
 
+    private init() {}
+
+    /// The object that says what the notification is about. Which one it is depends on the type; newer types may bring
+    /// their own.
+    private static func subject(of root: JSONValue) -> JSONValue? {
+        root["data"] ?? root["summary"] ?? root["appData"] ?? root["externalPurchaseToken"]
+            ?? root.members.map(\.value).first { $0["bundleId"]?.isString == true }
+    }
+
+    /// - Parameter object: Something signed inside a notification, or the part of one that names the app.
     init(_ object: JSONValue) {
         var fields = JSONFields(object)
         bundleId = fields.text("bundleId")

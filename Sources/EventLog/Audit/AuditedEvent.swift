@@ -36,6 +36,6 @@ package struct AuditedEvent: Sendable {
     /// What its row says beside the body is what was sealed when it was made.
     package let isAsSealed: Bool
 
-    /// The evidence, as ``ProvenEvent/body``, of which the digest was stored.
+    /// The bytes of ``ProvenEvent/evidence``, whose digest was stored.
     package func body() throws(DamagedBody) -> [UInt8] { try storedBody.bytes() }
 }

@@ -34,15 +34,15 @@ struct NotificationMetrics: Sendable {
         Self.refused(reason).increment()
     }
 
-    func note(_ entry: EventLogWriter.Entry, hasShortChain: Bool, _ appended: Appended) {
-        let event = entry.event
+    func note(_ prepared: PreparedEvent, hasShortChain: Bool, _ appended: Appended) {
+        let event = prepared.event
         let outcome: Outcome = appended.isNew ? .stored : appended.isConflict ? .conflict : .duplicate
         Self.taken(outcome, event.source).increment()
         guard appended.isNew else { return }
         if let occurredAt = event.occurredAt {
             // From the event to us, with all of Apple's repeats. Clocks may differ, and then it is none.
             Timer(label: "subledger_delivery_lag_seconds", dimensions: [("kind", event.kind.rawValue)])
-                .recordMilliseconds(max(0, entry.receivedAt.milliseconds - occurredAt.milliseconds))
+                .recordMilliseconds(max(0, prepared.receivedAt.milliseconds - occurredAt.milliseconds))
         }
         if hasShortChain { shortChains.increment() }
         if event.kind == .other { unknownTypes.increment() }
