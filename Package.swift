@@ -185,7 +185,9 @@ let package = Package(
             dependencies: ["Postgres", .product(name: "Logging", package: "swift-log")]),
         .testTarget(
             name: "EventLogTests",
-            dependencies: ["EventLog", "Postgres", "StoreSimulator", "Subscriptions", "TestSupport"]),
+            dependencies: [
+                "AppStore", "Encoding", "EventLog", "Postgres", "StoreSimulator", "Subscriptions", "TestSupport",
+            ]),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [

@@ -6,21 +6,30 @@ import Subscriptions
 package struct VerifiedNotification: ProvenEvent {
     package let stream: StreamKey
     package let event: Event
-    package let body: [UInt8]
+    package let evidence: Evidence
     package let bodyDigest: [UInt8]
     package let chain: SigningChain?
     /// True if a signature came with two certificates instead of three.
     package let hasShortChain: Bool
 
     fileprivate init(
-        app: String, event: Event, body: [UInt8], bodyDigest: [UInt8], chain: SigningChain?, hasShortChain: Bool
+        app: String, event: Event, evidence: Evidence, bodyDigest: [UInt8], chain: SigningChain?, hasShortChain: Bool
     ) {
         self.stream = StreamKey(app: app, environment: event.environment)
         self.event = event
-        self.body = body
+        self.evidence = evidence
         self.bodyDigest = bodyDigest
         self.chain = chain
         self.hasShortChain = hasShortChain
+    }
+}
+
+extension Evidence {
+    /// SHA-256 of the bytes.
+    var digest: [UInt8] {
+        var hasher = SHA256()
+        for slice in slices { hasher.update(data: slice) }
+        return Array(hasher.finalize())
     }
 }
 
@@ -62,15 +71,15 @@ package struct NotificationVerifier: Sendable {
         guard let bundleId = notification.claim.bundleId else { throw .appMissing }
         guard let app = apps.app(bundleId) else { throw .appUnknown }
         try AppExpectation(app).check(notification)
-        var evidence: SigningChain?
+        var signingChain: SigningChain?
         for (part, chain) in zip(notification.parts, chains) {
             let revocation = try await revocation(of: chain.certificates, part.part)
-            evidence = evidence ?? SigningChain(id: chain.certificates.id.sha256, revocation: revocation)
+            signingChain = signingChain ?? SigningChain(id: chain.certificates.id.sha256, revocation: revocation)
         }
+        let evidence = notification.evidence
         return VerifiedNotification(
-            app: bundleId, event: notification.event(), body: notification.body,
-            bodyDigest: Array(SHA256.hash(data: notification.body)), chain: evidence,
-            hasShortChain: chains.contains(where: \.isShort))
+            app: bundleId, event: notification.event(), evidence: evidence, bodyDigest: evidence.digest,
+            chain: signingChain, hasShortChain: chains.contains(where: \.isShort))
     }
 
     private func revocation(
@@ -97,16 +106,17 @@ extension Apps {
         _ notification: V1Notification, receivedAt: Instant
     ) throws(Refusal) -> VerifiedNotification {
         let app = try app(of: notification)
-        let (body, mayDiffer) = notification.withoutSecret()
+        let (evidence, mayDiffer) = notification.withoutSecret()
         // The event is decoded from the stored body: otherwise a secret in an unexpected place could reach the facts.
-        let stored = mayDiffer ? try Self.decode(withoutSecret: body) : notification
-        let bodyDigest = Array(SHA256.hash(data: body))
+        let stored = mayDiffer ? try Self.decode(withoutSecret: evidence.bytes) : notification
+        let bodyDigest = evidence.digest
         let event = stored.event(receivedAt: receivedAt, bodyDigest: bodyDigest)
         guard event.environment == .unknown || app.environments.contains(event.environment) else {
             throw .environmentRefused(app: app.bundleId)
         }
         return VerifiedNotification(
-            app: app.bundleId, event: event, body: body, bodyDigest: bodyDigest, chain: nil, hasShortChain: false)
+            app: app.bundleId, event: event, evidence: evidence, bodyDigest: bodyDigest, chain: nil,
+            hasShortChain: false)
     }
 
     /// Throws if the body without the secret is not a notification, for example because the secret equals a required

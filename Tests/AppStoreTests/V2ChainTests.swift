@@ -89,7 +89,7 @@ struct V2ChainTests {
 
         #expect(verified.stream == StreamKey(app: testBundle, environment: .production))
         #expect(verified.event.type == "TEST")
-        #expect(verified.body == sent)
+        #expect(verified.evidence.bytes == sent)
         #expect(verified.bodyDigest == Array(SHA256.hash(data: sent)))
         #expect(verified.chain != nil)
         #expect(!verified.hasShortChain)

@@ -159,7 +159,7 @@ struct SecretCutTests {
     private let body = newBody("DID_RENEW", rows: [newRow("1000000000000002", "2022-01-01", "2022-02-01")])
 
     private func cut(_ text: String) throws -> String {
-        let bytes = try apps.verify(Array(text.utf8), receivedAt: receivedAt).body
+        let bytes = try apps.verify(Array(text.utf8), receivedAt: receivedAt).evidence.bytes
         _ = try JSONDocument(bytes)
         _ = try JSONSerialization.jsonObject(with: Data(bytes))
         return String(decoding: bytes, as: UTF8.self)
@@ -264,7 +264,7 @@ struct SecretCutTests {
         let apps = Apps([App(bundleId: testBundle, sharedSecrets: [digits])])
         let body = body.with(["password": .text(digits), "auto_renew_adam_id": .raw(digits)])
 
-        let cut = try apps.verify(body.bytes, receivedAt: receivedAt).body
+        let cut = try apps.verify(body.bytes, receivedAt: receivedAt).evidence.bytes
 
         #expect(throws: Never.self) { try JSONDocument(cut) }
     }
@@ -280,7 +280,7 @@ struct SecretCutTests {
     func sameEvent() throws {
         let verified = try apps.verify(body.bytes, receivedAt: receivedAt)
 
-        let again = try AppleNotification(decoding: verified.body).event(receivedAt: receivedAt)
+        let again = try AppleNotification(decoding: verified.evidence.bytes).event(receivedAt: receivedAt)
 
         #expect(again == verified.event)
     }

@@ -21,7 +21,7 @@ package struct DecoderCheck: Sendable {
         isSigned = signed != nil
     }
 
-    /// Decodes the body and checks the event.
+    /// Decodes the body and checks the event, and the evidence of a signed notification.
     ///
     /// - Parameter measure: Runs the decoding, for example to measure its memory.
     /// - Returns: The event; nil if the body is no notification.
@@ -32,6 +32,9 @@ package struct DecoderCheck: Sendable {
         var event: Event?
         try measure { event = decodedEvent(body) }
         if let event { try checkEvent(event) }
+        if case .v2(let notification)? = try? AppleNotification(decoding: body) {
+            try checkEvidence(notification.evidence)
+        }
         return event
     }
 

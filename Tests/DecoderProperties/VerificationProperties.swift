@@ -10,7 +10,8 @@ private let fixtureApps = Apps([App(bundleId: fixtureApp, sharedSecrets: [fixtur
 
 func checkVerification(of body: [UInt8], as event: Event?) throws(BrokenPromise) {
     if let taken = try check(body, by: fixtureApps, secret: fixtureSecret) {
-        try promise(decodedEvent(taken.body) != nil, "a body that was taken can be decoded again without its secret")
+        try promise(
+            decodedEvent(taken.evidence.bytes) != nil, "a body that was taken can be decoded again without its secret")
     }
     guard let event, let root = try? JSONDocument(body).root, let own = root["password"]?.string,
         own.utf8.count >= App.sharedSecretBytesMin
@@ -29,9 +30,10 @@ private func check(
     guard case .v1(let notification)? = try? AppleNotification(decoding: body),
         let taken = try? apps.verify(notification, receivedAt: receivedAt)
     else { return nil }
-    let again = decodedEvent(taken.body)
+    try checkEvidence(taken.evidence)
+    let again = decodedEvent(taken.evidence.bytes)
     try promise(again == nil || again == taken.event, "the event is that of the body as it is kept")
-    guard let kept = try? JSONDocument(taken.body) else {
+    guard let kept = try? JSONDocument(taken.evidence.bytes) else {
         throw BrokenPromise(description: "a body without its secret is JSON")
     }
     let needle = Array(secret.utf8)
@@ -78,4 +80,35 @@ private func unescaped(_ content: ArraySlice<UInt8>) -> [UInt8] {
         }
     }
     return result
+}
+
+// MARK: - Evidence
+
+/// The log stores decoded bytes in place of base64, so they must encode to the base64 that arrived.
+func checkEvidence(_ evidence: Evidence) throws(BrokenPromise) {
+    var bytes: [UInt8] = []
+    for piece in evidence.pieces {
+        switch piece {
+        case .bytes(let piece): bytes += piece
+        case .base64(let text): Base64.append(text.bytes[...], text.alphabet, to: &bytes)
+        case .jws(let jws): append(jws, to: &bytes)
+        }
+    }
+    try promise(bytes == evidence.bytes, "evidence is encoded to the bytes that it was decoded from")
+}
+
+private func append(_ jws: JWSText, to bytes: inout [UInt8]) {
+    var payload: [UInt8] = []
+    var copied = 0
+    for (range, inner) in jws.inner {
+        payload += jws.payload.bytes[copied..<range.lowerBound]
+        append(inner, to: &payload)
+        copied = range.upperBound
+    }
+    payload += jws.payload.bytes[copied...]
+    bytes += jws.header
+    bytes.append(UInt8(ascii: "."))
+    Base64.append(payload[...], jws.payload.alphabet, to: &bytes)
+    bytes.append(UInt8(ascii: "."))
+    Base64.append(jws.signature.bytes[...], jws.signature.alphabet, to: &bytes)
 }

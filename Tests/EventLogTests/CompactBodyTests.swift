@@ -1,4 +1,7 @@
+import AppStore
+import Encoding
 import EventLog
+import Foundation
 import StoreSimulator
 import Subscriptions
 import TestSupport
@@ -10,20 +13,30 @@ struct CompactBodyTests {
         try CompactBody.rebuild(body.stored) { digest in body.headers.first { $0.digest == digest }?.text }
     }
 
+    private static let app = App(bundleId: "com.example.app", sharedSecrets: [V1Body.secret])
+
     private static func simulatedBodies(_ format: Simulation.Format) throws -> [[UInt8]] {
         var settings = Simulation.Settings(
-            app: SimulatedApp(bundleId: "com.example.app", environment: .sandbox, sharedSecret: V1Body.secret))
+            app: SimulatedApp(bundleId: app.bundleId, environment: .sandbox, sharedSecret: V1Body.secret))
         settings.seed = TestSeed.value
         settings.subscriptions = 28
         settings.format = format
         return try #require(Simulation(settings)).deliveries.map { $0.body() }
     }
 
+    /// As the receiver gets it from a body.
+    private static func evidence(of body: [UInt8]) throws -> Evidence {
+        switch try AppleNotification(decoding: body) {
+        case .v1(let notification): try Apps([app]).verify(notification, receivedAt: .latest).evidence
+        case .v2(let notification): notification.evidence
+        }
+    }
+
     @Test("signed notifications share one header and keep a sixth of their bytes")
     func signed() throws {
         let bodies = try Self.simulatedBodies(.v2)
 
-        let stored = bodies.map { CompactBody($0) }
+        let stored = try bodies.map { CompactBody(try Self.evidence(of: $0)) }
 
         #expect(bodies.count > 100)
         for (body, compact) in zip(bodies, stored) { #expect(try Self.rebuilt(compact) == body) }
@@ -35,9 +48,11 @@ struct CompactBodyTests {
     @Test("receipts are kept as the bytes that they stand for")
     func receipts() throws {
         for body in try Self.simulatedBodies(.v1) {
-            let compact = CompactBody(body)
+            let kept = String(decoding: body, as: UTF8.self).replacingOccurrences(of: V1Body.secret, with: "")
 
-            #expect(try Self.rebuilt(compact) == body)
+            let compact = CompactBody(try Self.evidence(of: body))
+
+            #expect(try Self.rebuilt(compact) == Array(kept.utf8))
             #expect(compact.headers.isEmpty)
             #expect(compact.stored.count < body.count - 3_900)
         }
@@ -45,71 +60,104 @@ struct CompactBodyTests {
 
     struct Odd: Sendable, CustomTestStringConvertible {
         let what: String
-        let body: String
-        /// Whether anything in it can be kept in fewer bytes.
+        let pieces: [Evidence.Piece]
+        /// Whether anything in it is kept in fewer bytes, or in another form.
         var isCompact = false
 
         var testDescription: String { what }
+
+        init(_ what: String, _ pieces: [Evidence.Piece], isCompact: Bool = false) {
+            self.what = what
+            self.pieces = pieces
+            self.isCompact = isCompact
+        }
     }
 
-    private static let digits = String(repeating: "QUJD", count: 25)
-    private static let header = String(repeating: "eyJh", count: 80)
-    private static let signature = String(repeating: "A", count: 86)
+    private static func bytes(_ text: String) -> Evidence.Piece { .bytes(Array(text.utf8)[...]) }
 
-    static let oddBodies = [
-        Odd(what: "nothing", body: ""),
-        Odd(what: "one quote", body: "\""),
-        Odd(what: "no quote before the end", body: "{\"\(digits)"),
-        Odd(what: "base64", body: "{\"a\":\"\(digits)\"}", isCompact: true),
-        Odd(what: "base64 with padding", body: "{\"a\":\"\(digits)QQ==\"}", isCompact: true),
-        Odd(what: "base64 as a key", body: "{\"\(digits)\":1}", isCompact: true),
-        Odd(what: "base64 without its padding", body: "{\"a\":\"\(digits)QQ\"}"),
-        Odd(what: "base64 with bits that are not used", body: "{\"a\":\"\(digits)QR==\"}"),
-        Odd(what: "base64 with too much padding", body: "{\"a\":\"\(digits)====\"}"),
-        Odd(what: "base64 with escaped slashes", body: "{\"a\":\"\(digits)\\/\\/\"}"),
-        Odd(what: "base64 with a line feed", body: "{\"a\":\"\(digits)\nQUJD\"}"),
-        Odd(what: "base64url", body: "{\"a\":\"\(digits)-_-_\"}"),
+    private static func base64(_ count: Int, _ alphabet: Base64.Alphabet = .standard) -> Evidence.Piece {
+        .base64(EvidenceGenerator.text([UInt8](repeating: 0xFB, count: count), alphabet))
+    }
+
+    private static func jws(header: Int = 300, payload: [UInt8] = [123, 125], signature: Int = 64) -> JWSText {
+        JWSText(
+            header: [UInt8](repeating: 101, count: header)[...], payload: EvidenceGenerator.text(payload, .url),
+            signature: EvidenceGenerator.text([UInt8](repeating: 7, count: signature), .url))
+    }
+
+    private static func jws(around inner: JWSText) -> JWSText {
+        let outer = jws(payload: [34] + inner.pieces.flatMap { $0 } + [34])
+        return outer.containing([inner.again(in: outer.payload.bytes, at: 1)].compactMap(\.self))
+    }
+
+    static let oddPieces = [
+        Odd("nothing", []),
+        Odd("bytes", [bytes("{\""), bytes(""), bytes("\"}")]),
+        Odd("base64", [bytes("{\"a\":\""), base64(75), bytes("\"}")], isCompact: true),
+        Odd("base64 with padding", [bytes("{\"a\":\""), base64(76), bytes("\"}")], isCompact: true),
+        Odd("short base64", [bytes("{\"a\":\""), base64(9), bytes("\"}")]),
+        Odd("base64url", [bytes("{\"a\":\""), base64(76, .url), bytes("\"}")]),
+        Odd("a JWS", [.jws(jws())], isCompact: true),
+        Odd("a JWS with nothing in it", [.jws(jws(payload: []))], isCompact: true),
+        Odd("a JWS with a short signature", [.jws(jws(signature: 63))]),
+        Odd("a JWS with a short header", [.jws(jws(header: 200))]),
+        Odd("a JWS around a JWS", [.jws(jws(around: jws()))], isCompact: true),
+        Odd("a JWS around one with a short signature", [.jws(jws(around: jws(signature: 1)))], isCompact: true),
         Odd(
-            what: "base64 behind a quote too many", body: "{\"a\":\"\\\"\(digits)\",\"b\":\"\(digits)\"}",
-            isCompact: true),
-        Odd(what: "a JWS", body: "{\"a\":\"\(header).\(digits).\(signature)\"}", isCompact: true),
-        Odd(what: "a JWS with nothing in it", body: "{\"a\":\"\(header)..\(signature)\"}", isCompact: true),
-        Odd(what: "a JWS with padding", body: "{\"a\":\"\(header).\(digits)QQ==.\(signature)\"}"),
-        Odd(what: "a JWS with a short signature", body: "{\"a\":\"\(header).\(digits).\(signature.dropLast(2))\"}"),
-        Odd(what: "a JWS with four segments", body: "{\"a\":\"\(header).\(digits).\(digits).\(signature)\"}"),
-        Odd(what: "a JWS with a short header", body: "{\"a\":\"eyJh.\(digits).\(signature)\"}"),
-        Odd(what: "a first byte that marks a form", body: "\u{1}\u{2}{}", isCompact: true),
+            "a JWS around six", [.jws((0..<6).reduce(jws()) { inner, _ in jws(around: inner) })], isCompact: true),
+        Odd("a first byte that marks a form", [bytes(""), bytes("\u{1}\u{2}{}")], isCompact: true),
     ]
 
-    @Test("odd texts", arguments: oddBodies)
-    func oddTexts(_ odd: Odd) throws {
-        let body = Array(odd.body.utf8)
+    @Test("odd evidence", arguments: oddPieces)
+    func oddEvidence(_ odd: Odd) throws {
+        let evidence = Evidence(odd.pieces)
 
-        let compact = CompactBody(body)
+        let compact = CompactBody(evidence)
 
-        #expect(try Self.rebuilt(compact) == body)
-        #expect((compact.stored != body) == odd.isCompact)
+        #expect(try Self.rebuilt(compact) == evidence.bytes)
+        #expect((compact.stored != evidence.bytes) == odd.isCompact)
     }
 
-    @Test("made-up bodies, nested and broken in every way")
+    @Test("a JWS inside another one is kept in its own form, and not as base64 of base64")
+    func inner() {
+        let inner = Self.jws(payload: [UInt8](repeating: 32, count: 600))
+
+        let compact = CompactBody(Evidence([.jws(Self.jws(around: inner))]))
+
+        #expect(compact.stored.count < 1 + 2 * (1 + 32 + 3 + 64) + 600 + 30)
+        #expect(compact.headers.count == 1)
+    }
+
+    @Test("made-up evidence, nested and misplaced in every way")
     func random() throws {
         var compactCount = 0
         for number in 0..<3_000 {
-            var bodies = BodyGenerator(TestSeed.generator(number))
-            let body = bodies.body()
+            var generator = EvidenceGenerator(TestSeed.generator(number))
+            let evidence = generator.evidence()
 
-            let compact = CompactBody(body)
+            let compact = CompactBody(evidence)
 
-            #expect(try Self.rebuilt(compact) == body, "story \(number)")
-            if compact.stored != body { compactCount += 1 }
+            #expect(try Self.rebuilt(compact) == evidence.bytes, "story \(number)")
+            if compact.stored != evidence.bytes { compactCount += 1 }
         }
         #expect(compactCount > 1_000)
+    }
+
+    @Test("forms of older releases, with base64 inside base64")
+    func older() throws {
+        let inside: [UInt8] = [0, 0, 0, 1, 34, 1, 0, 0, 7, 0, 0, 0, 3, 65, 66, 67, 0, 0, 0, 1, 34]
+        let form: [UInt8] = [1, 1, 0, 0, UInt8(inside.count)] + inside
+
+        let body = try CompactBody.rebuild(form) { _ in nil }
+
+        // The base64 of "QUJD" with its quotes.
+        #expect(body == Array("IlFVSkQi".utf8))
     }
 
     @Test("a form that was cut or changed in any byte never gives the body")
     func damaged() throws {
         let body = try #require(try Self.simulatedBodies(.v2).first)
-        let compact = CompactBody(body)
+        let compact = CompactBody(try Self.evidence(of: body))
         let header = try #require(compact.headers.first)
 
         for place in compact.stored.indices {
@@ -136,9 +184,10 @@ struct CompactBodyTests {
 
     @Test("a body of 16 MiB and more is kept as it is")
     func large() throws {
-        let body = Array("{\"a\":\"".utf8) + [UInt8](repeating: 65, count: 16 << 20) + Array("\"}".utf8)
+        let text = EvidenceGenerator.text([UInt8](repeating: 0, count: 12 << 20), .standard)
+        let body = Array("\"".utf8) + text.text + Array("\"".utf8)
 
-        let compact = CompactBody(body)
+        let compact = CompactBody(Evidence([Self.bytes("\""), .base64(text), Self.bytes("\"")]))
 
         #expect(compact.stored == body)
         #expect(try Self.rebuilt(compact) == body)

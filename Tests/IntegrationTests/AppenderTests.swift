@@ -48,12 +48,14 @@ struct AppenderTests {
         let first = try await SharedDatabase.make()
         let second = try await SharedDatabase.make()
         try await Self.withAppender(second.configuration) { appender in
-            _ = try await appender.append(try Self.notification(1, of: Self.otherApp), receivedAt: TestBundle.now)
+            _ = try await appender.append(
+                PreparedEvent(try Self.notification(1, of: Self.otherApp), receivedAt: TestBundle.now))
         }
 
         try await Self.withAppender(first.configuration) { appender in
-            _ = try await appender.append(try Self.notification(1), receivedAt: TestBundle.now)
-            _ = try await appender.append(try Self.notification(1, of: Self.otherApp), receivedAt: TestBundle.now)
+            _ = try await appender.append(PreparedEvent(try Self.notification(1), receivedAt: TestBundle.now))
+            _ = try await appender.append(
+                PreparedEvent(try Self.notification(1, of: Self.otherApp), receivedAt: TestBundle.now))
             let operatorConnection = try await TestCluster.connect(first.configuration.with(database: "postgres"))
             for step in [
                 """
@@ -73,7 +75,7 @@ struct AppenderTests {
                     for number in 2...3 {
                         group.addTask {
                             try await appender.append(
-                                try Self.notification(number, of: app), receivedAt: TestBundle.now)
+                                PreparedEvent(try Self.notification(number, of: app), receivedAt: TestBundle.now))
                         }
                     }
                 }
@@ -128,7 +130,7 @@ struct AppenderTests {
         let listener = try await TestCluster.connect(database)
         try await listener.listen(to: "subledger_event", deadline: .now + .seconds(10))
         try await Self.withAppender(database) { appender in
-            _ = try await appender.append(try Self.notification(1), receivedAt: TestBundle.now)
+            _ = try await appender.append(PreparedEvent(try Self.notification(1), receivedAt: TestBundle.now))
 
             let heard = try await listener.notifications(until: .now + .seconds(20))
 
@@ -162,20 +164,22 @@ struct AppenderTests {
     func heldStream() async throws {
         let database = try await TestCluster.freshDatabase()
         try await Self.withAppender(database) { appender in
-            _ = try await appender.append(try Self.notification(1), receivedAt: TestBundle.now)
+            _ = try await appender.append(PreparedEvent(try Self.notification(1), receivedAt: TestBundle.now))
             let owner = try await TestCluster.connect(database)
             try await owner.script(
                 "begin; lock table subledger.stream in share mode", deadline: .now + .seconds(10))
 
             let held = Task {
-                try await appender.append(try Self.notification(1, of: Self.otherApp), receivedAt: TestBundle.now)
+                try await appender.append(
+                    PreparedEvent(try Self.notification(1, of: Self.otherApp), receivedAt: TestBundle.now))
             }
             _ = try await eventually("the stream's maker waits") {
                 let rows = try await owner.query(Self.waiting, deadline: .now + .seconds(10))
                 return try rows[0].value(Int64.self, at: 0) > 0 ? true : nil
             }
             for number in 2...5 {
-                let place = try await appender.append(try Self.notification(number), receivedAt: TestBundle.now)
+                let place = try await appender.append(
+                    PreparedEvent(try Self.notification(number), receivedAt: TestBundle.now))
                 #expect(place.position == Int64(number))
             }
             let stillWaiting = try await owner.query(Self.waiting, deadline: .now + .seconds(10))
@@ -201,13 +205,13 @@ struct AppenderTests {
         let database = try await TestCluster.freshDatabase()
         let owner = try await TestCluster.connect(database)
         try await Self.withAppender(database) { appender in
-            _ = try await appender.append(try Self.notification(0), receivedAt: TestBundle.now)
+            _ = try await appender.append(PreparedEvent(try Self.notification(0), receivedAt: TestBundle.now))
             try await owner.script(
                 "revoke insert on subledger.event from subledger_receiver", deadline: .now + .seconds(10))
             for number in 1...3 {
                 #expect(await appender.condition == .ok)
                 await #expect(throws: AppendError.refused(sqlstate: "42501")) {
-                    try await appender.append(try Self.notification(number), receivedAt: TestBundle.now)
+                    try await appender.append(PreparedEvent(try Self.notification(number), receivedAt: TestBundle.now))
                 }
             }
 
@@ -218,7 +222,7 @@ struct AppenderTests {
             #expect(since <= .now)
             try await owner.script(
                 "grant insert on subledger.event to subledger_receiver", deadline: .now + .seconds(10))
-            _ = try await appender.append(try Self.notification(4), receivedAt: TestBundle.now)
+            _ = try await appender.append(PreparedEvent(try Self.notification(4), receivedAt: TestBundle.now))
             #expect(await appender.condition == .ok)
         }
         await owner.close()

@@ -61,7 +61,7 @@ struct CustomerLog {
     private struct Proven: ProvenEvent {
         let stream: StreamKey
         let event: Event
-        let body: [UInt8] = Array("{}".utf8)
+        let evidence = Evidence(Array("{}".utf8))
         let bodyDigest = [UInt8](repeating: 0, count: 32)
         let chain: SigningChain? = nil
     }
@@ -104,7 +104,9 @@ struct CustomerLog {
             let receivedAt = day(noon, milliseconds: 43_200_000 + Int64(index) * 1000)
             let event = Self.event(told, app, environment, receivedAt)
             _ = try await appender.append(
-                Proven(stream: StreamKey(app: app, environment: environment), event: event), receivedAt: receivedAt)
+                PreparedEvent(
+                    Proven(stream: StreamKey(app: app, environment: environment), event: event), receivedAt: receivedAt)
+            )
             if !inBatches && folding { await projector.foldAllStreams() }
         }
         await appender.stop()

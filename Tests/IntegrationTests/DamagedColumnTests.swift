@@ -140,14 +140,15 @@ struct DamagedColumnTests {
     private struct Stated: ProvenEvent {
         let stream: StreamKey
         let event: Event
-        let body: [UInt8]
+        let evidence: Evidence
+        let bodyDigest: [UInt8]
         let chain: SigningChain? = nil
-        var bodyDigest: [UInt8] { Array(SHA256.hash(data: body)) }
 
         init(_ statement: LinkStatement, at time: Instant) {
             stream = StreamKey(app: V1Body.app, environment: .sandbox)
             event = statement.event(environment: .sandbox, app: V1Body.app, receivedAt: time)
-            body = statement.canonicalText
+            evidence = Evidence(statement.canonicalText)
+            bodyDigest = Array(SHA256.hash(data: statement.canonicalText))
         }
     }
 
@@ -166,7 +167,7 @@ struct DamagedColumnTests {
                 let time = Instant.earliest.advanced(byMilliseconds: Int64(1_700_000_000_000 + second * 1000))
                 let statement = LinkStatement(
                     backendCustomerId: "customer", links: [CustomerKey(.subscription, subscription)])
-                _ = try await appender.append(Stated(statement, at: time), receivedAt: time)
+                _ = try await appender.append(PreparedEvent(Stated(statement, at: time), receivedAt: time))
             }
             await appender.stop()
             await running.value

@@ -105,6 +105,8 @@ struct DurabilityTests {
     private static func append(_ number: Int, to appender: Appender) async throws -> Appended {
         let apps = Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])])
         return try await appender.append(
-            try apps.verify(try V1Body(number: number).bytes, receivedAt: TestBundle.now), receivedAt: TestBundle.now)
+            PreparedEvent(
+                try apps.verify(try V1Body(number: number).bytes, receivedAt: TestBundle.now),
+                receivedAt: TestBundle.now))
     }
 }

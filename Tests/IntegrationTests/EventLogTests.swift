@@ -34,7 +34,7 @@ struct EventLogTests {
                 for writer in writers {
                     group.addTask {
                         let place = try await writer.appender.append(
-                            try Self.notification(number), receivedAt: TestBundle.now)
+                            PreparedEvent(try Self.notification(number), receivedAt: TestBundle.now))
                         return (number, place)
                     }
                 }
@@ -59,7 +59,7 @@ struct EventLogTests {
         let (appender, pool) = Self.appender(database)
         let running = Task { await appender.run() }
         for number in 0..<20 {
-            _ = try await appender.append(try Self.notification(number), receivedAt: TestBundle.now)
+            _ = try await appender.append(PreparedEvent(try Self.notification(number), receivedAt: TestBundle.now))
         }
         await appender.stop()
         await running.value
@@ -90,7 +90,9 @@ struct EventLogTests {
         let database = try await TestCluster.freshDatabase()
         let (appender, pool) = Self.appender(database)
         let one = try Self.notification(1)
-        let appends = (0..<20).map { _ in Task { try await appender.append(one, receivedAt: TestBundle.now) } }
+        let appends = (0..<20).map { _ in
+            Task { try await appender.append(PreparedEvent(one, receivedAt: TestBundle.now)) }
+        }
         _ = try await eventually("all are queued") { await appender.queuedEvents == appends.count ? true : nil }
 
         let running = Task { await appender.run() }
@@ -111,12 +113,12 @@ struct EventLogTests {
         let (appender, pool) = Self.appender(database, queueEventsMax: queueEventsMax)
         let one = try Self.notification(1)
         let appends = (0..<queueEventsMax).map { _ in
-            Task { try await appender.append(one, receivedAt: TestBundle.now) }
+            Task { try await appender.append(PreparedEvent(one, receivedAt: TestBundle.now)) }
         }
         _ = try await eventually("the queue is full") { await appender.queuedEvents == appends.count ? true : nil }
 
         await #expect(throws: AppendError.queueFull) {
-            try await appender.append(one, receivedAt: TestBundle.now)
+            try await appender.append(PreparedEvent(one, receivedAt: TestBundle.now))
         }
 
         let running = Task { await appender.run() }

@@ -40,12 +40,13 @@ struct GeneratedEvent {
     struct Proven: ProvenEvent {
         let stream = StreamKey(app: V1Body.app, environment: .production)
         let event: Event
-        let body: [UInt8]
+        let evidence: Evidence
+        let bodyDigest: [UInt8]
         let chain: SigningChain? = nil
-        var bodyDigest: [UInt8] { Array(SHA256.hash(data: body)) }
 
         fileprivate init(_ generated: GeneratedEvent, _ receivedAt: Instant) {
-            body = generated.body
+            evidence = Evidence(generated.body)
+            bodyDigest = Array(SHA256.hash(data: generated.body))
             let key = DedupeKey(bytes: generated.key)
             if generated.source == .backend {
                 event = LinkStatement(
@@ -70,7 +71,7 @@ struct BatchedLog {
     let logger: Logger
 
     /// Appends entries in their order, each in a batch of its own or all in one, and returns their places.
-    func append(_ entries: [EventLogWriter.Entry], inOneBatch: Bool = false) async throws -> [Appended] {
+    func append(_ entries: [PreparedEvent], inOneBatch: Bool = false) async throws -> [Appended] {
         var places: [Appended] = []
         for batch in inOneBatch ? [entries] : entries.map({ [$0] }) where !batch.isEmpty {
             let appender = Appender(pool: pool, logger: logger)

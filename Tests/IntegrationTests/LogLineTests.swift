@@ -52,9 +52,24 @@ struct LogLineTests {
             let line = try #require(
                 server.logs.text.split(separator: "\n", omittingEmptySubsequences: false)
                     .first { $0.contains("notification stored") })
+            #expect(line.hasPrefix("info "))
             #expect(line.contains("event.unknown_fields"))
             #expect(line.utf8.count < 2000)
             #expect(!server.logs.text.contains("\ncritical FORGED"))
+        }
+    }
+
+    @Test("a stored notification without anything unusual is a line for debugging, a duplicate is one for operators")
+    func levels() async throws {
+        let apps = [App(bundleId: V1Body.app, environments: [.xcode])]
+        try await TestBundle.withServer(apps: apps) { server in
+            let body = try Self.local()
+            for _ in 0..<2 { #expect(try await server.apple.post(body).status == 200) }
+
+            let lines = server.logs.text.split(separator: "\n").filter { $0.contains("event.position") }
+            #expect(lines.count == 2)
+            #expect(lines.first?.hasPrefix("debug notification stored ") == true)
+            #expect(lines.last?.hasPrefix("info duplicate notification ") == true)
         }
     }
 

@@ -19,10 +19,10 @@ struct RepeatTests {
 
         /// In this order: each in a batch of its own, or all in one.
         func append(_ bodies: [(V1Body, Instant)], inOneBatch: Bool = false) async throws -> [Appended] {
-            var entries: [EventLogWriter.Entry] = []
+            var entries: [PreparedEvent] = []
             for (body, receivedAt) in bodies {
                 let notification = try RepeatTests.apps.verify(try body.bytes, receivedAt: receivedAt)
-                entries.append(EventLogWriter.Entry(notification, receivedAt: receivedAt))
+                entries.append(PreparedEvent(notification, receivedAt: receivedAt))
             }
             return try await batches.append(entries, inOneBatch: inOneBatch)
         }
@@ -208,13 +208,13 @@ struct RepeatTests {
 
         try await Self.withLog { log in
             var got: [Appended] = []
-            var batch: [EventLogWriter.Entry] = []
+            var batch: [PreparedEvent] = []
             for step in steps {
                 if step.startsBatch {
                     got += try await log.batches.append(batch, inOneBatch: true)
                     batch = []
                 }
-                batch.append(EventLogWriter.Entry(step.event.at(step.receivedAt), receivedAt: step.receivedAt))
+                batch.append(PreparedEvent(step.event.at(step.receivedAt), receivedAt: step.receivedAt))
             }
             got += try await log.batches.append(batch, inOneBatch: true)
 

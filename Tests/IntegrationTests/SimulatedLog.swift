@@ -107,7 +107,7 @@ struct SimulatedLog {
         let appender = Appender(pool: receiver, logger: logger)
         let running = Task { await appender.run() }
         for delivery in deliveries {
-            _ = try await appender.append(delivery.notification, receivedAt: delivery.receivedAt)
+            _ = try await appender.append(PreparedEvent(delivery.notification, receivedAt: delivery.receivedAt))
         }
         await appender.stop()
         await running.value

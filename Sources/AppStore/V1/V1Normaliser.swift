@@ -1,4 +1,3 @@
-import Crypto
 import Encoding
 import Subscriptions
 
@@ -10,21 +9,17 @@ extension V1Notification {
     ///     the time of the event.
     ///   - bodyDigest: SHA-256 of the body without the secret; computed if nil.
     package func event(receivedAt: Instant, bodyDigest: [UInt8]? = nil) -> Event {
-        var normaliser = V1Normaliser(document)
+        var normaliser = normaliser
         return normaliser.event(
-            receivedAt: receivedAt, key: DedupeKey(bytes: bodyDigest ?? Array(SHA256.hash(data: withoutSecret().body))))
-    }
-
-    /// The bundle id at the top level of the body or in its receipt info; nil if there is none.
-    var bundleId: String? {
-        var normaliser = V1Normaliser(document)
-        return normaliser.bundleId()
+            receivedAt: receivedAt, key: DedupeKey(bytes: bodyDigest ?? withoutSecret().evidence.digest))
     }
 }
 
 /// Reads one body and collects its defects. Use it once.
-struct V1Normaliser {
+struct V1Normaliser: Sendable {
     var body: JSONFields
+    /// The bundle id at the top level of the body or in its receipt info; nil if there is none.
+    private(set) var bundleId: String?
     private let unified: JSONValue?
     var defects: [Defect] = []
 
@@ -40,6 +35,7 @@ struct V1Normaliser {
         if document.holdsNonASCII, String(validating: document.bytes, as: UTF8.self) == nil {
             defects.append(Defect(path: "", problem: "the body is not UTF-8 throughout"))
         }
+        bundleId = readBundleId()
     }
 
     private struct RowObject {
@@ -71,7 +67,7 @@ struct V1Normaliser {
             + objects(body.object["latest_expired_receipt_info"], base: "latest_expired_receipt_info")
     }
 
-    mutating func bundleId() -> String? {
+    private mutating func readBundleId() -> String? {
         if let named = body.text("bid") { return named }
         for key: StaticString in ["latest_receipt_info", "latest_expired_receipt_info"] {
             guard let value = body.object[key] else { continue }
@@ -85,7 +81,6 @@ struct V1Normaliser {
     }
 
     mutating func event(receivedAt: Instant, key: DedupeKey) -> Event {
-        let app = bundleId()
         let environment = environment()
         let type = body.text("notification_type")
         if type == nil { body.note("notification_type", "is missing or blank") }
@@ -109,12 +104,12 @@ struct V1Normaliser {
             type: type, transactions: transactions, renewals: renewals, changeDate: changeDate,
             cancellation: topCancellation, receivedAt: receivedAt)
         let fingerprint = V1Fingerprint(
-            environment: environment, app: app, type: type, autoRenewStatus: body.flag("auto_renew_status"),
+            environment: environment, app: bundleId, type: type, autoRenewStatus: body.flag("auto_renew_status"),
             autoRenewProductId: body.text("auto_renew_product_id"), autoRenewStatusChangeDate: changeDate,
             expirationIntent: body.integer("expiration_intent"), originalTransactionId: namedSubscription,
             cancellationDate: topCancellation, transactions: transactions, renewals: renewals)
         return Event(
-            source: .appleV1, environment: environment, app: app, type: type, subtype: nil,
+            source: .appleV1, environment: environment, app: bundleId, type: type, subtype: nil,
             kind: V1Kind.kind(of: type, transactions), dedupeKey: key, fingerprint: fingerprint.digest,
             namedSubscription: namedSubscription, occurredAt: occurredAt, transactions: transactions,
             renewals: renewals,

@@ -1,9 +1,15 @@
 import Encoding
 import Glibc
+import Subscriptions
 
 /// A decoded version 1 notification. Not verified, so it must not be trusted.
 package struct V1Notification: Sendable {
     let document: JSONDocument
+    /// Has already read the app, which is needed before the event.
+    let normaliser: V1Normaliser
+
+    /// The bundle id at the top level of the body or in its receipt info; nil if there is none.
+    var bundleId: String? { normaliser.bundleId }
 
     /// - Parameter document: Its root must be an object.
     /// - Throws: ``UndecodableBody/notANotification`` if it has no `notification_type`. Other missing or unreadable
@@ -11,6 +17,7 @@ package struct V1Notification: Sendable {
     init(_ document: JSONDocument) throws(UndecodableBody) {
         guard let type = document.root["notification_type"], !type.isNull else { throw .notANotification }
         self.document = document
+        normaliser = V1Normaliser(document)
     }
 
     /// The shared secret that the body contains; nil if it is absent or blank.
@@ -20,31 +27,50 @@ package struct V1Notification: Sendable {
 
     /// Returns the body with every value of `password`, and every other string that contains the secret, replaced by an
     /// empty string; and whether the event of the resulting body may differ.
-    func withoutSecret() -> (body: [UInt8], mayDiffer: Bool) {
+    func withoutSecret() -> (evidence: Evidence, mayDiffer: Bool) {
         var emptied = document.root.values(named: "password")
-        let passwords = emptied.map(\.contentRange)
+        let passwords = Set(emptied.map(\.contentRange))
+        var receipts: [JSONValue] = []
         // The password may contain the only bytes that are not UTF-8.
         var mayDiffer = document.holdsNonASCII
-        if let secret = password.map({ Array($0.utf8) }) {
-            // The whole string is emptied: removing only the secret could join the remaining parts to the secret again.
-            document.forEachString { text in
-                guard holds(secret, in: text), !passwords.contains(text.contentRange) else { return }
+        let secret = password.map { Array($0.utf8) }
+        document.forEachString { text in
+            let holdsSecret = secret.map { holds($0, in: text) } ?? false
+            let mayBeReceipt = text.contentRange.count >= Self.receiptCharactersMin && !text.isEscaped
+            guard holdsSecret || mayBeReceipt, !passwords.contains(text.contentRange) else { return }
+            if holdsSecret {
+                // The whole string is emptied: removing only the secret could join the remaining parts to it again.
                 emptied.append(text)
                 mayDiffer = true
+            } else {
+                receipts.append(text)
             }
         }
-        var result: [UInt8] = []
-        result.reserveCapacity(document.bytes.count)
+        return (evidence(emptying: emptied, decoding: receipts), mayDiffer)
+    }
+
+    /// Receipts have thousands of characters. Below this, decoding a text would not save anything worth storing.
+    private static let receiptCharactersMin = 256
+
+    /// - Parameter receipts: Texts that may be base64, none of them among the emptied values.
+    private func evidence(emptying emptied: [JSONValue], decoding receipts: [JSONValue]) -> Evidence {
+        var replacements: [(range: Range<Int>, piece: Evidence.Piece?)] = emptied.map { value in
+            (value.contentRange, value.isString ? nil : .bytes([UInt8(ascii: "\""), UInt8(ascii: "\"")]))
+        }
+        replacements += receipts.compactMap { text in
+            Base64Text(document.bytes[text.contentRange], .standard).map { (text.contentRange, .base64($0)) }
+        }
+        var pieces: [Evidence.Piece] = []
         var copied = 0
-        for value in emptied.sorted(by: { $0.contentRange.lowerBound < $1.contentRange.lowerBound }) {
-            let range = value.contentRange
+        for (range, piece) in replacements.sorted(by: { $0.range.lowerBound < $1.range.lowerBound }) {
             // Skips a value that was already emptied, or is inside one.
             guard range.lowerBound >= copied, range.upperBound > copied else { continue }
-            result += document.bytes[copied..<range.lowerBound]
-            if !value.isString { result += [UInt8(ascii: "\""), UInt8(ascii: "\"")] }
+            pieces.append(.bytes(document.bytes[copied..<range.lowerBound]))
+            if let piece { pieces.append(piece) }
             copied = range.upperBound
         }
-        return (result + document.bytes[copied...], mayDiffer)
+        pieces.append(.bytes(document.bytes[copied...]))
+        return Evidence(pieces)
     }
 
     private func holds(_ secret: [UInt8], in text: JSONValue) -> Bool {

@@ -1,15 +1,17 @@
 import Encoding
+import Subscriptions
 
 /// A decoded compact JWS (RFC 7515). Not verified, so it must not be trusted.
 package struct JWS: Sendable {
-    /// The whole text as it arrived.
-    let text: ArraySlice<UInt8>
-    /// The header in base64url.
-    let header: ArraySlice<UInt8>
+    /// Its three segments: the header in base64url, the payload and the signature also decoded.
+    let content: JWSText
     /// The signed bytes: header and payload as they arrived, with the dot between them.
     let signedText: ArraySlice<UInt8>
     package let payload: JSONDocument
-    let signature: [UInt8]
+
+    /// The header in base64url.
+    var header: ArraySlice<UInt8> { content.header }
+    var signature: [UInt8] { content.signature.bytes }
 
     /// Three certificates take about 6,000 characters.
     static let headerCharactersMax = 64 << 10
@@ -20,16 +22,15 @@ package struct JWS: Sendable {
         guard let first = text.firstIndex(ofByte: dot), let second = text[(first + 1)...].firstIndex(ofByte: dot),
             text[(second + 1)...].firstIndex(ofByte: dot) == nil
         else { throw .notThreeSegments }
-        self.text = text
-        header = text[..<first]
-        signedText = text[..<second]
+        let header = text[..<first]
         guard header.count <= Self.headerCharactersMax else { throw .headerTooLong }
-        guard let payloadBytes = Base64.decode(text[(first + 1)..<second], .url),
-            let signatureBytes = Base64.decode(text[(second + 1)...], .url)
+        guard let payloadText = Base64Text(text[(first + 1)..<second], .url),
+            let signatureText = Base64Text(text[(second + 1)...], .url)
         else { throw .notBase64 }
-        signature = signatureBytes
+        content = JWSText(header: header, payload: payloadText, signature: signatureText)
+        signedText = text[..<second]
         do throws(JSONError) {
-            payload = try JSONDocument(payloadBytes)
+            payload = try JSONDocument(payloadText.bytes)
         } catch {
             throw .payloadNotJSON
         }

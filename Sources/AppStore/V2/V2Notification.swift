@@ -15,6 +15,8 @@ package struct V2Notification: Sendable {
     package let transaction: JWS?
     package let renewal: JWS?
     package let appTransaction: JWS?
+    /// The app and environment that the notification names.
+    let claim: AppClaim
 
     /// - Parameter text: The JWS of the notification.
     /// - Throws: ``UndecodableBody`` if it or a part inside it is not a JWS, or if it has no `notificationType`: Apple
@@ -35,13 +37,16 @@ package struct V2Notification: Sendable {
         self.transaction = transaction
         self.renewal = renewal
         self.appTransaction = appTransaction
+        claim = AppClaim(notification: notification.payload.root)
     }
 
     private static func inner(
         _ notification: JWS, _ container: StaticString, _ key: StaticString, _ part: Part
     ) throws(UndecodableBody) -> JWS? {
         guard let value = notification.payload.root[container]?[key], value.isString else { return nil }
-        return try decode(value.unescapedBytes[...], part)
+        // A slice of the payload where possible: its place there is needed to store it decoded.
+        let text = value.isEscaped ? value.unescapedBytes[...] : notification.payload.bytes[value.contentRange]
+        return try decode(text, part)
     }
 
     private static func decode(_ text: ArraySlice<UInt8>, _ part: Part) throws(UndecodableBody) -> JWS {
@@ -54,9 +59,15 @@ package struct V2Notification: Sendable {
 
     /// The body to store: `{"signedPayload":"…"}` with the signed text as it arrived. Other members of the received
     /// body are not signed and are dropped.
-    var body: [UInt8] {
-        Array("{\"signedPayload\":\"".utf8) + notification.text + Array("\"}".utf8)
+    package var evidence: Evidence {
+        let inner = [transaction, renewal, appTransaction].compactMap { $0?.content }
+        return Evidence([
+            .bytes(Self.textBefore), .jws(notification.content.containing(inner)), .bytes(Self.textAfter),
+        ])
     }
+
+    private static let textBefore = Array("{\"signedPayload\":\"".utf8)[...]
+    private static let textAfter = Array("\"}".utf8)[...]
 
     /// The notification and the signed parts inside it.
     var parts: [(part: Part, jws: JWS)] {
@@ -65,26 +76,7 @@ package struct V2Notification: Sendable {
             .compactMap { part, jws in jws.map { (part, $0) } }
     }
 
-    /// The object that contains the app and the environment. Its key depends on the notification's type; for unknown
-    /// types it is the first object with a bundle id.
-    var subject: JSONValue? {
-        let root = notification.payload.root
-        return root["data"] ?? root["summary"] ?? root["appData"] ?? root["externalPurchaseToken"]
-            ?? root.members.map(\.value).first { $0["bundleId"]?.isString == true }
-    }
-
     package var environment: Environment? { claim.environment }
-
-    /// The app and environment that the notification names.
-    var claim: AppClaim {
-        var claim = subject.map { AppClaim($0) } ?? AppClaim()
-        // Tokens name no environment, but ids of sandbox tokens begin with SANDBOX.
-        if let token = notification.payload.root["externalPurchaseToken"], claim.environment == nil {
-            claim.environment =
-                token["externalPurchaseId"]?.string?.hasPrefix("SANDBOX") == true ? .sandbox : .production
-        }
-        return claim
-    }
 }
 
 /// The app and environment that a signed object names.
@@ -94,8 +86,25 @@ struct AppClaim {
     /// Nil if none is named; ``Environment/unknown`` if this version does not know the name.
     var environment: Environment?
 
-    init() {}
+    /// - Parameter root: The payload of a notification.
+    init(notification root: JSONValue) {
+        if let subject = Self.subject(of: root) { self.init(subject) } else { self.init() }
+        // Tokens name no environment, but ids of sandbox tokens begin with SANDBOX.
+        if let token = root["externalPurchaseToken"], environment == nil {
+            environment = token["externalPurchaseId"]?.string?.hasPrefix("SANDBOX") == true ? .sandbox : .production
+        }
+    }
 
+    private init() {}
+
+    /// The object that contains the app and the environment. Its key depends on the notification's type; for unknown
+    /// types it is the first object with a bundle id.
+    private static func subject(of root: JSONValue) -> JSONValue? {
+        root["data"] ?? root["summary"] ?? root["appData"] ?? root["externalPurchaseToken"]
+            ?? root.members.map(\.value).first { $0["bundleId"]?.isString == true }
+    }
+
+    /// - Parameter object: Something signed inside a notification, or the part of one that names the app.
     init(_ object: JSONValue) {
         var fields = JSONFields(object)
         bundleId = fields.text("bundleId")

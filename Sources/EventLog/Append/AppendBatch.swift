@@ -2,18 +2,18 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// Entries that are appended together, as the parameters of the statements that append them.
+/// Events that are appended together, as the parameters of the statements that append them.
 struct AppendBatch {
-    private let entries: [EventLogWriter.Entry]
+    private let events: [PreparedEvent]
     private let streamIds: [Int32]
     private var claims: [Claim] = []
-    /// For each entry the place of its claim, from 1.
+    /// For each event the place of its claim, from 1.
     private var claimNumbers: [Int64] = []
-    /// For each entry: 0 where its key is unique; else the ordinal of the first of the entries that it repeats.
+    /// For each event: 0 where its key is unique; else the ordinal of the first of the events that it repeats.
     private var runs: [Int64] = []
-    /// For each entry: nil where its key is unique; else since when a stored event with the key is the same.
+    /// For each event: nil where its key is unique; else since when a stored event with the key is the same.
     private var sameSince: [Instant?] = []
-    /// The subscriptions of all entries, entry by entry, and for each entry the places of its first and last, from 1.
+    /// The subscriptions of all events, event by event, and for each event the places of its first and last, from 1.
     private var subscriptions: [[UInt8]] = []
     private var subscriptionOrdinals: [Int64] = []
     private var firstSubscriptions: [Int32] = []
@@ -25,21 +25,21 @@ struct AppendBatch {
         let id: Int32
     }
 
-    init(_ entries: [EventLogWriter.Entry], streamIds: [Int32]) {
-        self.entries = entries
+    init(_ events: [PreparedEvent], streamIds: [Int32]) {
+        self.events = events
         self.streamIds = streamIds
         var numbers: [Claim: Int64] = [:]
-        for (entry, id) in zip(entries, streamIds) {
-            let claim = Claim(stream: entry.stream, id: id)
+        for (prepared, id) in zip(events, streamIds) {
+            let claim = Claim(stream: prepared.stream, id: id)
             if numbers[claim] == nil {
                 claims.append(claim)
                 numbers[claim] = Int64(claims.count)
             }
             claimNumbers.append(numbers[claim] ?? 0)
             firstSubscriptions.append(Int32(subscriptions.count + 1))
-            subscriptions += entry.subscriptions
+            subscriptions += prepared.subscriptions
             lastSubscriptions.append(Int32(subscriptions.count))
-            subscriptionOrdinals += Array(repeating: Int64(claimNumbers.count), count: entry.subscriptions.count)
+            subscriptionOrdinals += Array(repeating: Int64(claimNumbers.count), count: prepared.subscriptions.count)
         }
         findRepeats()
     }
@@ -55,23 +55,23 @@ struct AppendBatch {
         }
         var lastOfKey: [Key: Int] = [:]
         var lastOfSubscription: [Key: Int] = [:]
-        for (index, entry) in entries.enumerated() {
-            let subscriptions = entry.subscriptions.map { Key(stream: entry.stream, bytes: $0) }
-            if entry.event.hasUniqueKey {
+        for (index, prepared) in events.enumerated() {
+            let subscriptions = prepared.subscriptions.map { Key(stream: prepared.stream, bytes: $0) }
+            if prepared.event.hasUniqueKey {
                 runs.append(0)
                 sameSince.append(nil)
             } else {
-                let key = Key(stream: entry.stream, bytes: entry.event.dedupeKey.bytes)
+                let key = Key(stream: prepared.stream, bytes: prepared.event.dedupeKey.bytes)
                 let known = lastOfKey[key]
                 let other = subscriptions.compactMap { lastOfSubscription[$0] }.max()
-                if let known, (other ?? known) <= known, entry.isSoon(after: entries[Int(runs[known]) - 1]) {
+                if let known, (other ?? known) <= known, prepared.isSoon(after: events[Int(runs[known]) - 1]) {
                     runs.append(runs[known])
                     sameSince.append(sameSince[known])
                 } else {
                     runs.append(Int64(index + 1))
                     sameSince.append(
                         known == nil && other == nil
-                            ? entry.receivedAt.advanced(by: .zero - Event.repeatAgeMax) : .latest)
+                            ? prepared.receivedAt.advanced(by: .zero - Event.repeatAgeMax) : .latest)
                 }
                 lastOfKey[key] = index
             }
@@ -79,7 +79,7 @@ struct AppendBatch {
         }
     }
 
-    /// The subscriptions in a batch of the entries with unique keys. Whether such an entry is new shows only when it is
+    /// The subscriptions in a batch of the events with unique keys. Whether such an event is new shows only when it is
     /// appended, so a V1 body about one of its subscriptions waits for the next batch.
     struct SubscriptionsOfUniqueKeys {
         private struct Subscription: Hashable {
@@ -88,10 +88,10 @@ struct AppendBatch {
         }
         private var subscriptions: Set<Subscription> = []
 
-        /// Whether the entry may be in the batch.
-        mutating func admit(_ entry: EventLogWriter.Entry) -> Bool {
-            let named = entry.subscriptions.lazy.map { Subscription(stream: entry.stream, digest: $0) }
-            guard entry.event.hasUniqueKey else {
+        /// Whether the event may be in the batch.
+        mutating func admit(_ prepared: PreparedEvent) -> Bool {
+            let named = prepared.subscriptions.lazy.map { Subscription(stream: prepared.stream, digest: $0) }
+            guard prepared.event.hasUniqueKey else {
                 return subscriptions.isEmpty || subscriptions.isDisjoint(with: named)
             }
             subscriptions.formUnion(named)
@@ -112,23 +112,22 @@ struct AppendBatch {
     var appendParameters: [Parameter] {
         [
             .array(streamIds),
-            .array(entries.map(\.event.dedupeKey.bytes)),
-            .array(entries.map(\.receivedAt)),
-            .array(entries.map(\.event.occurredAt)),
-            .array(entries.map(\.event.source.rawValue)),
-            .array(entries.map(\.event.type)),
-            .array(entries.map(\.event.subtype)),
-            .array(entries.map(\.event.kind.rawValue)),
-            .array(entries.map(\.facts)),
-            .array(entries.map(\.defects)),
-            .array(entries.map(\.body.stored)),
-            .array(entries.map(\.bodyDigest)),
-            .array(entries.map { $0.chain?.id }),
-            .array(entries.map { $0.chain?.revocation.rawValue }),
-            .array(entries.map(\.event.fingerprint)),
+            .array(events.map(\.event.dedupeKey.bytes)),
+            .array(events.map(\.receivedAt)),
+            .array(events.map(\.event.occurredAt)),
+            .array(events.map(\.event.source.rawValue)),
+            .array(events.map(\.event.type)),
+            .array(events.map(\.event.subtype)),
+            .array(events.map(\.event.kind.rawValue)),
+            .array(events.map(\.facts)),
+            .array(events.map(\.defects)),
+            .array(events.map(\.body.stored)),
+            .array(events.map(\.bodyDigest)),
+            .array(events.map { $0.chain?.id }),
+            .array(events.map { $0.chain?.revocation.rawValue }),
+            .array(events.map(\.event.fingerprint)),
             .array(runs), .array(sameSince), .array(firstSubscriptions), .array(lastSubscriptions),
-            .array(subscriptions),
-            .array(subscriptionOrdinals), .array(claimNumbers),
+            .array(subscriptions), .array(subscriptionOrdinals), .array(claimNumbers),
         ] + claimParameters
     }
 
@@ -139,8 +138,8 @@ struct AppendBatch {
             let digest: [UInt8]
         }
         var headers: [Key: [UInt8]] = [:]
-        for (entry, stream) in zip(entries, streamIds) {
-            for header in entry.body.headers { headers[Key(stream: stream, digest: header.digest)] = header.text }
+        for (prepared, stream) in zip(events, streamIds) {
+            for header in prepared.body.headers { headers[Key(stream: stream, digest: header.digest)] = header.text }
         }
         return [
             .array(headers.keys.map(\.stream)), .array(headers.keys.map(\.digest)), .array(Array(headers.values)),
@@ -148,7 +147,7 @@ struct AppendBatch {
     }
 }
 
-extension EventLogWriter.Entry {
+extension PreparedEvent {
     fileprivate func isSoon(after first: Self) -> Bool {
         receivedAt <= first.receivedAt.advanced(by: Event.repeatAgeMax)
     }

@@ -24,7 +24,7 @@ package actor Appender {
     private var isStopping = false
 
     private struct Waiting {
-        let entry: EventLogWriter.Entry
+        let event: PreparedEvent
         let streamId: Int32
         let enqueuedAt: ContinuousClock.Instant
         let continuation: CheckedContinuation<Result<Appended, AppendError>, Never>
@@ -48,41 +48,31 @@ package actor Appender {
     /// Whether events can be stored, as far as the latest batches show.
     package var condition: AppendCondition { failures.condition(at: .now) }
 
-    /// Appends a proven event and returns its place, or the place that it already has.
+    /// Appends a prepared event and returns its place, or the place that it already has.
     ///
     /// Durable when this returns. Safe to repeat: the dedupe key is unique in its stream, so a retry finds the
     /// first row and writes nothing. Not cancellable, because a commit on its way cannot be called back.
-    ///
-    /// - Parameter receivedAt: Our clock.
-    package nonisolated func append(
-        _ proven: some ProvenEvent, receivedAt: Instant
-    ) async throws(AppendError) -> Appended {
-        // Here, where the request waits, and not where the others wait in line.
-        try await append(EventLogWriter.Entry(proven, receivedAt: receivedAt))
-    }
-
-    /// Appends what was made ready before; otherwise as ``append(_:receivedAt:)``.
-    package func append(_ entry: EventLogWriter.Entry) async throws(AppendError) -> Appended {
-        try checkRoom(for: entry)
-        let streamId = try await streamId(of: entry.stream)
+    package func append(_ event: PreparedEvent) async throws(AppendError) -> Appended {
+        try checkRoom(for: event)
+        let streamId = try await streamId(of: event.stream)
         // While it was looked up the queue may have filled.
-        try checkRoom(for: entry)
+        try checkRoom(for: event)
         let result = await withCheckedContinuation { continuation in
-            enqueue(Waiting(entry: entry, streamId: streamId, enqueuedAt: .now, continuation: continuation))
+            enqueue(Waiting(event: event, streamId: streamId, enqueuedAt: .now, continuation: continuation))
         }
         return try result.get()
     }
 
-    private func checkRoom(for entry: EventLogWriter.Entry) throws(AppendError) {
+    private func checkRoom(for event: PreparedEvent) throws(AppendError) {
         guard !isStopping, durability?.condition ?? .safe == .safe else { throw .unavailable }
-        guard queue.count < queueEventsMax, queueBytes + entry.bodyBytes <= Limits.queueBytesMax else {
+        guard queue.count < queueEventsMax, queueBytes + event.bodyBytes <= Limits.queueBytesMax else {
             throw .queueFull
         }
     }
 
     private func enqueue(_ waiting: Waiting) {
         queue.append(waiting)
-        queueBytes += waiting.entry.bodyBytes
+        queueBytes += waiting.event.bodyBytes
         metrics.queue.record(queue.count)
         wakeWriter?.resume()
         wakeWriter = nil
@@ -121,14 +111,14 @@ package actor Appender {
         }
     }
 
-    /// Puts an entry whose stream has another id than it had before, as after a failover, back into the queue.
+    /// Puts an event whose stream has another id than it had before, as after a failover, back into the queue.
     private func enqueueAgain(_ waiting: Waiting) async {
         do throws(AppendError) {
-            let streamId = try await streamId(of: waiting.entry.stream)
+            let streamId = try await streamId(of: waiting.event.stream)
             guard !isStopping else { throw .unavailable }
             enqueue(
                 Waiting(
-                    entry: waiting.entry, streamId: streamId, enqueuedAt: waiting.enqueuedAt,
+                    event: waiting.event, streamId: streamId, enqueuedAt: waiting.enqueuedAt,
                     continuation: waiting.continuation))
         } catch {
             waiting.continuation.resume(returning: .failure(error))
@@ -159,11 +149,11 @@ package actor Appender {
         var bytes = 0
         var subscriptions = AppendBatch.SubscriptionsOfUniqueKeys()
         for waiting in queue {
-            guard count < Limits.batchEventsMax, count == 0 || bytes + waiting.entry.bodyBytes <= Limits.batchBytesMax,
-                subscriptions.admit(waiting.entry)
+            guard count < Limits.batchEventsMax, count == 0 || bytes + waiting.event.bodyBytes <= Limits.batchBytesMax,
+                subscriptions.admit(waiting.event)
             else { break }
             count += 1
-            bytes += waiting.entry.bodyBytes
+            bytes += waiting.event.bodyBytes
         }
         let batch = Array(queue.prefix(count))
         queue.removeFirst(count)
@@ -204,7 +194,7 @@ package actor Appender {
         defer { metrics.time.record(duration: ContinuousClock.now - start) }
         do throws(PostgresError) {
             let places = try await writer.append(
-                batch.map(\.entry), streamIds: batch.map(\.streamId), deadline: start + Limits.commitWaitMax)
+                batch.map(\.event), streamIds: batch.map(\.streamId), deadline: start + Limits.commitWaitMax)
             failures.noteSuccess()
             metrics.batches.increment()
             metrics.batchEvents.increment(by: batch.count)

@@ -38,7 +38,7 @@ extension EventLogWriter {
         /// are events of their own. Known events are looked up one by one: the limit keeps that from becoming a join
         /// over the whole log, and the order is that of the key's index, so that no other index will do. A V1 body is
         /// known if its last event with the key is recent enough and no later event is about one of its subscriptions.
-        /// Entries whose stream has another id than they claim are left out. Streams without V1 have no subscription
+        /// Events whose stream has another id than they claim are left out. Streams without V1 have no subscription
         /// heads, and pay nothing for them.
         static let append = Statement(
             "log_append",

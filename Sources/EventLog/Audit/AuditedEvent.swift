@@ -40,6 +40,6 @@ package struct AuditedEvent: Sendable {
     /// Whether the columns that the body does not determine match the row's checksum.
     package let isAsSealed: Bool
 
-    /// The evidence, as in ``ProvenEvent/body``, checked against its stored digest.
+    /// The bytes of ``ProvenEvent/evidence``, checked against the stored digest.
     package func body() throws(DamagedBody) -> [UInt8] { try storedBody.bytes() }
 }

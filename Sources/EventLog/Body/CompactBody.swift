@@ -1,12 +1,12 @@
-import Encoding
+import Subscriptions
 
-/// The form in which the log keeps a body: base64 as the bytes that it stands for, and each header of a JWS, which
-/// holds three certificates, as the digest under which it is stored once.
+/// The form in which the log keeps a body: base64 as the bytes that it encodes, and each header of a JWS, which holds
+/// three certificates, as the digest under which it is stored once.
 ///
 /// A signed notification is two or three JWS inside another, so two thirds of it are copies of one header, and the
-/// rest is base64 of base64, which no compression sees through. Any body can be kept and comes out again byte for
-/// byte. What is found in a body is decided by its letters alone, not by its JSON: a text between quotes that is
-/// base64 or a JWS, as one sequence of bytes has exactly one base64.
+/// rest is base64 of base64, which no compression sees through. Which parts of a body are base64 is known from decoding
+/// it: see ``Evidence``. The form gives the body byte for byte, because the decoded parts are ``Base64Text``, and
+/// everything else is kept as it is.
 ///
 ///     stored    = any byte but 1, …             the body itself: JSON never begins with a 1, so older rows are these
 ///               | 1 part…
@@ -24,7 +24,7 @@ package struct CompactBody: Sendable {
     package let headers: [JWSHeaderText]
 
     static let mark: UInt8 = 1
-    /// Apple nests two deep, and three in receipts of old.
+    /// Apple nests two deep; older releases stored receipts that nest three deep.
     static let depthMax = 4
     static let lengthMax = 1 << 24 - 1
 
@@ -34,30 +34,32 @@ package struct CompactBody: Sendable {
         case jws = 2
     }
 
-    /// - Parameter body: Less than 16 MiB is made compact, more is kept as it is.
-    package init(_ body: [UInt8]) {
-        var encoder = CompactBodyEncoder()
-        if body.count <= Self.lengthMax, encoder.encode(body) {
-            // The log is evidence: what is stored must be seen to give the body before the body is let go.
-            let headers = encoder.headers
-            let rebuilt = try? Self.rebuild(encoder.stored) { digest in headers.first { $0.digest == digest }?.text }
-            if let rebuilt, rebuilt[...].hasSameBytes(as: body[...]) {
+    /// - Parameter evidence: Less than 16 MiB is made compact, more is kept as it is.
+    package init(_ evidence: Evidence) {
+        let slices = evidence.slices
+        let count = slices.reduce(0) { $0 + $1.count }
+        if count <= Self.lengthMax {
+            var encoder = CompactBodyEncoder(capacity: count)
+            encoder.append(evidence)
+            if encoder.isCompact || slices.first(where: { !$0.isEmpty })?.first == Self.mark {
                 // Without the room that was made for more, since thousands may wait for their commit.
                 stored = Array(unsafeUninitializedCapacity: encoder.stored.count) { output, count in
                     count = output.initialize(fromContentsOf: encoder.stored)
                 }
-                self.headers = headers
+                headers = encoder.headers
+                assert(isForm(of: evidence))
                 return
             }
         }
-        precondition(
-            body.first != Self.mark || body.count > Self.lengthMax, "a body that could not be distinguished from a form"
-        )
-        stored = body
+        stored = evidence.bytes
         headers = []
     }
 
-    /// The evidence, as ``ProvenEvent/body``.
+    private func isForm(of evidence: Evidence) -> Bool {
+        (try? Self.rebuild(stored) { digest in headers.first { $0.digest == digest }?.text }) == evidence.bytes
+    }
+
+    /// The bytes of the evidence.
     ///
     /// - Parameter header: The header of a digest, nil if there is none.
     package static func rebuild(

@@ -1,79 +1,73 @@
 import Crypto
 import Encoding
+import Subscriptions
 
-/// Finds in a body what can be kept in fewer bytes.
+/// Writes the form of ``CompactBody``.
 struct CompactBodyEncoder {
     private(set) var stored: [UInt8] = []
     private(set) var headers: [JWSHeaderText] = []
+    /// Whether a part takes fewer bytes than its text.
+    private(set) var isCompact = false
 
-    /// Below this a text is not worth the look.
-    private static let charactersMin = 64
-    /// Anything shorter has no certificate in it. The header of ``JWSHeaderText`` would save nothing.
+    /// Shorter base64 saves too little.
+    private static let base64CharactersMin = 64
+    /// Anything shorter has no certificate in it, and storing it under its digest would save nothing.
     private static let headerCharactersMin = 256
     private static let signatureBytes = 64
 
-    /// - Returns: Whether anything was found.
-    mutating func encode(_ body: [UInt8]) -> Bool {
-        stored.reserveCapacity(body.count)
+    init(capacity: Int) {
+        stored.reserveCapacity(capacity)
         stored.append(CompactBody.mark)
-        let found = appendParts(of: body, depth: 0)
-        return found || body.first == CompactBody.mark
     }
 
-    /// Goes from quote to quote. A text that is neither ends where the next one may begin, so that one quote too many
-    /// does not hide the rest.
-    private mutating func appendParts(of bytes: [UInt8], depth: Int) -> Bool {
-        let quote = UInt8(ascii: "\"")
-        var copied = 0
-        var open = depth < CompactBody.depthMax ? bytes[...].firstIndex(ofByte: quote) : nil
-        while let start = open, let end = bytes[(start + 1)...].firstIndex(ofByte: quote) {
-            open = end
-            guard end - start > Self.charactersMin, let part = part(bytes[(start + 1)..<end]) else { continue }
-            appendBytes(bytes[copied...start])
-            append(part, depth: depth)
-            copied = end
-            open = bytes[(end + 1)...].firstIndex(ofByte: quote)
-        }
-        appendBytes(bytes[copied...])
-        return copied > 0
-    }
-
-    private enum Found {
-        case base64([UInt8])
-        case jws(header: ArraySlice<UInt8>, payload: [UInt8], signature: [UInt8])
-    }
-
-    private func part(_ text: ArraySlice<UInt8>) -> Found? {
-        let dot = UInt8(ascii: ".")
-        guard let first = text.firstIndex(ofByte: dot) else {
-            return Base64.decode(text, .standard).map { .base64($0) }
-        }
-        guard let second = text[(first + 1)...].firstIndex(ofByte: dot),
-            first - text.startIndex >= Self.headerCharactersMin,
-            let signature = Base64.decode(text[(second + 1)...], .url), signature.count == Self.signatureBytes,
-            let payload = Base64.decode(text[(first + 1)..<second], .url)
-        else { return nil }
-        return .jws(header: text[..<first], payload: payload, signature: signature)
-    }
-
-    private mutating func append(_ part: Found, depth: Int) {
-        switch part {
-        case .base64(let bytes):
-            stored.append(CompactBody.Part.base64.rawValue)
-            appendNested(bytes, depth: depth)
-        case .jws(let header, let payload, let signature):
-            stored.append(CompactBody.Part.jws.rawValue)
-            stored += digest(of: header)
-            appendNested(payload, depth: depth)
-            stored += signature
+    mutating func append(_ evidence: Evidence) {
+        for piece in evidence.pieces {
+            switch piece {
+            case .bytes(let bytes):
+                appendBytes(bytes)
+            case .base64(let text) where text.text.count >= Self.base64CharactersMin && text.alphabet == .standard:
+                isCompact = true
+                appendKind(.base64)
+                appendMeasured { $0.appendBytes(text.bytes[...]) }
+            case .base64(let text):
+                appendBytes(text.text)
+            case .jws(let jws) where isStorable(jws):
+                isCompact = true
+                append(jws, depth: 1)
+            case .jws(let jws):
+                for piece in jws.pieces { appendBytes(piece) }
+            }
         }
     }
 
-    /// The length is known only after the parts.
-    private mutating func appendNested(_ bytes: [UInt8], depth: Int) {
+    /// Whether the form can hold it.
+    private func isStorable(_ jws: JWSText) -> Bool {
+        jws.header.count >= Self.headerCharactersMin && jws.signature.bytes.count == Self.signatureBytes
+            && jws.payload.alphabet == .url && jws.signature.alphabet == .url
+    }
+
+    /// - Parameter depth: Of its payload.
+    private mutating func append(_ jws: JWSText, depth: Int) {
+        appendKind(.jws)
+        stored += digest(of: jws.header)
+        appendMeasured { encoder in
+            let payload = jws.payload.bytes
+            var copied = 0
+            for (range, inner) in jws.inner where depth < CompactBody.depthMax && encoder.isStorable(inner) {
+                encoder.appendBytes(payload[copied..<range.lowerBound])
+                encoder.append(inner, depth: depth + 1)
+                copied = range.upperBound
+            }
+            encoder.appendBytes(payload[copied...])
+        }
+        stored += jws.signature.bytes
+    }
+
+    /// Appends a length and what is appended inside, whose length is known only after it.
+    private mutating func appendMeasured(_ content: (inout CompactBodyEncoder) -> Void) {
         let place = stored.count
         appendLength(0)
-        _ = appendParts(of: bytes, depth: depth + 1)
+        content(&self)
         let length = stored.count - place - 3
         stored[place] = UInt8(truncatingIfNeeded: length >> 16)
         stored[place + 1] = UInt8(truncatingIfNeeded: length >> 8)
@@ -82,9 +76,13 @@ struct CompactBodyEncoder {
 
     private mutating func appendBytes(_ bytes: ArraySlice<UInt8>) {
         guard !bytes.isEmpty else { return }
-        stored.append(CompactBody.Part.bytes.rawValue)
+        appendKind(.bytes)
         appendLength(bytes.count)
         stored += bytes
+    }
+
+    private mutating func appendKind(_ part: CompactBody.Part) {
+        stored.append(part.rawValue)
     }
 
     private mutating func appendLength(_ length: Int) {

@@ -34,8 +34,8 @@ struct NotificationMetrics: Sendable {
         Self.refused(reason).increment()
     }
 
-    func note(_ entry: EventLogWriter.Entry, hasShortChain: Bool, _ appended: Appended) {
-        let event = entry.event
+    func note(_ prepared: PreparedEvent, hasShortChain: Bool, _ appended: Appended) {
+        let event = prepared.event
         let outcome: Outcome = appended.isNew ? .stored : appended.isConflict ? .conflict : .duplicate
         Self.taken(outcome, event.source).increment()
         guard appended.isNew else { return }
@@ -43,7 +43,7 @@ struct NotificationMetrics: Sendable {
             // From the event to its receipt, including Apple's retries. Negative if clocks differ, and then recorded as
             // 0.
             Timer(label: "subledger_delivery_lag_seconds", dimensions: [("kind", event.kind.rawValue)])
-                .recordMilliseconds(max(0, entry.receivedAt.milliseconds - occurredAt.milliseconds))
+                .recordMilliseconds(max(0, prepared.receivedAt.milliseconds - occurredAt.milliseconds))
         }
         if hasShortChain { shortChains.increment() }
         if event.kind == .other { unknownTypes.increment() }

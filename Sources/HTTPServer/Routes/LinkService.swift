@@ -6,7 +6,7 @@ import Subscriptions
 struct LinkEvent: ProvenEvent {
     let stream: StreamKey
     let event: Event
-    let body: [UInt8]
+    let evidence: Evidence
     let bodyDigest: [UInt8]
     /// Nil: links are authenticated by the private listener and not signed.
     var chain: SigningChain? { nil }
@@ -14,7 +14,7 @@ struct LinkEvent: ProvenEvent {
     fileprivate init(_ statement: LinkStatement, stream: StreamKey, receivedAt: Instant) {
         self.stream = stream
         event = statement.event(environment: stream.environment, app: stream.app, receivedAt: receivedAt)
-        body = statement.canonicalText
+        evidence = Evidence(statement.canonicalText)
         bodyDigest = statement.digest
     }
 }
@@ -42,7 +42,7 @@ package struct LinkService: Sendable {
             return (last.position, false)
         }
         let appended = try await appender.append(
-            LinkEvent(statement, stream: stream, receivedAt: receivedAt), receivedAt: receivedAt)
+            PreparedEvent(LinkEvent(statement, stream: stream, receivedAt: receivedAt), receivedAt: receivedAt))
         return (appended.position, appended.isNew)
     }
 }

@@ -5,6 +5,7 @@ import HTTPTypes
 import Hummingbird
 import Logging
 import NIOCore
+import Subscriptions
 
 /// `POST /apple/notifications`: from the bytes of a request to a durable event and its 200.
 struct NotificationRoutes: Sendable {
@@ -43,7 +44,7 @@ struct NotificationRoutes: Sendable {
                 let notification = try await verifier.verify(body, receivedAt: receivedAt)
                 try localStreams.admit(notification.stream, bodyBytes: body.count)
                 return Taken(
-                    entry: EventLogWriter.Entry(notification, receivedAt: receivedAt),
+                    event: PreparedEvent(notification, receivedAt: receivedAt),
                     hasShortChain: notification.hasShortChain)
             }
             return await append(taken)
@@ -68,36 +69,16 @@ struct NotificationRoutes: Sendable {
 
     /// A proven notification, ready to be stored.
     private struct Taken {
-        let entry: EventLogWriter.Entry
+        let event: PreparedEvent
         let hasShortChain: Bool
     }
 
     private func append(_ taken: Taken) async -> Response {
-        let event = taken.entry.event
         do throws(AppendError) {
-            let appended = try await appender.append(taken.entry)
-            metrics.note(taken.entry, hasShortChain: taken.hasShortChain, appended)
-            localStreams.note(taken.entry.stream, appended.position)
-            var metadata: Logger.Metadata = [
-                "stream.app": "\(taken.entry.stream.app)",
-                "stream.environment": "\(taken.entry.stream.environment.rawValue)",
-                "event.position": "\(appended.position)", "event.kind": "\(event.kind.rawValue)",
-                "event.defects": "\(event.defects.count)",
-            ]
-            if !event.unknownFields.isEmpty {
-                // Their values stay in the log of events.
-                let names = event.unknownFields.prefix(Limits.loggedNamesMax)
-                    .map { $0.printable(Limits.loggedNameCharactersMax) }
-                metadata["event.unknown_fields"] = "\(names.joined(separator: ","))"
-                metadata["event.unknown_fields_count"] = "\(event.unknownFields.count)"
-            }
-            if appended.isConflict {
-                logger.warning(
-                    "notification differs from the one stored under its notificationUUID", metadata: metadata)
-            } else {
-                logger.info(
-                    appended.isNew ? "notification stored" : "duplicate notification", metadata: metadata)
-            }
+            let appended = try await appender.append(taken.event)
+            metrics.note(taken.event, hasShortChain: taken.hasShortChain, appended)
+            localStreams.note(taken.event.stream, appended.position)
+            log(taken.event, appended)
             // The one place where a 200 is given: the event is committed.
             return JSONResponse.json(.ok) { writer in
                 writer.member("position", appended.position)
@@ -107,6 +88,44 @@ struct NotificationRoutes: Sendable {
         } catch {
             return refuse(error.status, error.label, error.description)
         }
+    }
+
+    /// One line for each answer. Most are of new notifications that hold nothing unusual. Those are counted, and a line
+    /// for each costs measurable time.
+    private func log(_ prepared: PreparedEvent, _ appended: Appended) {
+        if appended.isConflict {
+            logger.warning(
+                "notification differs from the one stored under its notificationUUID",
+                metadata: Self.metadata(prepared, appended))
+        } else if appended.isNew {
+            logger.log(
+                level: Self.isUnusual(prepared.event) ? .info : .debug, "notification stored",
+                metadata: Self.metadata(prepared, appended))
+        } else {
+            logger.info("duplicate notification", metadata: Self.metadata(prepared, appended))
+        }
+    }
+
+    private static func isUnusual(_ event: Event) -> Bool {
+        event.kind == .other || !event.defects.isEmpty || !event.unknownFields.isEmpty
+    }
+
+    private static func metadata(_ prepared: PreparedEvent, _ appended: Appended) -> Logger.Metadata {
+        let event = prepared.event
+        var metadata: Logger.Metadata = [
+            "stream.app": "\(prepared.stream.app)",
+            "stream.environment": "\(prepared.stream.environment.rawValue)",
+            "event.position": "\(appended.position)", "event.kind": "\(event.kind.rawValue)",
+            "event.defects": "\(event.defects.count)",
+        ]
+        if !event.unknownFields.isEmpty {
+            // Their values stay in the log of events.
+            let names = event.unknownFields.prefix(Limits.loggedNamesMax)
+                .map { $0.printable(Limits.loggedNameCharactersMax) }
+            metadata["event.unknown_fields"] = "\(names.joined(separator: ","))"
+            metadata["event.unknown_fields_count"] = "\(event.unknownFields.count)"
+        }
+        return metadata
     }
 
     private func refuse(

@@ -152,11 +152,11 @@ package struct Defect: Sendable, Hashable {
 package protocol ProvenEvent: Sendable {
     var stream: StreamKey { get }
     var event: Event { get }
-    /// The bytes stored as evidence. V1: the body as it arrived, with its secret emptied. V2: `{"signedPayload":"…"}`
+    /// The bytes to store. V1: the body as it arrived, with its secret emptied. V2: `{"signedPayload":"…"}`
     /// with the signed text as it arrived; anything around it was not signed and is dropped. Backend: the canonical
     /// JSON.
-    var body: [UInt8] { get }
-    /// SHA-256 of the body.
+    var evidence: Evidence { get }
+    /// SHA-256 of the bytes of the evidence.
     var bodyDigest: [UInt8] { get }
     /// Nil for unsigned events.
     var chain: SigningChain? { get }

@@ -20,7 +20,7 @@ struct BenchmarkLog {
         let appender = Appender(pool: pool, logger: quiet)
         let running = Task { await appender.run() }
         for notification in notifications {
-            _ = try await appender.append(notification.0, receivedAt: notification.1)
+            _ = try await appender.append(PreparedEvent(notification.0, receivedAt: notification.1))
         }
         await appender.stop()
         await running.value

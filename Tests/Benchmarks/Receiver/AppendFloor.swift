@@ -40,12 +40,12 @@ struct AppendFloor {
         samples.add("\(name).database", used.database * 1e6 / count)
     }
 
-    private func entries() async throws -> [EventLogWriter.Entry] {
+    private func entries() async throws -> [PreparedEvent] {
         let verifier = try workload.verifier
-        var entries: [EventLogWriter.Entry] = []
+        var entries: [PreparedEvent] = []
         for body in workload.sample {
             let notification = try await verifier.verify(body, receivedAt: .now)
-            entries.append(EventLogWriter.Entry(notification, receivedAt: .now))
+            entries.append(PreparedEvent(notification, receivedAt: .now))
         }
         return entries
     }

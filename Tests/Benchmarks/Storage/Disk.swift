@@ -16,7 +16,7 @@ enum Disk {
         for start in stride(from: 0, to: events.count, by: 100) {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for event in events[start..<min(start + 100, events.count)] {
-                    group.addTask { _ = try await appender.append(event, receivedAt: event.receivedAt) }
+                    group.addTask { _ = try await appender.append(PreparedEvent(event, receivedAt: event.receivedAt)) }
                 }
                 try await group.waitForAll()
             }

@@ -1,5 +1,7 @@
+import AppStore
 import Foundation
 import StoreSimulator
+import Subscriptions
 
 /// Replaces the headers of a signed body with headers as long as Apple's.
 enum LongerHeaders {
@@ -15,7 +17,12 @@ enum LongerHeaders {
         return text(Array("{\"alg\":\"ES256\",\"x5c\":[\(certificates.joined(separator: ","))]}".utf8))
     }()
 
-    static func body(_ body: [UInt8]) -> [UInt8] {
+    static func evidence(_ body: [UInt8]) throws -> Evidence {
+        guard case .v2(let notification) = try AppleNotification(decoding: longer(body)) else { throw Unusable() }
+        return notification.evidence
+    }
+
+    private static func longer(_ body: [UInt8]) -> [UInt8] {
         let text = String(decoding: body, as: UTF8.self)
         let jws = text.dropFirst("{\"signedPayload\":\"".count).dropLast("\"}".count)
         return Array("{\"signedPayload\":\"\(longer(jws, depth: 0))\"}".utf8)

@@ -9,13 +9,21 @@ import Subscriptions
 struct MeasuredEvent: ProvenEvent {
     let stream: StreamKey
     let event: Event
-    let body: [UInt8]
+    let evidence: Evidence
+    let bodyDigest: [UInt8]
     /// The body as sent: verifiable, with its secret.
     let arrived: [UInt8]
     let chain: SigningChain?
     let receivedAt: Instant
 
-    var bodyDigest: [UInt8] { Array(SHA256.hash(data: body)) }
+    var bodyBytes: Int { evidence.slices.reduce(0) { $0 + $1.count } }
+
+    /// The same event, to be stored with nothing decoded in its body.
+    var plain: MeasuredEvent {
+        MeasuredEvent(
+            stream: stream, event: event, evidence: Evidence(evidence.bytes), bodyDigest: bodyDigest, arrived: arrived,
+            chain: chain, receivedAt: receivedAt)
+    }
 }
 
 /// A kind of body to measure.
@@ -42,11 +50,12 @@ enum Sample: String, CaseIterable {
             let body = body(delivery.body())
             guard isMeasured(body) else { continue }
             let verified = try await verifier.verify(body, receivedAt: delivery.receivedAt)
+            let evidence = self == .longerHeaders ? try LongerHeaders.evidence(body) : verified.evidence
             events.append(
                 MeasuredEvent(
-                    stream: verified.stream, event: verified.event,
-                    body: self == .longerHeaders ? LongerHeaders.body(body) : verified.body, arrived: body,
-                    chain: verified.chain, receivedAt: delivery.receivedAt))
+                    stream: verified.stream, event: verified.event, evidence: evidence,
+                    bodyDigest: Array(SHA256.hash(data: evidence.bytes)), arrived: body, chain: verified.chain,
+                    receivedAt: delivery.receivedAt))
         }
         return events
     }

@@ -1,5 +1,6 @@
 // Measures the storage per notification, including all tables and indexes of the log, compared with the size of the
-// body; and the time to encode and check the stored form of a body, compared with verifying it.
+// body, with the compact form and with PostgreSQL's compression alone; and the time to write the compact form of a body,
+// compared with decoding and verifying it.
 //
 //     swift build -c release --product Benchmarks && .build/release/Benchmarks storage
 //
@@ -26,12 +27,15 @@ struct StorageBenchmark: AsyncParsableCommand {
     func run() async throws {
         for sample in Sample.allCases {
             let events = try await sample.events(count)
-            let bodyBytes = events.reduce(0) { $0 + $1.body.count }
+            let bodyBytes = events.reduce(0) { $0 + $1.bodyBytes }
             let disk = try await Disk.measure(events)
             print("\(sample.rawValue): \(events.count) notifications, \(bodyBytes / events.count) bytes each")
             let ratio = Self.ratio(disk.total, bodyBytes)
             print("  on disk: \(disk.total / Int64(events.count)) bytes, \(ratio) of the body")
             for part in disk.parts { print("    \(part)") }
+            let plain = try await Disk.measure(events.map(\.plain))
+            let plainRatio = Self.ratio(plain.total, bodyBytes)
+            print("  without the compact form: \(plain.total / Int64(events.count)) bytes, \(plainRatio) of the body")
             try await Cost.measure(events, sample.verifier()).print()
         }
     }
