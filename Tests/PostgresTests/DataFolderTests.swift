@@ -118,7 +118,7 @@ struct DataFolderTests {
         defer { try? FileManager.default.removeItem(atPath: folder) }
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         try "kept".write(toFile: folder + "/passwd", atomically: false, encoding: .utf8)
-        #expect(try await Self.refusal(of: folder).contains("holds other files, such as passwd"))
+        #expect(try await Self.refusal(of: folder).contains("contains other files, such as passwd"))
         #expect(Self.owner(folder) == 0)
         unlink(folder + "/passwd")
 

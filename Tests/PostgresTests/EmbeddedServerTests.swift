@@ -170,7 +170,7 @@ struct EmbeddedServerTests {
             try await EmbeddedServer.start(folder: folder, logger: .quiet)
         }
 
-        #expect("\(try #require(error))".contains("is no PostgreSQL cluster"))
+        #expect("\(try #require(error))".contains("is not a PostgreSQL cluster"))
     }
 
     private func start(settings: [String: String] = [:]) async throws(EmbeddedServerError) -> EmbeddedServer {

@@ -20,8 +20,8 @@ package struct ConnectionConfiguration: Sendable {
     /// The server's safety net for statements whose client is gone; deadlines are enforced by the client.
     package var statementTimeout: Duration?
 
-    /// - Parameter url: `postgres://…`, `postgresql://…`, or `key=value` pairs, in libpq's syntax. Omitted keywords come
-    ///   from libpq's environment (`PGPASSFILE` and the like).
+    /// - Parameter url: `postgres://…`, `postgresql://…`, or `key=value` pairs, in libpq's syntax. Omitted keywords
+    ///   come from libpq's environment (`PGPASSFILE` and the like).
     package init(url: String) {
         settings = Self.parse(url)
         if let name = settings?["application_name"] {
@@ -122,7 +122,7 @@ extension ConnectionConfiguration: CustomStringConvertible, CustomDebugStringCon
         description
     }
 
-    /// Keeps `dump` and string interpolation of any value that holds a configuration from showing the password.
+    /// Prevents `dump` and string interpolation of a value that contains a configuration from showing the password.
     package var customMirror: Mirror {
         Mirror(self, children: [])
     }

@@ -1,29 +1,28 @@
-/// What went wrong between us and the server.
+/// An error of the connection or the server.
 ///
-/// Equality is by ``kind``. `description` may be shown to anybody. `debugDescription` is for `debug` logs: it adds the
-/// server's primary message, which can quote a value that it did not understand, but never its DETAIL, which quotes
-/// whole rows.
+/// Equality is by ``kind``. `description` contains nothing confidential. `debugDescription` is for `debug` logs: it
+/// adds the server's primary message, which can quote an invalid value, but never its DETAIL, which quotes whole rows.
 package struct PostgresError: Error, Sendable {
     package enum Kind: Sendable, Hashable {
         /// No connection could be made, or it was lost outside of a commit.
         case unavailable
-        /// The deadline passed, or the task was cancelled while it waited, before the answer was there.
+        /// The deadline passed before the response arrived, or the task was cancelled while it waited for a connection.
         case deadlineExceeded
-        /// A commit was sent and not confirmed: what it commits may or may not be durable. Repeat it only if that is
+        /// A commit was sent and not confirmed: the transaction may or may not be durable. Repeat it only if that is
         /// safe.
         case outcomeUnknown
-        /// The server refused the statement, and the transaction it was in has not happened.
+        /// The server rejected the statement; its transaction is rolled back.
         case server(sqlstate: String)
-        /// A column did not hold what the caller expects.
+        /// A column has an unexpected type or value.
         case decoding
         /// The pool was shut down.
         case closed
     }
 
     package let kind: Kind
-    /// The server's five characters, or `nil` when the server did not get to say anything.
+    /// The server's five-character error code, or `nil` if the server sent none.
     package let sqlstate: String?
-    /// The name of the constraint that was broken, if the server named one.
+    /// The name of the violated constraint, if the server sent one.
     package let constraint: String?
     package let statement: String?
     let message: String?
@@ -52,16 +51,16 @@ package struct PostgresError: Error, Sendable {
 
     static let deadlineExceeded = PostgresError(.deadlineExceeded)
 
-    /// The same story with another verdict, for a failure that hit a commit.
+    /// The same error with another kind, for a failure during a commit.
     func with(kind: Kind) -> PostgresError {
         PostgresError(kind, sqlstate: sqlstate, constraint: constraint, statement: statement, message: message)
     }
 
-    /// True when the same call may succeed later: no connection, too many connections, no disk or memory, starting up
-    /// or shutting down, a conflict with another transaction, a lock not had, a statement cancelled, a limit of the
-    /// server reached, a fault of the server or of its system, or a server that only reads while another takes over.
+    /// True if the same call may succeed later: no connection, too many connections, no disk or memory, startup or
+    /// shutdown, a conflict with another transaction, an unavailable lock, a cancelled statement, a limit of the
+    /// server, an internal or system error, or a read-only server during a failover.
     ///
-    /// Data that the server found damaged (XX001, XX002) stays so.
+    /// False for data corruption (XX001, XX002), which is permanent.
     package var isTransient: Bool {
         switch kind {
         case .unavailable:
@@ -74,7 +73,7 @@ package struct PostgresError: Error, Sendable {
         }
     }
 
-    /// The server found its own files damaged.
+    /// Whether the server reported corruption of its files.
     package var isDamage: Bool {
         sqlstate == "XX001" || sqlstate == "XX002"
     }
@@ -119,10 +118,10 @@ extension PostgresError: CustomStringConvertible, CustomDebugStringConvertible {
     package var description: String {
         switch kind {
         case .unavailable: "the database is unavailable"
-        case .deadlineExceeded: "the database did not answer in time"
+        case .deadlineExceeded: "the database did not respond in time"
         case .outcomeUnknown: "the outcome of the transaction is unknown"
-        case .server: "the database refused the statement"
-        case .decoding: "the database answered with an unexpected value"
+        case .server: "the database rejected the statement"
+        case .decoding: "the database returned an unexpected value"
         case .closed: "the database connections are closed"
         }
     }

@@ -1,14 +1,14 @@
 import CLibpq
 import Foundation
 
-/// A process that we started, and must collect when it ends.
+/// A child process, whose exit status must be collected.
 struct ChildProcess: Sendable {
     let pid: Int32
 
-    /// Starts a command in a session of its own, so that a terminal's Ctrl-C does not reach it, with none of our
-    /// descriptors, in the root folder, and with its output appended to a file.
+    /// Starts a command in its own session, so that a terminal's Ctrl-C does not reach it. It inherits no descriptors,
+    /// runs in the root folder, and its output is appended to a file.
     ///
-    /// - Throws: ``EmbeddedServerError`` when it cannot be started.
+    /// - Throws: ``EmbeddedServerError`` if it cannot be started.
     static func start(_ command: [String], output: String) throws(EmbeddedServerError) -> ChildProcess {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
@@ -19,7 +19,7 @@ struct ChildProcess: Sendable {
         _ = posix_spawn_file_actions_addclosefrom_np(&actions, 3)
         _ = posix_spawn_file_actions_addchdir_np(&actions, "/")
 
-        // What we ignore or block must not stay ignored or blocked in the child.
+        // The child must not inherit ignored or blocked signals.
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
@@ -36,7 +36,7 @@ struct ChildProcess: Sendable {
         defer {
             for text in arguments + environment { free(text) }
         }
-        // The right to listen on low ports is ours, not the child's. Only this thread's inheritance changes.
+        // The child must not inherit the right to listen on low ports. This changes the current thread only.
         subledger_clear_ambient_capabilities()
         var pid: pid_t = 0
         let code = posix_spawn(&pid, command[0], &actions, &attributes, &arguments, &environment)
@@ -46,20 +46,21 @@ struct ChildProcess: Sendable {
         return ChildProcess(pid: pid)
     }
 
-    /// Collects the process if it has ended.
+    /// Collects the exit status if the process has ended.
     ///
-    /// - Returns: Nothing while it runs; then its exit code, or 128 and the signal that ended it, as a shell says.
+    /// - Returns: Nil while it runs; then its exit code, or 128 plus the number of the signal that ended it, as in a
+    ///   shell.
     func collect() -> Int32? {
         var status: Int32 = 0
         let result = waitpid(pid, &status, WNOHANG)
         if result == 0 { return nil }
-        // Somebody else may have collected it, and then there is no code to tell.
+        // If the status was collected elsewhere, the exit code is unknown.
         guard result == pid else { return errno == ECHILD ? 0 : nil }
         let signal = status & 0x7f
         return signal == 0 ? (status >> 8) & 0xff : 128 + signal
     }
 
-    /// Waits for the end.
+    /// Waits until the process has ended.
     func wait() async -> Int32 {
         while true {
             if let code = collect() { return code }
@@ -71,8 +72,7 @@ struct ChildProcess: Sendable {
         kill(pid, signal)
     }
 
-    /// What a database needs and no more: our own environment may hold secrets, and settings that would change what
-    /// PostgreSQL does.
+    /// The variables that PostgreSQL needs. Others may contain secrets, or settings that change PostgreSQL's behaviour.
     private static func environment() -> [String] {
         let kept = ProcessInfo.processInfo.environment.filter {
             ["PATH", "TMPDIR", "LD_LIBRARY_PATH"].contains($0.key)

@@ -1,14 +1,14 @@
 import Foundation
 
-/// The processes that work in a cluster's folder, whoever started them.
+/// The PostgreSQL processes of a cluster, including those of earlier runs.
 ///
-/// A PostgreSQL process has the cluster as its working folder from start to end, and nothing else has; so this finds a
-/// postmaster whose parent was killed, and backends whose postmaster was. It needs `/proc`; where that is missing it
-/// finds nothing, and PostgreSQL's own check of its pid file remains.
+/// Only the processes of a cluster have its folder as their working folder, and they keep it until they end. So this
+/// finds a postmaster whose parent was killed, and backends whose postmaster was killed. It needs `/proc`; without it,
+/// nothing is found, and only PostgreSQL's own check of its pid file remains.
 struct ClusterProcesses {
     let folder: ServerFolder
 
-    /// The process named in the pid file, if it truly is a server on this cluster.
+    /// The process in the pid file, if it is a server of this cluster.
     func postmaster() -> Int32? {
         guard let pid = pidInFile(), isServer(pid) else { return nil }
         return pid
@@ -20,11 +20,11 @@ struct ClusterProcesses {
         return entries.compactMap { Int32($0) }.filter { isServer($0) }
     }
 
-    /// Removes a pid file that names a living process which is no server, as after a restart of the machine: PostgreSQL
-    /// would take that process for a server and refuse to start.
+    /// Removes a pid file that names a running process which is not a server, for example after a restart of the
+    /// machine: PostgreSQL would mistake that process for a server and refuse to start.
     ///
-    /// Only called when ``all()`` is empty. A file whose process is dead stays for PostgreSQL, which looks for shared
-    /// memory that is still in use before it removes it.
+    /// Only called if ``all()`` is empty. If the process has ended, the file remains: PostgreSQL checks for shared
+    /// memory that is still in use before it removes the file.
     func removeMisleadingPIDFile() {
         guard let pid = pidInFile(), kill(pid, 0) == 0 || errno == EPERM else { return }
         unlink(folder.pidFile)
@@ -40,7 +40,7 @@ struct ClusterProcesses {
         guard let executable = target(of: "/proc/\(pid)/exe"), let cwd = target(of: "/proc/\(pid)/cwd") else {
             return false
         }
-        // An upgrade of the package adds " (deleted)" to the name of a binary that still runs.
+        // After a package upgrade, the link of a running binary ends in " (deleted)".
         let name = executable.split(separator: "/").last ?? ""
         return (name == "postgres" || name.hasPrefix("postgres ")) && cwd == folder.cluster
     }

@@ -5,13 +5,13 @@ extension EmbeddedServer {
         )
     }
 
-    /// A copied template must have no connections; one that was just closed needs a moment to go.
+    /// How long to retry while the template has connections: a closed connection takes a moment to end.
     private static let templateTime = Duration.seconds(5)
 
-    /// Makes a database if there is none of that name. Safe to repeat.
+    /// Creates a database unless it exists. Safe to repeat.
     ///
     /// - Parameter template: The database to copy; it must have no connections.
-    /// - Throws: ``PostgresError``, for example when the template is in use (SQLSTATE 55006).
+    /// - Throws: ``PostgresError``, for example if the template is in use (SQLSTATE 55006).
     package func createDatabase(_ name: String, template: String? = nil) async throws(PostgresError) {
         let deadline = ContinuousClock.now + .seconds(30)
         let connection = try await PostgresConnection.connect(

@@ -2,7 +2,8 @@ import Foundation
 import Logging
 
 extension EmbeddedServer {
-    /// Makes the cluster if there is none, ends what is left of an earlier server, starts ours and waits for it.
+    /// Creates the cluster if necessary, ends processes of an earlier server, starts the server and waits until it is
+    /// ready.
     func launch() async throws(EmbeddedServerError) {
         isLaunching = true
         defer { isLaunching = false }
@@ -43,7 +44,7 @@ extension EmbeddedServer {
         case ready
         case ended
         case late
-        /// Somebody called ``EmbeddedServer/stop()``.
+        /// ``EmbeddedServer/stop()`` was called.
         case unwanted
     }
 
@@ -68,26 +69,26 @@ extension EmbeddedServer {
 
     private func serverCommand() -> [String] {
         var all = [
-            // What a statement's error quotes may be personal; the message itself stays.
+            // Details of errors may quote personal data; the message itself is logged.
             "log_error_verbosity": "terse",
             "logging_collector": "off",
         ]
         all.merge(settings) { $1 }
-        // These are what the rest of this file relies on.
+        // The rest of this file relies on these settings.
         all["listen_addresses"] = ""
         all["port"] = "5432"
         all["unix_socket_directories"] = quotedIdentifier(folder.run)
         all["unix_socket_permissions"] = "0700"
         all["hba_file"] = folder.hostAccess
         all["ident_file"] = folder.userMap
-        // A backend that loads it later would load the file of a newer release, once the package is upgraded.
+        // Without this, a backend started after a package upgrade would load the library of a newer release.
         all["shared_preload_libraries"] = "plpgsql"
         let options = all.sorted { $0.key < $1.key }.flatMap { ["-c", "\($0.key)=\($0.value)"] }
         return [binaries.postgres, "-D", folder.cluster] + options
     }
 
-    /// Makes the cluster beside its place and moves it there when it is complete, so that a crash in the middle leaves
-    /// nothing half-made.
+    /// Creates the cluster in a temporary folder and renames it when it is complete, so that a crash leaves no partial
+    /// cluster.
     private func makeCluster() async throws(EmbeddedServerError) {
         try folder.makeNewCluster()
         let log = ServerLog(path: folder.initLog)
@@ -103,7 +104,7 @@ extension EmbeddedServer {
         try folder.adoptNewCluster()
     }
 
-    /// Ends a server that a killed parent left behind, and waits for backends that a killed server left behind.
+    /// Ends a server whose parent was killed, and waits for backends whose postmaster was killed.
     private func endOrphans() async throws(EmbeddedServerError) {
         let processes = ClusterProcesses(folder: folder)
         if let orphan = processes.postmaster() {
@@ -120,7 +121,7 @@ extension EmbeddedServer {
         while let process = processes.all().first {
             guard !deadline.hasPassed else {
                 throw EmbeddedServerError(
-                    "process \(process) of an earlier server still works in \(folder.cluster); end it and start again"
+                    "process \(process) of an earlier server still runs in \(folder.cluster); end it and start again"
                 )
             }
             await pause(milliseconds: 20)

@@ -1,14 +1,14 @@
 import Foundation
 
-/// Which file a path named, so that another one under the same name can be told from it. Moving a file away and back
-/// does not change it.
+/// The identity of the file at a path, to detect that another file has replaced it. Moving a file away and back does
+/// not change it.
 struct FileIdentity: Sendable, Equatable {
     private let device: UInt64
     private let file: UInt64
     private let size: Int64
     private let modified: Int64
 
-    /// Nil when there is no such file.
+    /// Nil if there is no such file.
     init?(_ path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
@@ -20,14 +20,14 @@ struct FileIdentity: Sendable, Equatable {
 }
 
 extension EmbeddedServer {
-    /// An upgrade replaces the server's files one after another. The new binary must have been there for this long, so
-    /// that its libraries are there too.
+    /// An upgrade replaces the server's files one after another. The new binary must have existed for this long, so
+    /// that its libraries are installed too.
     static let replacementTime = Duration.seconds(3)
 
-    /// Whether the binary that the server runs was replaced by another one that can run the same cluster.
+    /// Whether the server's binary was replaced by one that can run the same cluster.
     ///
-    /// New backends of the old server would load libraries of the new one, which may not work together. While the
-    /// binary is away there is nothing to start, and the old server works on.
+    /// New backends of the old server would load libraries of the new release, which may be incompatible. While there
+    /// is no binary, the old server continues to run.
     func isReplaced(now: ContinuousClock.Instant) -> Bool {
         guard let running, let found = FileIdentity(binaries.postgres), found != running, found != unusable else {
             replacement = nil

@@ -1,15 +1,15 @@
 import Foundation
 import Logging
 
-/// A private PostgreSQL in a folder, which is reached over a unix socket only and by this user only.
+/// A private PostgreSQL in a folder, reachable only over a unix socket.
 ///
-/// Whatever its owner dies of, the next start on the same folder takes over: what was acknowledged is there.
+/// If its owner is killed, the next start in the same folder takes over; no acknowledged data is lost.
 package actor EmbeddedServer {
-    /// Longer than crash recovery of a busy log should take, short enough for whoever waits at the terminal.
+    /// Longer than crash recovery of a busy log usually takes, but short enough for an operator who waits.
     static let readyTime = Duration.seconds(60)
     /// Backends of a killed postmaster need about a second to notice.
     static let orphanTime = Duration.seconds(10)
-    /// How long each way of ending a server is given before the next, harsher one.
+    /// The time for each way to stop a server before the next, more forceful one.
     static let fastShutdownTime = Duration.seconds(30)
     static let immediateShutdownTime = Duration.seconds(5)
 
@@ -22,7 +22,7 @@ package actor EmbeddedServer {
     var child: ChildProcess?
     /// The binary that the child runs.
     var running: FileIdentity?
-    /// A binary that came in its place, and since when it is there.
+    /// The binary that replaced it, and when it was first seen.
     var replacement: (binary: FileIdentity, since: ContinuousClock.Instant)?
     /// A replacement that cannot run this cluster.
     var unusable: FileIdentity?
@@ -43,14 +43,14 @@ package actor EmbeddedServer {
         self.logger = logger
     }
 
-    /// Starts the server of a folder, making the folder and the cluster first if need be, and returns when it answers.
+    /// Starts the server of a folder, creating the folder and the cluster if necessary, and returns when it is ready.
     ///
     /// - Parameters:
-    ///   - folder: Where everything lies: `postgres` (the cluster), `run` (the socket), `lock` and `postgres.log`.
-    ///   - superuser: Its name is fixed when the cluster is made.
+    ///   - folder: The data folder, with `postgres` (the cluster), `run` (the socket), `lock` and `postgres.log`.
+    ///   - superuser: The name of the superuser, which is fixed when the cluster is created.
     ///   - logins: Further database roles that this user, and root, may log in as without a password.
     ///   - settings: Server settings by name, such as `max_connections`.
-    ///   - binaries: The PostgreSQL to run; an installed one that suits the cluster if nil.
+    ///   - binaries: The PostgreSQL to run; if nil, an installed one that fits the cluster.
     /// - Throws: ``EmbeddedServerError``, one line for an operator.
     package static func start(
         folder: String, superuser: String = "subledger", logins: [String] = [], settings: [String: String] = [:],
@@ -78,17 +78,17 @@ package actor EmbeddedServer {
         folder.run
     }
 
-    /// How to connect to a database as the superuser.
+    /// The configuration to connect to a database as the superuser.
     package nonisolated func configuration(database: String) -> ConnectionConfiguration {
         ConnectionConfiguration(socketFolder: folder.run, user: superuser, database: database)
     }
 
-    /// The server's first process; nothing while it is down.
+    /// The process id of the postmaster; nil while it is down.
     package var postmasterPID: Int32? {
         child?.pid
     }
 
-    /// Restarts the server when it dies, and in order when its binaries were replaced on disk, until the task is
+    /// Restarts the server when it dies, and gracefully when its binaries are replaced on disk, until the task is
     /// cancelled or ``stop()`` is called.
     ///
     /// Failed restarts are repeated after 50 ms, doubling to 5 s.
@@ -110,7 +110,7 @@ package actor EmbeddedServer {
                 await pause(milliseconds: 20)
                 continue
             }
-            if !isRestart { logger.error("embedded database died, starting it again") }
+            if !isRestart { logger.error("embedded database died, restarting it") }
             do {
                 try await launch()
                 backOff.reset()
@@ -122,8 +122,8 @@ package actor EmbeddedServer {
         }
     }
 
-    /// Stops the server and lets go of the folder. Clients are disconnected, their open transactions rolled back.
-    /// Safe to repeat, and not shortened by cancellation.
+    /// Stops the server and releases the folder. Clients are disconnected and their open transactions rolled back. Safe
+    /// to repeat; cancellation does not interrupt it.
     package func stop() async {
         isStopping = true
         while isLaunching {
@@ -133,7 +133,7 @@ package actor EmbeddedServer {
         lock = nil
     }
 
-    /// Ends the server in order, and by force if that takes too long.
+    /// Stops the server gracefully, or forcefully if that takes too long.
     private func shutDown() async {
         let steps = [
             (SIGINT, Self.fastShutdownTime), (SIGQUIT, Self.immediateShutdownTime), (SIGKILL, .seconds(5)),

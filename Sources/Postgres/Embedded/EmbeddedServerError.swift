@@ -1,4 +1,4 @@
-/// Why the embedded server does not run, as one line for an operator: what failed, where, and what to do.
+/// The reason why the embedded server does not run, as one line for an operator: what failed, where, and what to do.
 package struct EmbeddedServerError: Error, Sendable, CustomStringConvertible {
     package let description: String
 

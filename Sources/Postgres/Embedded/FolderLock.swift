@@ -1,12 +1,12 @@
 import Foundation
 
-/// Keeps a second process off a folder for as long as it lives, however it ends.
+/// An exclusive lock on a data folder. The kernel releases it when the process ends for any reason.
 final class FolderLock: Sendable {
     private let descriptor: Int32
 
-    /// Takes the lock and writes our process id into it, for the message that the next one gets.
+    /// Acquires the lock and writes the own process id into its file, for the error message of a second process.
     ///
-    /// - Throws: ``EmbeddedServerError`` when another process, or this one, has the folder already.
+    /// - Throws: ``EmbeddedServerError`` if another process, or this one, already has the lock.
     init(_ folder: ServerFolder) throws(EmbeddedServerError) {
         let descriptor = try folder.openLock()
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
@@ -29,12 +29,12 @@ final class FolderLock: Sendable {
     }
 }
 
-/// The last error of the C library, in words.
+/// The message of the C library's last error.
 func errnoText() -> String {
     String(cString: strerror(errno))
 }
 
-/// Waits even in a cancelled task, so that shutting down keeps its pace.
+/// Waits even in a cancelled task, so that a shutdown does not poll without pause.
 func pause(milliseconds: Int) async {
     await withCheckedContinuation { continuation in
         DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(milliseconds)) {

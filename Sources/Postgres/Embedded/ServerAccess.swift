@@ -1,10 +1,10 @@
-/// Who may connect to an embedded server's socket, as PostgreSQL's own two files say it.
+/// The access rules of an embedded server's socket, in PostgreSQL's `pg_hba.conf` and `pg_ident.conf`.
 ///
-/// A database role that the server's owner uses is given to a process by its system user (`peer`), so that reaching the
-/// socket alone makes nobody a superuser. Any other role needs its password. Replication connections, which backups use,
-/// also need the attribute `replication`, which only the superuser has.
+/// The roles of the server's owner are authenticated by the system user (`peer`), so access to the socket alone gives
+/// no superuser rights. Any other role needs its password. Replication connections, which backups use, also need the
+/// attribute `replication`, which only the superuser has.
 struct ServerAccess {
-    /// System users that take on the roles.
+    /// The system users that can log in as these roles.
     let users: [String]
     let roles: [String]
 
@@ -28,7 +28,7 @@ struct ServerAccess {
 
     private static let map = "owner"
 
-    /// Keeps spaces, commas and words with a meaning, such as `all`, from being read as such.
+    /// Quotes a name, so that spaces, commas and keywords such as `all` have no special meaning.
     private static func quoted(_ name: String) -> String {
         "\"" + name.replacing("\"", with: "\"\"") + "\""
     }

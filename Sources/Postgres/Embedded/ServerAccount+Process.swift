@@ -2,24 +2,24 @@ import CLibpq
 import Foundation
 
 extension ServerAccount {
-    /// Makes a data folder ready for the account. Only root can; the account itself then works in it.
+    /// Prepares a data folder for the account. Requires root.
     package func prepare(dataFolder: String) throws(EmbeddedServerError) {
         _ = try ServerFolder(path: dataFolder, account: self)
     }
 
-    /// Runs this very command again, in this process and under this account, with what it was given. It can gain no
-    /// privilege after that; the one that it keeps, if root has it here, is to listen on ports below 1024.
+    /// Runs this command again with the same arguments, in this process and under this account. It can gain no
+    /// privileges after that. It keeps one, if root has it: to listen on ports below 1024.
     ///
-    /// Nothing may be open or started yet that the command needs: it begins again.
+    /// Call it before the command opens or starts anything, because the command starts from the beginning.
     ///
-    /// - Throws: ``EmbeddedServerError`` when it could not; this process then is what it was.
+    /// - Throws: ``EmbeddedServerError`` on failure; the process is then unchanged.
     package func takeOver(environment: [String: String]) throws(EmbeddedServerError) -> Never {
         guard let executable = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe") else {
             throw EmbeddedServerError("cannot find our own executable: is /proc mounted?")
         }
         var program = executable
         if obstacle(on: executable) != nil {
-            // The account may run the file and cannot reach its name, as in root's home.
+            // The account may execute the file but cannot reach its path, for example in root's home.
             let file = open(executable, O_RDONLY)
             guard file >= 0 else { throw EmbeddedServerError("cannot open \(executable): \(errnoText())") }
             program = "/proc/self/fd/\(file)"
@@ -28,7 +28,7 @@ extension ServerAccount {
         setenv("HOME", home, 1)
         setenv("USER", name, 1)
         setenv("LOGNAME", name, 1)
-        // A thread of the concurrency runtime blocks signals, and the new program would inherit that.
+        // Threads of the concurrency runtime block signals, and the new program would inherit this mask.
         var signals = sigset_t()
         sigemptyset(&signals)
         pthread_sigmask(SIG_SETMASK, &signals, nil)
@@ -40,7 +40,7 @@ extension ServerAccount {
         throw EmbeddedServerError("cannot run \(setpriv): \(problem)")
     }
 
-    /// In a container root may lack either capability, and asking for it would fail.
+    /// In a container, root may lack either capability, and requesting it would fail.
     private static var privileges: [String] {
         let held = effectiveCapabilities
         let kept = held & (1 << 10) != 0 ? "-all,+net_bind_service" : "-all"

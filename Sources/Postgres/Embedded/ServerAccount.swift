@@ -1,8 +1,8 @@
 import Foundation
 
-/// The account that runs the server when we are root, since PostgreSQL refuses to be and nothing else should.
+/// The account that runs the server if root starts it: PostgreSQL refuses to run as root, and the server should not.
 package struct ServerAccount: Sendable {
-    /// In this order; the second is there wherever PostgreSQL is installed.
+    /// The candidates, in order of preference; the second exists wherever PostgreSQL is installed.
     static let names = ["subledger", "postgres"]
 
     package let name: String
@@ -11,15 +11,15 @@ package struct ServerAccount: Sendable {
     let group: gid_t
     let setpriv: String
 
-    /// False when it is PostgreSQL's own account, which other servers of the machine may use too.
+    /// False if it is PostgreSQL's own account, which other servers on the machine may share.
     package var isOwn: Bool { name == Self.names[0] }
 
-    /// - Returns: Nothing unless we are root.
-    /// - Throws: ``EmbeddedServerError`` when there is no such account.
+    /// - Returns: Nil unless the process runs as root.
+    /// - Throws: ``EmbeddedServerError`` if there is no such account.
     package static func ifRoot() throws(EmbeddedServerError) -> ServerAccount? {
         guard geteuid() == 0 else { return nil }
         guard let setpriv = ServerBinaries.onPath("setpriv") else {
-            throw EmbeddedServerError("setpriv was not found; install util-linux, or start as another user than root")
+            throw EmbeddedServerError("setpriv was not found; install util-linux, or start as a user other than root")
         }
         for name in names {
             var entry = passwd()
@@ -46,23 +46,23 @@ package struct ServerAccount: Sendable {
         return String(cString: entry.pw_name)
     }
 
-    /// The command that becomes another one under this account, in the same process.
+    /// Returns the command that runs another command under this account, in the same process.
     ///
     /// - Parameter privileges: Further arguments of `setpriv`.
     func command(_ command: [String], privileges: [String] = []) -> [String] {
         [setpriv, "--reuid=\(user)", "--regid=\(group)", "--init-groups"] + privileges + ["--"] + command
     }
 
-    /// As root we can go where the account cannot.
+    /// Checks that the account can reach the path, which root can in any case.
     func checkPassage(to path: String) throws(EmbeddedServerError) {
         guard let folder = obstacle(on: path) else { return }
         throw EmbeddedServerError(
-            "the user \(name) cannot pass through \(folder) to \(path); "
+            "user \(name) has no search permission on \(folder), above \(path); "
                 + "run chmod o+x \(folder), or choose another folder"
         )
     }
 
-    /// The first folder above the path that the account cannot pass through.
+    /// The first folder above the path on which the account has no search permission.
     func obstacle(on path: String) -> String? {
         var folder = (path as NSString).deletingLastPathComponent
         while true {

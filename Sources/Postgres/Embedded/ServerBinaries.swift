@@ -11,16 +11,16 @@ package struct ServerBinaries: Sendable {
     var initdb: String { folder + "/initdb" }
     var postgres: String { folder + "/postgres" }
 
-    /// Finds the newest one, or the one that an existing cluster needs.
+    /// Finds the newest installed version, or the one that an existing cluster needs.
     ///
-    /// - Parameter version: The major version that made the cluster, or `nil` for a new one.
-    /// - Throws: ``EmbeddedServerError`` when there is none.
+    /// - Parameter version: The major version that created the cluster, or `nil` for a new one.
+    /// - Throws: ``EmbeddedServerError`` if there is none.
     package static func find(version: Int?) throws(EmbeddedServerError) -> ServerBinaries {
         let installed = all().sorted { $0.version > $1.version }
         if let version {
             if let match = installed.first(where: { $0.version == version }) { return match }
             throw EmbeddedServerError(
-                "the data folder was made by PostgreSQL \(version), whose binaries were not found; "
+                "the data folder was created by PostgreSQL \(version), whose binaries were not found; "
                     + "install postgresql \(version), or set a database URL"
             )
         }
@@ -33,13 +33,13 @@ package struct ServerBinaries: Sendable {
         return newest
     }
 
-    /// The first executable of that name on PATH or where the system keeps its own.
+    /// The first executable of that name on PATH or in the system's folders.
     static func onPath(_ name: String) -> String? {
         (pathFolders() + ["/usr/bin", "/bin"]).map { $0 + "/" + name }.first { access($0, X_OK) == 0 }
     }
 
     private static func all() -> [ServerBinaries] {
-        // Debian's layout names the version, which spares us from running anything.
+        // Debian's paths contain the version, so no binary needs to run.
         let root = "/usr/lib/postgresql"
         let versions = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
         var found = versions.compactMap { name in
@@ -57,7 +57,7 @@ package struct ServerBinaries: Sendable {
         (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
     }
 
-    /// Asks the binary: `postgres (PostgreSQL) 15.18`.
+    /// Parses the output of `postgres --version`: `postgres (PostgreSQL) 15.18`.
     static func version(of postgres: String) -> Int? {
         let process = Process()
         let output = Pipe()

@@ -1,16 +1,16 @@
 import Foundation
 
-/// The data folder of an embedded server: what lies where, and whose it is.
+/// The data folder of an embedded server: its layout and owner.
 struct ServerFolder: Sendable {
-    /// What `sockaddr_un` holds, less the final zero byte.
+    /// The size of the path in `sockaddr_un`, without the final zero byte.
     static let socketPathBytesMax = 107
-    /// A log of this size is set aside at the next start.
+    /// A log larger than this is renamed at the next start.
     static let logBytesMax = 16 << 20
 
     private let folder: TrustedFolder
     let account: ServerAccount?
 
-    /// Absolute and free of symbolic links, as the kernel names it.
+    /// The kernel's path of the folder: absolute and without symbolic links.
     var path: String { folder.path }
     var cluster: String { path + "/" + Name.cluster }
     var newCluster: String { path + "/" + Name.newCluster }
@@ -37,10 +37,10 @@ struct ServerFolder: Sendable {
         ]
     }
 
-    /// Creates the folder if there is none, and gives it to the account.
+    /// Creates the folder if necessary, and changes its owner to the account.
     ///
-    /// - Throws: ``EmbeddedServerError`` when it cannot be used: its path is too long for a socket, another user can
-    ///   change it, or root's folder holds files of something else.
+    /// - Throws: ``EmbeddedServerError`` if it cannot be used: its path is too long for a socket, another user can
+    ///   change it, or root's folder contains unrelated files.
     init(path: String, account: ServerAccount?) throws(EmbeddedServerError) {
         self.account = account
         folder = try TrustedFolder(path: path, account: account)
@@ -54,10 +54,10 @@ struct ServerFolder: Sendable {
         try account.checkPassage(to: self.path)
         try checkClusterOwner(account)
         guard try !folder.isAccounts else { return }
-        // A folder that holds something else, such as `/etc`, is not given away.
+        // The owner of a folder with unrelated files, such as `/etc`, must not change.
         if let other = try folder.names().sorted().first(where: { !Name.all.contains($0) }) {
             throw EmbeddedServerError(
-                "the folder \(path) holds other files, such as \(other): choose an empty folder or a new one")
+                "the folder \(path) contains other files, such as \(other): choose an empty folder or a new one")
         }
         try folder.giveToAccount()
     }
@@ -71,11 +71,11 @@ struct ServerFolder: Sendable {
         }
     }
 
-    /// Makes the socket's folder and the log, and writes who may connect.
+    /// Creates the socket's folder and the log, and writes the access rules.
     ///
     /// - Parameters:
     ///   - superuser: The database role of the server's owner.
-    ///   - logins: Further database roles that the owner and root take on without a password.
+    ///   - logins: Further database roles that the owner and root can log in as without a password.
     func prepare(superuser: String, logins: [String]) throws(EmbeddedServerError) {
         try folder.makeFolder(Name.run)
         folder.rotate(Name.log, to: Name.oldLog, over: Self.logBytesMax)
@@ -86,13 +86,13 @@ struct ServerFolder: Sendable {
         try folder.write(access.userMap, to: Name.userMap)
     }
 
-    /// A folder for the server's account alone, in which a cluster is made.
+    /// Creates a folder for a new cluster that only the server's account can access.
     func makeNewCluster() throws(EmbeddedServerError) {
         try? FileManager.default.removeItem(atPath: newCluster)
         try folder.makeFolder(Name.newCluster)
     }
 
-    /// Opens the file that a process locks while it works in the folder.
+    /// Opens the file that a process locks while it uses the folder.
     func openLock() throws(EmbeddedServerError) -> Int32 {
         try folder.openFile(Name.lock, O_RDWR)
     }
@@ -101,17 +101,17 @@ struct ServerFolder: Sendable {
         get throws(EmbeddedServerError) { try folder.owner(ofFolder: Name.cluster) != nil }
     }
 
-    /// The major version that made the cluster; nothing if there is none yet.
+    /// The major version that created the cluster; nil if there is no cluster yet.
     func clusterVersion() throws(EmbeddedServerError) -> Int? {
         guard try hasCluster else { return nil }
         let text = try? String(contentsOfFile: cluster + "/PG_VERSION", encoding: .utf8)
         guard let version = text.flatMap({ Int($0.trimmingCharacters(in: .whitespacesAndNewlines)) }) else {
-            throw EmbeddedServerError("\(cluster) is no PostgreSQL cluster; move it away, or choose another folder")
+            throw EmbeddedServerError("\(cluster) is not a PostgreSQL cluster; move it away, or choose another folder")
         }
         return version
     }
 
-    /// Makes a finished new cluster the cluster, and durably so.
+    /// Renames the completed new cluster to its final name, durably.
     func adoptNewCluster() throws(EmbeddedServerError) {
         try folder.rename(Name.newCluster, to: Name.cluster)
     }

@@ -1,18 +1,18 @@
 import Foundation
 
-/// Reads what a child said last, to tell an operator why it ended.
+/// Reads the last log lines of a child process, to report why it ended.
 struct ServerLog {
     let path: String
     private let start: UInt64
 
-    /// Remembers where the file ends now, so that old lines are not taken for new ones.
+    /// Records the current end of the file, so that only later lines are read.
     init(path: String) {
         self.path = path
         let attributes = try? FileManager.default.attributesOfItem(atPath: path)
         start = (attributes?[.size] as? NSNumber)?.uint64Value ?? 0
     }
 
-    /// The last fatal line since then, else the last line.
+    /// The last line with an error since then, or else the last line.
     func lastLine() -> String {
         let descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else { return "no output" }

@@ -1,22 +1,22 @@
 import Foundation
 
-/// A folder that only root and its owner can change, held open.
+/// An open folder that only root and its owner can change.
 ///
 /// Files in it are opened through its descriptor, never through a symbolic or hard link, so a name in the folder cannot
 /// lead anywhere else.
 final class TrustedFolder: Sendable {
-    /// Absolute and free of symbolic links, as the kernel names it.
+    /// The kernel's path of the folder: absolute and without symbolic links.
     let path: String
     /// Whether this call created it.
     let isNew: Bool
-    /// The account that owns its files; nil for our own.
+    /// The account that owns its files; nil for the current user.
     private let account: ServerAccount?
     private let descriptor: Int32
 
-    /// Creates the folder if there is none.
+    /// Opens the folder, creating it if necessary.
     ///
-    /// - Throws: ``EmbeddedServerError`` when the folder belongs to another user or others can write to it, or when
-    ///   another user could replace it or a folder above it.
+    /// - Throws: ``EmbeddedServerError`` if the folder belongs to another user, others can write to it, or another user
+    ///   could replace it or a folder above it.
     init(path: String, account: ServerAccount?) throws(EmbeddedServerError) {
         let owners: Set<uid_t> = [0, account?.user ?? geteuid()]
         try Self.checkAbove(path, owners: owners)
@@ -58,8 +58,8 @@ final class TrustedFolder: Sendable {
         }
     }
 
-    /// Refuses folders above in which another user could put something else in this one's place. A folder with the
-    /// sticky bit, such as `/tmp`, lets others add names but not replace ours.
+    /// Rejects the folder if another user could replace it in a folder above it. In a folder with the sticky bit, such
+    /// as `/tmp`, other users can add names but cannot replace this one.
     private static func checkAbove(_ path: String, owners: Set<uid_t>) throws(EmbeddedServerError) {
         var name = path
         while name != "/", !name.isEmpty {
@@ -87,20 +87,20 @@ final class TrustedFolder: Sendable {
         }
     }
 
-    /// Whether it belongs to the server's account already.
+    /// Whether the folder already belongs to the server's account.
     var isAccounts: Bool {
         get throws(EmbeddedServerError) {
             try status(of: descriptor, name: nil).st_uid == account?.user ?? geteuid()
         }
     }
 
-    /// Gives the folder to the server's account, which alone can enter it then. Root still can.
+    /// Changes the owner to the server's account. Then only this account and root can enter the folder.
     func giveToAccount() throws(EmbeddedServerError) {
         try change(descriptor, mode: 0o700, name: nil)
         try own(descriptor, name: nil)
     }
 
-    /// The names in it.
+    /// The names of the files and folders in this folder.
     func names() throws(EmbeddedServerError) -> [String] {
         guard let names = try? FileManager.default.contentsOfDirectory(atPath: path) else {
             throw EmbeddedServerError("cannot list the folder \(path)")
@@ -108,7 +108,7 @@ final class TrustedFolder: Sendable {
         return names
     }
 
-    /// The owner of a folder in it; nil if there is none of that name.
+    /// The owner of a subfolder; nil if there is none with this name.
     func owner(ofFolder name: String) throws(EmbeddedServerError) -> uid_t? {
         var status = stat()
         guard fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
@@ -121,7 +121,7 @@ final class TrustedFolder: Sendable {
         return status.st_uid
     }
 
-    /// Makes a folder in it for the server's account alone.
+    /// Creates a subfolder that only the server's account can access.
     func makeFolder(_ name: String) throws(EmbeddedServerError) {
         guard mkdirat(descriptor, name, 0o700) == 0 || errno == EEXIST else {
             throw EmbeddedServerError("cannot create \(path)/\(name): \(errnoText())")
@@ -134,7 +134,7 @@ final class TrustedFolder: Sendable {
         try own(folder, name: name)
     }
 
-    /// Opens a file in it for the server's account alone, and creates it if there is none.
+    /// Opens a file in the folder, creating it if necessary; only the server's account can access it.
     ///
     /// - Returns: A descriptor, which the caller closes.
     func openFile(_ name: String, _ flags: Int32) throws(EmbeddedServerError) -> Int32 {
@@ -157,7 +157,7 @@ final class TrustedFolder: Sendable {
         return file
     }
 
-    /// Replaces the text of a file in it.
+    /// Replaces the content of a file in the folder.
     func write(_ text: String, to name: String) throws(EmbeddedServerError) {
         let file = try openFile(name, O_WRONLY)
         defer { close(file) }
@@ -167,14 +167,14 @@ final class TrustedFolder: Sendable {
         }
     }
 
-    /// Sets a file aside under another name once it is larger than so many bytes.
+    /// Renames a file if it is larger than this number of bytes.
     func rotate(_ name: String, to other: String, over bytes: Int) {
         var status = stat()
         guard fstatat(descriptor, name, &status, AT_SYMLINK_NOFOLLOW) == 0, status.st_size > bytes else { return }
         renameat(descriptor, name, descriptor, other)
     }
 
-    /// Gives a folder in it another name, durably.
+    /// Renames a subfolder, durably.
     func rename(_ name: String, to other: String) throws(EmbeddedServerError) {
         guard renameat(descriptor, name, descriptor, other) == 0 else {
             throw EmbeddedServerError("cannot rename \(path)/\(name): \(errnoText())")

@@ -1,12 +1,12 @@
 import CLibpq
 
-/// The fields of an error or a notice. DETAIL is left out on purpose: it quotes whole rows.
+/// The fields of an error or a notice, without DETAIL, which quotes whole rows.
 struct ErrorFields {
     let severity: String?
     let sqlstate: String?
     let constraint: String?
     let message: String?
-    /// Where in the server's source it was reported.
+    /// The function in the server's source that reported it.
     private let function: String?
 
     /// Copies the fields, so the result may be cleared afterwards.
@@ -19,13 +19,13 @@ struct ErrorFields {
         function = Self.field("R", of: result)
     }
 
-    /// True when the session ends with this error, so that nothing is known of what it was doing.
+    /// True if the error ends the session, so that the outcome of the running statement is unknown.
     var endsSession: Bool {
         severity == "FATAL" || severity == "PANIC"
     }
 
-    /// True when it says that the queue of notifications fills. It comes with the commit of whoever notifies, and says
-    /// nothing about that commit; its SQLSTATE is that of all warnings.
+    /// True for the warning that the notification queue is filling up. It is sent with the commit of a notifying
+    /// session but is unrelated to that commit; its SQLSTATE is that of all warnings.
     var isAboutNotifyQueue: Bool {
         function == "asyncQueueFillWarning"
     }
