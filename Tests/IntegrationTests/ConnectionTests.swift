@@ -146,7 +146,11 @@ struct ConnectionTests {
             let table = ConnectionTable(limit: 4, perAddress: 100, listener: "test")
             var channels: [any Channel] = []
             for _ in 0..<5 {
-                let bootstrap = ClientBootstrap(group: loop).channelInitializer { $0.pipeline.addHandler(SocketEnd()) }
+                let bootstrap = ClientBootstrap(group: loop).channelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try channel.pipeline.syncOperations.addHandler(SocketEnd())
+                    }
+                }
                 channels.append(try await bootstrap.connect(host: "127.0.0.1", port: port).get())
             }
             // All on the event loop, so that nothing can be closed in between.
