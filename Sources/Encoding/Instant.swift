@@ -2,8 +2,10 @@
 ///
 /// The range is 1970 to the end of year 9999, so that every instant can be written as ISO 8601 and stored as
 /// `timestamptz` without a special case.
+// `@usableFromInline`: without it, other modules compare instants through witness tables.
+@usableFromInline
 package struct Instant: Hashable, Comparable, Sendable {
-    package let milliseconds: Int64
+    @usableFromInline package let milliseconds: Int64
 
     package static let earliest = Instant(unchecked: 0)
     package static let latest = Instant(unchecked: 253_402_300_799_999)
@@ -91,7 +93,7 @@ extension Instant {
 
 extension Instant: CustomStringConvertible {
     /// `2019-11-08T08:11:46.000Z`: always UTC, always milliseconds.
-    package var description: String {
+    @usableFromInline package var description: String {
         String(unsafeUninitializedCapacity: 24) { buffer in
             writeISO8601(to: buffer)
             return 24

@@ -4,8 +4,9 @@
 /// which then stores it unchanged: NUL characters and lone surrogates become replacement characters, numbers that a
 /// decimal type might reject or change become strings of their digits, and values nested deeper than ``depthMax``
 /// become null.
+@usableFromInline
 package struct CanonicalJSON: Sendable, Hashable {
-    package let utf8: [UInt8]
+    @usableFromInline package let utf8: [UInt8]
 
     /// Bounds the recursion, and with it the stack.
     static let depthMax = 32

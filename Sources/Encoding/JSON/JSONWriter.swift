@@ -1,6 +1,7 @@
 /// Writes JSON text incrementally, in the form in which facts are stored, printed and served.
 ///
 /// Absent values are omitted: members with a nil value write nothing.
+@usableFromInline
 package struct JSONWriter {
     package private(set) var bytes: [UInt8] = []
     private var needsComma = false
@@ -39,6 +40,7 @@ package struct JSONWriter {
         needsComma = true
     }
 
+    @usableFromInline
     package mutating func key(_ key: StaticString) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -117,6 +119,7 @@ package struct JSONWriter {
     }
 
     /// Writes a value that is already JSON text.
+    @usableFromInline
     package mutating func value(rawJSON text: String) {
         separate()
         bytes.append(contentsOf: text.utf8)

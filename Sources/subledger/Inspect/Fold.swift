@@ -97,6 +97,7 @@ struct Fold: ParsableCommand {
 }
 
 extension Instant: ExpressibleByArgument {
+    @usableFromInline
     package init?(argument: String) {
         self.init(iso8601: argument)
     }
