@@ -167,6 +167,26 @@ struct ConnectionTests {
         }
     }
 
+    @Test("a listener that stops while connections arrive ends in order")
+    func stopsWhileConnectionsArrive() async throws {
+        for _ in 0..<100 {
+            try await withThrowingDiscardingTaskGroup { senders in
+                try await Self.withListener { port, _ in
+                    for _ in 0..<2 {
+                        senders.addTask {
+                            // Until the listener has stopped.
+                            while let connection = try? RawConnection(port: port) {
+                                connection.write(Self.get)
+                                await Task.yield()
+                            }
+                        }
+                    }
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+            }
+        }
+    }
+
     @Test("an address beyond its share displaces its own, and no other address's")
     func sharePerAddress() async throws {
         try await Self.withListener(limit: 100, perAddress: 2) { port, _ in

@@ -25,6 +25,9 @@ struct ListenerChannel: ServerChildChannel {
         }.flatMap {
             base.setup(channel: channel, logger: logger)
         }.flatMapThrowing { value in
+            // Kept until the channel is closed: a listener that is stopping drops the connections that it has just
+            // accepted, and a NIOAsyncChannel that is released while it is open ends the process.
+            channel.closeFuture.whenComplete { _ in withExtendedLifetime(value) {} }
             let pipeline = channel.pipeline.syncOperations
             // The handler needs the HTTP version, which the codec removes.
             let codec = try pipeline.handler(type: HTTP1ToHTTPServerCodec.self)
