@@ -39,8 +39,9 @@ package enum Limits {
     /// One place in this many is reserved for connections that wait for a response or are being closed: new connections
     /// displace idle ones before the table is full, since closing takes a moment.
     static let reservedPlacesDivisor = 16
-    /// How long a connection is still read after another one has needed its place.
-    static let lastReadWait = TimeAmount.milliseconds(5)
+    /// Most connections that are accepted and not read yet: enough to accept a burst without a pause for each, few
+    /// enough to be set up within milliseconds.
+    static let startingConnectionsMax = 16
     /// Most connections that wait to be accepted; the system may allow fewer.
     static let connectionsWaitingMax = 4096
     /// The value of `Retry-After`. Apple has its own schedule; proxies and tools follow the header.

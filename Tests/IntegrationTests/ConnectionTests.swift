@@ -1,7 +1,5 @@
 import Hummingbird
 import Logging
-import NIOCore
-import NIOPosix
 import TestSupport
 import Testing
 
@@ -139,31 +137,18 @@ struct ConnectionTests {
         }
     }
 
-    @Test("a connection whose request arrives after its place was needed, but before it is closed, keeps its place")
-    func requestInTheSocket() async throws {
-        try await Self.withListener { port, _ in
-            let loop = MultiThreadedEventLoopGroup.singleton.next()
-            let table = ConnectionTable(limit: 4, perAddress: 100, listener: "test")
-            var channels: [any Channel] = []
-            for _ in 0..<5 {
-                let bootstrap = ClientBootstrap(group: loop).channelInitializer { channel in
-                    channel.eventLoop.makeCompletedFuture {
-                        try channel.pipeline.syncOperations.addHandler(SocketEnd())
-                    }
+    @Test("of a burst of connections, each is answered")
+    func burst() async throws {
+        try await Self.withListener(limit: 400, perAddress: 400) { port, _ in
+            let connections = try (0..<300).map { _ in try RawConnection(port: port) }
+            for connection in connections { connection.write(Self.get) }
+            for connection in connections {
+                let answer = try await eventually("its answer") {
+                    let text = connection.read()
+                    return text.isEmpty ? nil : text
                 }
-                channels.append(try await bootstrap.connect(host: "127.0.0.1", port: port).get())
+                #expect(answer.hasPrefix("HTTP/1.1 200 "))
             }
-            // All on the event loop, so that nothing can be closed in between.
-            let kept = try await loop.submit { [channels] in
-                let connections = channels.map { table.open($0) }
-                connections[0].peerWaitsForAnswer()
-                return connections[0]
-            }.get()
-
-            _ = try await eventually("the second one is closed") { channels[1].isActive ? nil : true }
-            _ = try await eventually("the first one is not to be closed any more") { kept.isGivingWay ? nil : true }
-            #expect(channels.map(\.isActive) == [true, false, true, true, true])
-            for channel in channels where channel.isActive { try await channel.close() }
         }
     }
 

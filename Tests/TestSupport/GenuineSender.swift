@@ -5,8 +5,10 @@ import Foundation
 package struct GenuineSender: Sendable {
     /// The answer to one notification.
     package struct Answer: Sendable {
-        /// 0 if there was no answer in time.
+        /// 0 if there was none; ``problem`` says why.
         package let status: Int
+        /// Nil for a complete answer.
+        package let problem: String?
         package let took: Duration
     }
 
@@ -31,17 +33,27 @@ package struct GenuineSender: Sendable {
 
     private func post(_ body: [UInt8]) async throws -> Answer {
         let start = ContinuousClock.now
+        guard let connection = try? RawConnection(port: port) else {
+            return Answer(status: 0, problem: "not connected", took: .now - start)
+        }
+        let connected = ContinuousClock.now - start
+        connection.write(
+            "POST /apple/notifications HTTP/1.1\r\nHost: x\r\nContent-Length: \(body.count)\r\n\r\n"
+                + String(decoding: body, as: UTF8.self))
         var text = ""
-        if let connection = try? RawConnection(port: port) {
-            connection.write(
-                "POST /apple/notifications HTTP/1.1\r\nHost: x\r\nContent-Length: \(body.count)\r\n\r\n"
-                    + String(decoding: body, as: UTF8.self))
-            while !text.contains("}"), start + patience > .now {
-                text += connection.read()
-                try await Task.sleep(for: .milliseconds(5))
+        var problem: String?
+        while !text.contains("}"), problem == nil {
+            text += connection.read()
+            if text.contains("}") { break }
+            if connection.hasEnded {
+                problem = "closed by the server"
+            } else if start + patience < .now {
+                problem = "no answer"
             }
+            try await Task.sleep(for: .milliseconds(5))
         }
         let status = text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
-        return Answer(status: status, took: .now - start)
+        return Answer(
+            status: status, problem: problem.map { "\($0); connected after \(connected)" }, took: .now - start)
     }
 }

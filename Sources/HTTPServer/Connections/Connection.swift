@@ -20,7 +20,6 @@ final class Connection: Sendable {
     let sender: Sender
     private let table: ConnectionTable
     private let state: Atomic<UInt64>
-    private let leaves = Atomic(false)
 
     private static let isAnswering = UInt64.max
 
@@ -47,29 +46,14 @@ final class Connection: Sendable {
         state.store(Self.isAnswering, ordering: .relaxed)
     }
 
-    /// Another connection needs its place.
-    var isGivingWay: Bool {
-        get { leaves.load(ordering: .relaxed) }
-        set { leaves.store(newValue, ordering: .relaxed) }
-    }
-
-    /// Closes the connection, unless its request turns out to have arrived: in a burst of new connections, its place may
-    /// be needed before its bytes were read from the socket.
-    func giveWay(for reason: ConnectionTable.CloseReason) {
-        channel.eventLoop.scheduleTask(in: Limits.lastReadWait) { [self] in
-            guard waitingSince != nil else {
-                isGivingWay = false
-                return
-            }
-            table.count(reason)
-            channel.triggerUserOutboundEvent(SocketEnd.Close(), promise: nil)
-        }
-    }
-
     /// Whether the connection must be closed after its next response, because another connection needs its place.
     var isPlaceNeeded: Bool { table.isPlaceNeeded(by: sender) }
 
     func noteClose(_ reason: ConnectionTable.CloseReason) { table.count(reason) }
+
+    func hasStarted() { table.gate.hasStarted() }
+
+    func hasEnded() { table.gate.hasEnded() }
 
     func hasClosed() { table.remove(self) }
 }

@@ -61,6 +61,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func channelActive(context: ChannelHandlerContext) {
+        connection.hasStarted()
         schedule(context)
         context.fireChannelActive()
     }
@@ -74,6 +75,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     func channelInactive(context: ChannelHandlerContext) {
         scheduled?.task.cancel()
         scheduled = nil
+        connection.hasEnded()
         connection.hasClosed()
         context.fireChannelInactive()
     }

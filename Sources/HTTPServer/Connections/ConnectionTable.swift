@@ -1,4 +1,3 @@
-import HummingbirdCore
 import Metrics
 import NIOCore
 import Synchronization
@@ -8,8 +7,8 @@ import Synchronization
 /// When nearly all places are in use, or an address exceeds its share, each new connection displaces the one that has
 /// kept the server waiting longest: an idle one, one that is slow to send its request or to read its response, or one
 /// that sends more requests before it has the response to the first. A connection that has sent one complete request
-/// and waits for its response is never displaced, so a genuine sender is delayed only by its own bytes. Connections
-/// beyond the total wait in the kernel's queue and use no memory of this process.
+/// and waits for its response is never displaced, so a genuine sender is delayed only by its own bytes. The
+/// ``AcceptGate`` bounds the connections that are open.
 package final class ConnectionTable: Sendable {
     /// Why the server closed a connection. The raw values are values of a metric's label.
     enum CloseReason: String, CaseIterable {
@@ -28,21 +27,20 @@ package final class ConnectionTable: Sendable {
         var senders: [PeerAddress: Connection.Sender] = [:]
     }
 
-    private let limit: Int
+    let gate: AcceptGate
     private let perAddress: Int
     /// Beyond this many connections, new ones displace others. The remaining places are for connections that wait for
     /// their response or are being closed.
     private let displacingFrom: Int
     private let state = Mutex(State())
     private let openCount = Atomic(0)
-    private let acceptedCount = Atomic(0)
     private let closed: [CloseReason: Counter]
 
     /// - Parameters:
     ///   - perAddress: The number of connections from one address beyond which its own are displaced.
     ///   - listener: The listener's name in metrics.
     package init(limit: Int, perAddress: Int, listener: String) {
-        self.limit = limit
+        gate = AcceptGate(limit: limit)
         self.perAddress = perAddress
         displacingFrom = limit - max(1, limit / Limits.reservedPlacesDivisor)
         // Created at start, so that the first occurrence is visible as an increase from zero.
@@ -74,10 +72,13 @@ package final class ConnectionTable: Sendable {
                 reason = .room
                 displaced = Self.longestWaiting(state, except: connection) { _ in true }
             }
-            displaced?.isGivingWay = true
+            if let displaced { Self.remove(displaced, from: &state, openCount) }
             return (connection, displaced, reason)
         }
-        displaced?.giveWay(for: reason)
+        if let displaced {
+            count(reason)
+            displaced.channel.triggerUserOutboundEvent(SocketEnd.Close(), promise: nil)
+        }
         return connection
     }
 
@@ -87,22 +88,22 @@ package final class ConnectionTable: Sendable {
     ) -> Connection? {
         var longest: (connection: Connection, since: UInt64)?
         for connection in state.open.values where connection !== newcomer && isCandidate(connection) {
-            guard !connection.isGivingWay, let since = connection.waitingSince, since < longest?.since ?? .max else {
-                continue
-            }
+            guard let since = connection.waitingSince, since < longest?.since ?? .max else { continue }
             longest = (connection, since)
         }
         return longest?.connection
     }
 
-    /// Removes a closed connection. Safe to repeat.
+    /// Safe to repeat: a displaced connection is removed before it has closed.
     func remove(_ connection: Connection) {
-        state.withLock { state in
-            guard state.open.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
-            openCount.subtract(1, ordering: .relaxed)
-            let sender = connection.sender
-            if sender.open.subtract(1, ordering: .relaxed).newValue == 0 { state.senders[sender.address] = nil }
-        }
+        state.withLock { Self.remove(connection, from: &$0, openCount) }
+    }
+
+    private static func remove(_ connection: Connection, from state: inout State, _ openCount: borrowing Atomic<Int>) {
+        guard state.open.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
+        openCount.subtract(1, ordering: .relaxed)
+        let sender = connection.sender
+        if sender.open.subtract(1, ordering: .relaxed).newValue == 0 { state.senders[sender.address] = nil }
     }
 
     func isPlaceNeeded(by sender: Connection.Sender) -> Bool {
@@ -110,15 +111,4 @@ package final class ConnectionTable: Sendable {
     }
 
     func count(_ reason: CloseReason) { closed[reason]?.increment() }
-
-    /// Stops the listener from accepting beyond the limit; called by its channel.
-    struct Delegate: AvailableConnectionsDelegate {
-        let connections: ConnectionTable
-
-        mutating func connectionOpened() { connections.acceptedCount.add(1, ordering: .relaxed) }
-        mutating func connectionClosed() { connections.acceptedCount.subtract(1, ordering: .relaxed) }
-        func isAcceptingNewConnections() -> Bool {
-            connections.acceptedCount.load(ordering: .relaxed) < connections.limit
-        }
-    }
 }

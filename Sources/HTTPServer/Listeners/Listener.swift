@@ -37,8 +37,11 @@ package struct Listener: Service {
             server: .limited(identity: identity, connections: connections),
             configuration: .init(
                 address: .hostname(address.host, port: address.port), backlog: Limits.connectionsWaitingMax,
-                availableConnectionsDelegate: ConnectionTable.Delegate(connections: connections)),
-            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? address.port) },
+                availableConnectionsDelegate: connections.gate),
+            onServerRunning: { channel in
+                connections.gate.setListener(channel)
+                await onListening(channel.localAddress?.port ?? address.port)
+            },
             logger: quiet)
     }
 
