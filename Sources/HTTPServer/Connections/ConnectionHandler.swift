@@ -288,7 +288,7 @@ extension ConnectionHandler {
 extension HTTPRequestHead {
     /// Source: RFC 9112, section 3.2: an HTTP/1.1 request with no Host, or with several, receives 400.
     fileprivate var hasOneHost: Bool {
-        let count = headers[canonicalForm: "host"].count
+        let count = headers["host"].count
         return isPersistent ? count == 1 : count <= 1
     }
 
@@ -296,12 +296,10 @@ extension HTTPRequestHead {
     private var isPersistent: Bool { version.major == 1 && version.minor >= 1 }
 
     /// An HTTP/1.0 client may request a persistent connection; a server need not grant it.
-    fileprivate var staysOpen: Bool {
-        isPersistent && !headers[canonicalForm: "connection"].contains { $0.lowercased() == "close" }
-    }
+    fileprivate var staysOpen: Bool { isPersistent && isKeepAlive }
 
     /// Source: RFC 9110, section 10.1.1: the expectation is ignored in HTTP/1.0.
     fileprivate var expectsContinue: Bool {
-        isPersistent && headers[canonicalForm: "expect"].contains { $0.lowercased() == "100-continue" }
+        isPersistent && headers["expect"].contains { $0.lowercased() == "100-continue" }
     }
 }
