@@ -33,7 +33,7 @@ struct TakeoverTests {
             let start = ContinuousClock.now
             let answer = try await HTTPClient(port: ports.public).post(try V1Body(number: 1).bytes)
             #expect(answer.status == 200)
-            let leaderBackend = try await eventually("somebody leads the stream") { try await leads(database) }
+            let leaderBackend = try await eventually("the batch waits") { try await leads(database, isWaiting: true) }
             let other = try database.server("projector")
             _ = try await other.privatePort()
             return Bundle(
@@ -43,7 +43,9 @@ struct TakeoverTests {
         }
 
         /// The backend that holds the lock of the stream's leader.
-        static func leads(_ database: SharedDatabase) async throws -> String? {
+        ///
+        /// - Parameter isWaiting: Only if it waits for another lock. A batch that does not may have nothing to write.
+        static func leads(_ database: SharedDatabase, isWaiting: Bool = false) async throws -> String? {
             try await database.lines(
                 """
                 select pg_locks.pid::text
@@ -55,6 +57,7 @@ struct TakeoverTests {
                   and pg_locks.granted
                   and pg_stat_activity.datname = current_database()
                   and pg_stat_activity.application_name = 'subledger projector'
+                  and (pg_stat_activity.wait_event_type = 'Lock' or not \(isWaiting))
                 """
             ).first
         }
