@@ -9,7 +9,7 @@ struct CustomerStoryTests {
         var settings = Simulation.Settings(app: testApp)
         settings.seed = TestSeed.value
         settings.stories = [
-            .renewals, .family, .oneTimePurchase, .sharedAccountToken, .sharedAppleAccount, .restored, .boughtAnew,
+            .renewals, .family, .oneTimePurchase, .sharedAccountToken, .sharedAppleAccount, .restored, .boughtAgain,
             .linked, .linkMoved,
         ]
         settings.subscriptions = 180
@@ -77,7 +77,7 @@ struct CustomerStoryTests {
             let tokens = Set(rendered.subscriptions.map(\.customer.appAccountToken))
             let accounts = Set(rendered.subscriptions.map(\.customer.appTransactionId))
             switch rendered.story {
-            case .sharedAccountToken, .boughtAnew:
+            case .sharedAccountToken, .boughtAgain:
                 #expect(tokens.count == 1 && tokens.first != nil && accounts.count == 2)
             case .sharedAppleAccount, .restored: #expect(tokens.count == 1 && accounts.count == 1)
             case .linked: #expect(accounts.count == 2 && (tokens.count == 2 || tokens == [nil]))

@@ -29,8 +29,8 @@ struct ChurnReasonTests {
         }
     }
 
-    @Test("switched off, expired and bought anew: by the customer")
-    func boughtAnew() {
+    @Test("switched off, expired and bought again: by the customer")
+    func boughtAgain() {
         let example = MagazineExample()
         var told = example.told
         told.insert(Told("2018-04-20", [example.rowA, example.rowB], [expired]), at: 3)
@@ -55,7 +55,7 @@ struct ChurnReasonTests {
         let rowD = row("1000000000000004", "2018-09-01", "2018-10-01")
         var told = example.told
         told.insert(Told("2018-04-20", [example.rowA, example.rowB], [expired]), at: 3)
-        // Nothing was said about renewal when it was bought anew, nor later.
+        // Nothing was said about renewal when it was bought again, nor later.
         told[4].facts.renewals = []
         told.append(Told("2018-09-01", [rowD], []))
 
@@ -74,7 +74,7 @@ struct ChurnReasonTests {
         #expect(churnedOnce?.expirationIntent == 1)
         #expect(churnedOnce?.firstStart == example.rowA.purchaseDate)
 
-        // Nothing was said about renewal when it was bought anew.
+        // Nothing was said about renewal when it was bought again.
         told[4].facts.renewals = []
         told = Array(told[..<5])
         #expect(Subscription(arriving: told).lastReportingPeriod?.period.start == day("2018-06-17"))

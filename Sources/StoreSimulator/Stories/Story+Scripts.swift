@@ -9,7 +9,7 @@ extension Story {
         case .sharedAccountToken: return accountTokenStory(&draw)
         case .sharedAppleAccount: return appleAccountStory(&draw)
         case .restored: return restoredStory(&draw)
-        case .boughtAnew: return boughtAgainStory(&draw)
+        case .boughtAgain: return boughtAgainStory(&draw)
         case .linked: return linkedStory(&draw)
         case .linkMoved: return movedLinkStory(&draw)
         default:
@@ -58,7 +58,7 @@ extension Story {
             life.extend(byDays: draw.count(3...30), at: draw.within(life))
             draw.renew(&life, 0...1)
         case .trialConversion, .renewals, .monthlyCommitment: draw.renew(&life, 1...5)
-        case .family, .oneTimePurchase, .sharedAccountToken, .sharedAppleAccount, .restored, .boughtAnew, .linked,
+        case .family, .oneTimePurchase, .sharedAccountToken, .sharedAppleAccount, .restored, .boughtAgain, .linked,
             .linkMoved:
             break
         }

@@ -31,7 +31,7 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
     case sharedAccountToken = "shared-account-token"
     case sharedAppleAccount = "shared-apple-account"
     case restored
-    case boughtAnew = "bought-anew"
+    case boughtAgain = "bought-again"
     case linked
     case linkMoved = "link-moved"
 
@@ -81,7 +81,7 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
         case .sharedAccountToken: "one user on two Apple Accounts with one account token (two subscriptions)"
         case .sharedAppleAccount: "two subscription groups on one Apple Account (two subscriptions)"
         case .restored: "a restore that continues under another id (two subscriptions)"
-        case .boughtAnew: "bought again by the same user on another account after expiry (two subscriptions)"
+        case .boughtAgain: "bought again by the same user on another account after expiry (two subscriptions)"
         case .linked: "two accounts that a backend links to one customer (two subscriptions)"
         case .linkMoved: "a subscription linked to the wrong customer, then to the right one (three subscriptions)"
         }
