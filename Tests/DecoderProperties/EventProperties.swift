@@ -22,26 +22,33 @@ func checkEvent(_ event: Event) throws(BrokenPromise) {
 
 /// PostgreSQL takes no NUL, in no text.
 private func checkTexts(_ event: Event) throws(BrokenPromise) {
-    var texts = [event.app, event.type, event.subtype, event.notificationUUID]
+    var texts = Texts(found: [event.app, event.type, event.subtype, event.notificationUUID])
     for row in event.transactions {
-        texts += [
-            row.transactionId, row.originalTransactionId, row.webOrderLineItemId, row.productId,
-            row.subscriptionGroupIdentifier, row.inAppOwnershipType, row.promotionalOfferId, row.offerCodeRefName,
-            row.appAccountToken, row.type, row.revocationType, row.offerIdentifier, row.offerDiscountType,
-            row.offerPeriod, row.storefront, row.storefrontId, row.transactionReason, row.currency,
-            row.appTransactionId, row.previousOriginalTransactionId, row.billingPlanType,
-        ]
+        texts.found += [row.transactionId, row.originalTransactionId]
+        row.visitFields(with: &texts)
     }
     for renewal in event.renewals {
-        texts += [
-            renewal.originalTransactionId, renewal.productId, renewal.autoRenewProductId, renewal.promotionalOfferId,
-            renewal.offerCodeRefName, renewal.offerIdentifier, renewal.currency, renewal.appAccountToken,
-            renewal.renewalBillingPlanType,
-        ]
-        texts += renewal.eligibleWinBackOfferIds
+        texts.found.append(renewal.originalTransactionId)
+        renewal.visitFields(with: &texts)
     }
-    texts += event.defects.flatMap { [$0.path, $0.problem] }
-    try promise(!texts.contains { $0?.utf8.contains(0) == true }, "no text of an event holds a NUL")
+    texts.found += event.defects.flatMap { [$0.path, $0.problem] }
+    try promise(!texts.found.contains { $0?.utf8.contains(0) == true }, "no text of an event holds a NUL")
+}
+
+/// Collects the fields that are texts.
+private struct Texts: FieldVisitor {
+    var found: [String?]
+
+    mutating func visit(_ field: Field, _ source: String?, _ target: inout String?) {
+        found.append(source)
+    }
+
+    mutating func visit(_ field: Field, _ source: [String], _ target: inout [String]) {
+        found += source
+    }
+
+    mutating func visit<Value>(_ field: Field, _ source: Value?, _ target: inout Value?) {}
+    mutating func visit(_ field: Field, _ source: Bool, _ target: inout Bool, absent: Bool) {}
 }
 
 // MARK: - Folding

@@ -1,3 +1,4 @@
+import Encoding
 import Subscriptions
 
 extension JSONFields {
@@ -16,34 +17,8 @@ extension JSONFields {
             return nil
         }
         var row = Transaction(transactionId: transactionId, originalTransactionId: originalTransactionId)
-        row.webOrderLineItemId = identifier("webOrderLineItemId")
-        row.productId = text("productId")
-        row.subscriptionGroupIdentifier = identifier("subscriptionGroupIdentifier")
-        row.quantity = integer("quantity")
-        row.purchaseDate = instant("purchaseDate")
-        row.originalPurchaseDate = instant("originalPurchaseDate")
-        row.expiresDate = instant("expiresDate")
-        row.revocationDate = instant("revocationDate")
-        row.revocationReason = integer("revocationReason")
-        row.revocationType = text("revocationType")
-        row.revocationPercentage = integer("revocationPercentage")
-        row.isUpgraded = flag("isUpgraded") ?? false
+        row.setFields(with: &self)
         row.statesRevocation = unreadableKeys.isDisjoint(with: ["revocationDate", "isUpgraded"])
-        row.inAppOwnershipType = text("inAppOwnershipType")
-        row.appAccountToken = text("appAccountToken")?.lowercased()
-        row.type = text("type")
-        row.offerType = integer("offerType")
-        row.offerIdentifier = text("offerIdentifier")
-        row.offerDiscountType = text("offerDiscountType")
-        row.offerPeriod = text("offerPeriod")
-        row.storefront = text("storefront")
-        row.storefrontId = text("storefrontId")
-        row.transactionReason = text("transactionReason")
-        row.price = integer64("price")
-        row.currency = text("currency")
-        row.appTransactionId = text("appTransactionId")
-        row.previousOriginalTransactionId = identifier("previousOriginalTransactionId")
-        row.billingPlanType = text("billingPlanType")
         row.signedDate = instant("signedDate")
         for key: StaticString in ["bundleId", "environment"] { _ = raw(key) }
         return row
@@ -57,27 +32,45 @@ extension JSONFields {
             return nil
         }
         var renewal = RenewalInfo(originalTransactionId: subscription)
-        renewal.productId = text("productId")
-        renewal.autoRenewProductId = text("autoRenewProductId")
-        renewal.autoRenewStatus = flag("autoRenewStatus")
-        renewal.expirationIntent = integer("expirationIntent")
-        renewal.isInBillingRetryPeriod = flag("isInBillingRetryPeriod")
-        renewal.gracePeriodExpiresDate = instant("gracePeriodExpiresDate")
-        renewal.priceIncreaseStatus = integer("priceIncreaseStatus")
-        renewal.offerType = integer("offerType")
-        renewal.offerIdentifier = text("offerIdentifier")
-        renewal.offerDiscountType = text("offerDiscountType")
-        renewal.offerPeriod = text("offerPeriod")
-        renewal.recentSubscriptionStartDate = instant("recentSubscriptionStartDate")
-        renewal.renewalDate = instant("renewalDate")
-        renewal.renewalPrice = integer64("renewalPrice")
-        renewal.currency = text("currency")
-        renewal.eligibleWinBackOfferIds = texts("eligibleWinBackOfferIds")
-        renewal.appAccountToken = text("appAccountToken")?.lowercased()
-        renewal.appTransactionId = text("appTransactionId")
-        renewal.renewalBillingPlanType = text("renewalBillingPlanType")
+        renewal.setFields(with: &self)
         renewal.signedDate = instant("signedDate")
         _ = raw("environment")
         return renewal
+    }
+}
+
+/// Reads the fields of signed payloads; other fields keep their values.
+extension JSONFields: FieldVisitor {
+    mutating func visit(_ field: Field, _ source: String?, _ target: inout String?) {
+        switch field.kind {
+        case .identifier: target = identifier(field.name)
+        case .accountToken: target = text(field.name)?.lowercased()
+        case .signed, .revocation: target = text(field.name)
+        case .unsigned, .derived: break
+        }
+    }
+
+    mutating func visit(_ field: Field, _ source: Int?, _ target: inout Int?) {
+        if field.isSigned { target = integer(field.name) }
+    }
+
+    mutating func visit(_ field: Field, _ source: Int64?, _ target: inout Int64?) {
+        if field.isSigned { target = integer64(field.name) }
+    }
+
+    mutating func visit(_ field: Field, _ source: Bool?, _ target: inout Bool?) {
+        if field.isSigned { target = flag(field.name) }
+    }
+
+    mutating func visit(_ field: Field, _ source: Instant?, _ target: inout Instant?) {
+        if field.isSigned { target = instant(field.name) }
+    }
+
+    mutating func visit(_ field: Field, _ source: [String], _ target: inout [String]) {
+        if field.isSigned { target = texts(field.name) }
+    }
+
+    mutating func visit(_ field: Field, _ source: Bool, _ target: inout Bool, absent: Bool) {
+        if field.isSigned { target = flag(field.name) ?? absent }
     }
 }

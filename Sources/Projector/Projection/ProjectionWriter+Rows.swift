@@ -59,52 +59,6 @@ extension ProjectionWriter {
         }
     }
 
-    func append(_ resolved: [Subscription.ResolvedTransaction], to rows: inout some TableRows) {
-        for row in resolved {
-            rows.beginRow()
-            rows.append(streamId)
-            append(row.transaction, row.positions, to: &rows)
-        }
-    }
-
-    private func append(_ transaction: Transaction, _ positions: [Int64], to rows: inout some TableRows) {
-        rows.append(transaction.originalTransactionId)
-        rows.append(transaction.transactionId)
-        rows.append(transaction.webOrderLineItemId)
-        rows.append(transaction.productId)
-        rows.append(transaction.subscriptionGroupIdentifier)
-        rows.append(narrow: transaction.quantity)
-        rows.append(transaction.purchaseDate)
-        rows.append(transaction.originalPurchaseDate)
-        rows.append(transaction.expiresDate)
-        rows.append(transaction.revocationDate)
-        rows.append(narrow: transaction.revocationReason)
-        rows.append(transaction.isUpgraded)
-        rows.append(transaction.isTrialPeriod)
-        rows.append(transaction.isInIntroOfferPeriod)
-        rows.append(transaction.inAppOwnershipType)
-        rows.append(transaction.promotionalOfferId)
-        rows.append(transaction.offerCodeRefName)
-        rows.append(transaction.appAccountToken)
-        rows.append(positions)
-        rows.append(transaction.type)
-        rows.append(transaction.revocationType)
-        rows.append(narrow: transaction.revocationPercentage)
-        rows.append(narrow: transaction.offerType)
-        rows.append(transaction.offerIdentifier)
-        rows.append(transaction.offerDiscountType)
-        rows.append(transaction.offerPeriod)
-        rows.append(transaction.storefront)
-        rows.append(transaction.storefrontId)
-        rows.append(transaction.transactionReason)
-        rows.append(transaction.price)
-        rows.append(transaction.currency)
-        rows.append(transaction.appTransactionId)
-        rows.append(transaction.previousOriginalTransactionId)
-        rows.append(transaction.billingPlanType)
-        rows.append(json: transaction.additional?.utf8)
-    }
-
     func append(_ periods: [RowChanges.SubscriptionPeriod], to rows: inout some TableRows) {
         for (originalTransactionId, reported) in periods {
             let period = reported.period
@@ -137,12 +91,12 @@ extension ProjectionWriter {
 }
 
 extension TableRows {
-    fileprivate mutating func append(_ instant: Instant?) {
+    mutating func append(_ instant: Instant?) {
         append(instant.map { Timestamptz(microsecondsSinceUnixEpoch: $0.milliseconds * 1000) })
     }
 
     /// Appends a number from Apple; null if it does not fit into `integer`.
-    fileprivate mutating func append(narrow number: Int?) {
+    mutating func append(narrow number: Int?) {
         append(number.flatMap { Int32(exactly: $0) })
     }
 }

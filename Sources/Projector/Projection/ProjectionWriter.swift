@@ -66,9 +66,9 @@ struct ProjectionWriter: Sendable {
     }
 
     private func adding(_ transactions: [Subscription.ResolvedTransaction]) -> Step {
-        var rows = CopyRows(columns: 36, rows: transactions.count, rowBytes: 500)
-        append(transactions, to: &rows)
-        return Step(ProjectionStatements.copyTransactions, copying: rows)
+        var added = TransactionRows(count: transactions.count)
+        for transaction in transactions { added.append(transaction, streamId: streamId) }
+        return Step(ProjectionStatements.copyTransactions, copying: added.rows)
     }
 
     private func adding(_ periods: [RowChanges.SubscriptionPeriod]) -> Step {

@@ -10,81 +10,20 @@ extension Transaction {
     func writeMembers(to writer: inout JSONWriter) {
         writer.member("transactionId", transactionId)
         writer.member("originalTransactionId", originalTransactionId)
-        writer.member("webOrderLineItemId", webOrderLineItemId)
-        writer.member("productId", productId)
-        writer.member("subscriptionGroupIdentifier", subscriptionGroupIdentifier)
-        writer.member("quantity", quantity)
-        writer.member("purchaseDate", purchaseDate)
-        writer.member("originalPurchaseDate", originalPurchaseDate)
-        writer.member("expiresDate", expiresDate)
-        writer.member("revocationDate", revocationDate)
-        writer.member("revocationReason", revocationReason)
-        writer.member("isUpgraded", isUpgraded ? true : nil)
-        writer.member("statesRevocation", statesRevocation ? nil : false)
-        writer.member("isTrialPeriod", isTrialPeriod)
-        writer.member("isInIntroOfferPeriod", isInIntroOfferPeriod)
-        writer.member("inAppOwnershipType", inAppOwnershipType)
-        writer.member("promotionalOfferId", promotionalOfferId)
-        writer.member("offerCodeRefName", offerCodeRefName)
-        writer.member("appAccountToken", appAccountToken)
-        writer.member("type", type)
-        writer.member("revocationType", revocationType)
-        writer.member("revocationPercentage", revocationPercentage)
-        writer.member("offerType", offerType)
-        writer.member("offerIdentifier", offerIdentifier)
-        writer.member("offerDiscountType", offerDiscountType)
-        writer.member("offerPeriod", offerPeriod)
-        writer.member("storefront", storefront)
-        writer.member("storefrontId", storefrontId)
-        writer.member("transactionReason", transactionReason)
-        writer.member("price", price)
-        writer.member("currency", currency)
-        writer.member("appTransactionId", appTransactionId)
-        writer.member("previousOriginalTransactionId", previousOriginalTransactionId)
-        writer.member("billingPlanType", billingPlanType)
+        visitFields(with: &writer)
         writer.member("additional", additional)
         writer.member("signedDate", signedDate)
     }
 
     init(json: JSONValue) throws(FactsError) {
-        let json = json.indexed
+        var reader = FactReader(json.indexed)
         self.init(
-            transactionId: try json.required("transactionId"),
-            originalTransactionId: try json.required("originalTransactionId"))
-        webOrderLineItemId = json.string("webOrderLineItemId")
-        productId = json.string("productId")
-        subscriptionGroupIdentifier = json.string("subscriptionGroupIdentifier")
-        quantity = json.integer("quantity")
-        purchaseDate = try json.instant("purchaseDate")
-        originalPurchaseDate = try json.instant("originalPurchaseDate")
-        expiresDate = try json.instant("expiresDate")
-        revocationDate = try json.instant("revocationDate")
-        revocationReason = json.integer("revocationReason")
-        isUpgraded = json.bool("isUpgraded") ?? false
-        statesRevocation = json.bool("statesRevocation") ?? true
-        isTrialPeriod = json.bool("isTrialPeriod")
-        isInIntroOfferPeriod = json.bool("isInIntroOfferPeriod")
-        inAppOwnershipType = json.string("inAppOwnershipType")
-        promotionalOfferId = json.string("promotionalOfferId")
-        offerCodeRefName = json.string("offerCodeRefName")
-        appAccountToken = json.string("appAccountToken")
-        type = json.string("type")
-        revocationType = json.string("revocationType")
-        revocationPercentage = json.integer("revocationPercentage")
-        offerType = json.integer("offerType")
-        offerIdentifier = json.string("offerIdentifier")
-        offerDiscountType = json.string("offerDiscountType")
-        offerPeriod = json.string("offerPeriod")
-        storefront = json.string("storefront")
-        storefrontId = json.string("storefrontId")
-        transactionReason = json.string("transactionReason")
-        price = json["price"]?.int64
-        currency = json.string("currency")
-        appTransactionId = json.string("appTransactionId")
-        previousOriginalTransactionId = json.string("previousOriginalTransactionId")
-        billingPlanType = json.string("billingPlanType")
-        additional = json["additional"].map { CanonicalJSON(stored: $0) }
-        signedDate = try json.instant("signedDate")
+            transactionId: try reader.json.required("transactionId"),
+            originalTransactionId: try reader.json.required("originalTransactionId"))
+        setFields(with: &reader)
+        if let failure = reader.failure { throw failure }
+        additional = reader.json["additional"].map { CanonicalJSON(stored: $0) }
+        signedDate = try reader.json.instant("signedDate")
     }
 }
 
@@ -95,64 +34,93 @@ extension RenewalInfo {
 
     func writeMembers(to writer: inout JSONWriter) {
         writer.member("originalTransactionId", originalTransactionId)
-        writer.member("productId", productId)
-        writer.member("autoRenewProductId", autoRenewProductId)
-        writer.member("autoRenewProductChangeDate", autoRenewProductChangeDate)
-        writer.member("autoRenewStatus", autoRenewStatus)
-        writer.member("autoRenewStatusChangeDate", autoRenewStatusChangeDate)
-        writer.member("expirationIntent", expirationIntent)
-        writer.member("isInBillingRetryPeriod", isInBillingRetryPeriod)
-        writer.member("gracePeriodExpiresDate", gracePeriodExpiresDate)
-        writer.member("priceIncreaseStatus", priceIncreaseStatus)
-        writer.member("promotionalOfferId", promotionalOfferId)
-        writer.member("offerCodeRefName", offerCodeRefName)
-        writer.member("offerType", offerType)
-        writer.member("offerIdentifier", offerIdentifier)
-        writer.member("offerDiscountType", offerDiscountType)
-        writer.member("offerPeriod", offerPeriod)
-        writer.member("recentSubscriptionStartDate", recentSubscriptionStartDate)
-        writer.member("renewalDate", renewalDate)
-        writer.member("renewalPrice", renewalPrice)
-        writer.member("currency", currency)
-        if !eligibleWinBackOfferIds.isEmpty {
-            writer.key("eligibleWinBackOfferIds")
-            writer.array(eligibleWinBackOfferIds) { $0.value($1) }
-        }
-        writer.member("appAccountToken", appAccountToken)
-        writer.member("appTransactionId", appTransactionId)
-        writer.member("renewalBillingPlanType", renewalBillingPlanType)
+        visitFields(with: &writer)
         writer.member("additional", additional)
         writer.member("signedDate", signedDate)
     }
 
     init(json: JSONValue) throws(FactsError) {
-        let json = json.indexed
-        self.init(originalTransactionId: try json.required("originalTransactionId"))
-        productId = json.string("productId")
-        autoRenewProductId = json.string("autoRenewProductId")
-        autoRenewProductChangeDate = try json.instant("autoRenewProductChangeDate")
-        autoRenewStatus = json.bool("autoRenewStatus")
-        autoRenewStatusChangeDate = try json.instant("autoRenewStatusChangeDate")
-        expirationIntent = json.integer("expirationIntent")
-        isInBillingRetryPeriod = json.bool("isInBillingRetryPeriod")
-        gracePeriodExpiresDate = try json.instant("gracePeriodExpiresDate")
-        priceIncreaseStatus = json.integer("priceIncreaseStatus")
-        promotionalOfferId = json.string("promotionalOfferId")
-        offerCodeRefName = json.string("offerCodeRefName")
-        offerType = json.integer("offerType")
-        offerIdentifier = json.string("offerIdentifier")
-        offerDiscountType = json.string("offerDiscountType")
-        offerPeriod = json.string("offerPeriod")
-        recentSubscriptionStartDate = try json.instant("recentSubscriptionStartDate")
-        renewalDate = try json.instant("renewalDate")
-        renewalPrice = json["renewalPrice"]?.int64
-        currency = json.string("currency")
-        eligibleWinBackOfferIds = json["eligibleWinBackOfferIds"]?.elements.compactMap(\.string) ?? []
-        appAccountToken = json.string("appAccountToken")
-        appTransactionId = json.string("appTransactionId")
-        renewalBillingPlanType = json.string("renewalBillingPlanType")
-        additional = json["additional"].map { CanonicalJSON(stored: $0) }
-        signedDate = try json.instant("signedDate")
+        var reader = FactReader(json.indexed)
+        self.init(originalTransactionId: try reader.json.required("originalTransactionId"))
+        setFields(with: &reader)
+        if let failure = reader.failure { throw failure }
+        additional = reader.json["additional"].map { CanonicalJSON(stored: $0) }
+        signedDate = try reader.json.instant("signedDate")
+    }
+}
+
+extension JSONWriter: FieldVisitor {
+    package mutating func visit(_ field: Field, _ source: String?, _ target: inout String?) {
+        member(field.name, source)
+    }
+
+    package mutating func visit(_ field: Field, _ source: Int?, _ target: inout Int?) {
+        member(field.name, source)
+    }
+
+    package mutating func visit(_ field: Field, _ source: Int64?, _ target: inout Int64?) {
+        member(field.name, source)
+    }
+
+    package mutating func visit(_ field: Field, _ source: Bool?, _ target: inout Bool?) {
+        member(field.name, source)
+    }
+
+    package mutating func visit(_ field: Field, _ source: Instant?, _ target: inout Instant?) {
+        member(field.name, source)
+    }
+
+    package mutating func visit(_ field: Field, _ source: [String], _ target: inout [String]) {
+        guard !source.isEmpty else { return }
+        key(field.name)
+        array(source) { $0.value($1) }
+    }
+
+    package mutating func visit(_ field: Field, _ source: Bool, _ target: inout Bool, absent: Bool) {
+        if source != absent { member(field.name, source) }
+    }
+}
+
+/// Reads the members that a ``JSONWriter`` wrote.
+private struct FactReader: FieldVisitor {
+    let json: JSONValue
+    /// The first unreadable member.
+    private(set) var failure: FactsError?
+
+    init(_ json: JSONValue) {
+        self.json = json
+    }
+
+    mutating func visit(_ field: Field, _ source: String?, _ target: inout String?) {
+        target = json.string(field.name)
+    }
+
+    mutating func visit(_ field: Field, _ source: Int?, _ target: inout Int?) {
+        target = json.integer(field.name)
+    }
+
+    mutating func visit(_ field: Field, _ source: Int64?, _ target: inout Int64?) {
+        target = json[field.name]?.int64
+    }
+
+    mutating func visit(_ field: Field, _ source: Bool?, _ target: inout Bool?) {
+        target = json.bool(field.name)
+    }
+
+    mutating func visit(_ field: Field, _ source: Instant?, _ target: inout Instant?) {
+        do throws(FactsError) {
+            target = try json.instant(field.name)
+        } catch {
+            failure = failure ?? error
+        }
+    }
+
+    mutating func visit(_ field: Field, _ source: [String], _ target: inout [String]) {
+        target = json[field.name]?.elements.compactMap(\.string) ?? []
+    }
+
+    mutating func visit(_ field: Field, _ source: Bool, _ target: inout Bool, absent: Bool) {
+        target = json.bool(field.name) ?? absent
     }
 }
 

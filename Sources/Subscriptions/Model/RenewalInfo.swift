@@ -47,3 +47,51 @@ package struct RenewalInfo: Sendable, Hashable {
         self.eligibleWinBackOfferIds = []
     }
 }
+
+// MARK: - Fields
+
+extension RenewalInfo {
+    /// Visits all fields but the id, `additional` and `signedDate`, in the order of the canonical JSON.
+    ///
+    /// A new field is a property above and a line here.
+    private static func visitFields(
+        from: RenewalInfo, to: inout RenewalInfo, with visitor: inout some FieldVisitor
+    ) {
+        visitor.visit("productId", from.productId, &to.productId)
+        visitor.visit("autoRenewProductId", from.autoRenewProductId, &to.autoRenewProductId)
+        visitor.visit(
+            .unsigned("autoRenewProductChangeDate"), from.autoRenewProductChangeDate, &to.autoRenewProductChangeDate)
+        visitor.visit("autoRenewStatus", from.autoRenewStatus, &to.autoRenewStatus)
+        visitor.visit(
+            .unsigned("autoRenewStatusChangeDate"), from.autoRenewStatusChangeDate, &to.autoRenewStatusChangeDate)
+        visitor.visit("expirationIntent", from.expirationIntent, &to.expirationIntent)
+        visitor.visit("isInBillingRetryPeriod", from.isInBillingRetryPeriod, &to.isInBillingRetryPeriod)
+        visitor.visit("gracePeriodExpiresDate", from.gracePeriodExpiresDate, &to.gracePeriodExpiresDate)
+        visitor.visit("priceIncreaseStatus", from.priceIncreaseStatus, &to.priceIncreaseStatus)
+        visitor.visit(.unsigned("promotionalOfferId"), from.promotionalOfferId, &to.promotionalOfferId)
+        visitor.visit(.unsigned("offerCodeRefName"), from.offerCodeRefName, &to.offerCodeRefName)
+        visitor.visit("offerType", from.offerType, &to.offerType)
+        visitor.visit("offerIdentifier", from.offerIdentifier, &to.offerIdentifier)
+        visitor.visit("offerDiscountType", from.offerDiscountType, &to.offerDiscountType)
+        visitor.visit("offerPeriod", from.offerPeriod, &to.offerPeriod)
+        visitor.visit("recentSubscriptionStartDate", from.recentSubscriptionStartDate, &to.recentSubscriptionStartDate)
+        visitor.visit("renewalDate", from.renewalDate, &to.renewalDate)
+        visitor.visit("renewalPrice", from.renewalPrice, &to.renewalPrice)
+        visitor.visit("currency", from.currency, &to.currency)
+        visitor.visit("eligibleWinBackOfferIds", from.eligibleWinBackOfferIds, &to.eligibleWinBackOfferIds)
+        visitor.visit(.accountToken("appAccountToken"), from.appAccountToken, &to.appAccountToken)
+        visitor.visit("appTransactionId", from.appTransactionId, &to.appTransactionId)
+        visitor.visit("renewalBillingPlanType", from.renewalBillingPlanType, &to.renewalBillingPlanType)
+    }
+
+    /// Passes every field to a visitor that writes.
+    package func visitFields(with visitor: inout some FieldVisitor) {
+        var unused = RenewalInfo(originalTransactionId: "")
+        Self.visitFields(from: self, to: &unused, with: &visitor)
+    }
+
+    /// Passes every field to a visitor that reads.
+    package mutating func setFields(with visitor: inout some FieldVisitor) {
+        Self.visitFields(from: RenewalInfo(originalTransactionId: ""), to: &self, with: &visitor)
+    }
+}

@@ -118,48 +118,95 @@ package struct Transaction: Sendable, Hashable {
     }
 }
 
+// MARK: - Fields
+
 extension Transaction {
+    /// Visits all fields but the two ids, `additional` and `signedDate`, in the order of the canonical JSON.
+    ///
+    /// A new field is a property above and a line here; a column in `schema.sql` and in the statement that copies
+    /// transactions, in the place of its line; and a new projection version.
+    private static func visitFields(
+        from: Transaction, to: inout Transaction, with visitor: inout some FieldVisitor
+    ) {
+        visitor.visit(.identifier("webOrderLineItemId"), from.webOrderLineItemId, &to.webOrderLineItemId)
+        visitor.visit("productId", from.productId, &to.productId)
+        visitor.visit(
+            .identifier("subscriptionGroupIdentifier"), from.subscriptionGroupIdentifier,
+            &to.subscriptionGroupIdentifier)
+        visitor.visit("quantity", from.quantity, &to.quantity)
+        visitor.visit("purchaseDate", from.purchaseDate, &to.purchaseDate)
+        visitor.visit("originalPurchaseDate", from.originalPurchaseDate, &to.originalPurchaseDate)
+        visitor.visit("expiresDate", from.expiresDate, &to.expiresDate)
+        visitor.visit(.revocation("revocationDate"), from.revocationDate, &to.revocationDate)
+        visitor.visit(.revocation("revocationReason"), from.revocationReason, &to.revocationReason)
+        visitor.visit(.revocation("isUpgraded"), from.isUpgraded, &to.isUpgraded, absent: false)
+        visitor.visit(.derived("statesRevocation"), from.statesRevocation, &to.statesRevocation, absent: true)
+        visitor.visit(.unsigned("isTrialPeriod"), from.isTrialPeriod, &to.isTrialPeriod)
+        visitor.visit(.unsigned("isInIntroOfferPeriod"), from.isInIntroOfferPeriod, &to.isInIntroOfferPeriod)
+        visitor.visit("inAppOwnershipType", from.inAppOwnershipType, &to.inAppOwnershipType)
+        visitor.visit(.unsigned("promotionalOfferId"), from.promotionalOfferId, &to.promotionalOfferId)
+        visitor.visit(.unsigned("offerCodeRefName"), from.offerCodeRefName, &to.offerCodeRefName)
+        visitor.visit(.accountToken("appAccountToken"), from.appAccountToken, &to.appAccountToken)
+        visitor.visit("type", from.type, &to.type)
+        visitor.visit(.revocation("revocationType"), from.revocationType, &to.revocationType)
+        visitor.visit(.revocation("revocationPercentage"), from.revocationPercentage, &to.revocationPercentage)
+        visitor.visit("offerType", from.offerType, &to.offerType)
+        visitor.visit("offerIdentifier", from.offerIdentifier, &to.offerIdentifier)
+        visitor.visit("offerDiscountType", from.offerDiscountType, &to.offerDiscountType)
+        visitor.visit("offerPeriod", from.offerPeriod, &to.offerPeriod)
+        visitor.visit("storefront", from.storefront, &to.storefront)
+        visitor.visit("storefrontId", from.storefrontId, &to.storefrontId)
+        visitor.visit("transactionReason", from.transactionReason, &to.transactionReason)
+        visitor.visit("price", from.price, &to.price)
+        visitor.visit("currency", from.currency, &to.currency)
+        visitor.visit("appTransactionId", from.appTransactionId, &to.appTransactionId)
+        visitor.visit(
+            .identifier("previousOriginalTransactionId"), from.previousOriginalTransactionId,
+            &to.previousOriginalTransactionId)
+        visitor.visit("billingPlanType", from.billingPlanType, &to.billingPlanType)
+    }
+
+    /// Passes every field to a visitor that writes.
+    package func visitFields(with visitor: inout some FieldVisitor) {
+        var unused = Transaction(transactionId: "", originalTransactionId: "")
+        Self.visitFields(from: self, to: &unused, with: &visitor)
+    }
+
+    /// Passes every field to a visitor that reads.
+    package mutating func setFields(with visitor: inout some FieldVisitor) {
+        let empty = Transaction(transactionId: "", originalTransactionId: "")
+        Self.visitFields(from: empty, to: &self, with: &visitor)
+    }
+
     /// Returns this transaction, with missing fields filled in from an earlier report of the same transaction.
     ///
     /// Fields that describe the purchase stay known once reported. Revocation and upgrade are taken from this report,
     /// even if absent, when ``statesRevocation`` is true: the absence of a refund reports its reversal.
     package func completed(by earlier: Transaction) -> Transaction {
         var result = self
-        if !statesRevocation {
-            result.revocationDate = revocationDate ?? earlier.revocationDate
-            result.revocationReason = revocationReason ?? earlier.revocationReason
-            result.revocationType = revocationType ?? earlier.revocationType
-            result.revocationPercentage = revocationPercentage ?? earlier.revocationPercentage
-            result.isUpgraded = isUpgraded || earlier.isUpgraded
-        }
-        result.statesRevocation = statesRevocation || earlier.statesRevocation
-        result.webOrderLineItemId = webOrderLineItemId ?? earlier.webOrderLineItemId
-        result.productId = productId ?? earlier.productId
-        result.subscriptionGroupIdentifier = subscriptionGroupIdentifier ?? earlier.subscriptionGroupIdentifier
-        result.quantity = quantity ?? earlier.quantity
-        result.purchaseDate = purchaseDate ?? earlier.purchaseDate
-        result.originalPurchaseDate = originalPurchaseDate ?? earlier.originalPurchaseDate
-        result.expiresDate = expiresDate ?? earlier.expiresDate
-        result.isTrialPeriod = isTrialPeriod ?? earlier.isTrialPeriod
-        result.isInIntroOfferPeriod = isInIntroOfferPeriod ?? earlier.isInIntroOfferPeriod
-        result.inAppOwnershipType = inAppOwnershipType ?? earlier.inAppOwnershipType
-        result.promotionalOfferId = promotionalOfferId ?? earlier.promotionalOfferId
-        result.offerCodeRefName = offerCodeRefName ?? earlier.offerCodeRefName
-        result.appAccountToken = appAccountToken ?? earlier.appAccountToken
-        result.type = type ?? earlier.type
-        result.offerType = offerType ?? earlier.offerType
-        result.offerIdentifier = offerIdentifier ?? earlier.offerIdentifier
-        result.offerDiscountType = offerDiscountType ?? earlier.offerDiscountType
-        result.offerPeriod = offerPeriod ?? earlier.offerPeriod
-        result.storefront = storefront ?? earlier.storefront
-        result.storefrontId = storefrontId ?? earlier.storefrontId
-        result.transactionReason = transactionReason ?? earlier.transactionReason
-        result.price = price ?? earlier.price
-        result.currency = currency ?? earlier.currency
-        result.appTransactionId = appTransactionId ?? earlier.appTransactionId
-        result.previousOriginalTransactionId = previousOriginalTransactionId ?? earlier.previousOriginalTransactionId
-        result.billingPlanType = billingPlanType ?? earlier.billingPlanType
+        var completion = Completion(keepsRevocation: statesRevocation)
+        Self.visitFields(from: earlier, to: &result, with: &completion)
         result.additional = additional ?? earlier.additional
         return result
+    }
+
+    /// Fills in missing values.
+    private struct Completion: FieldVisitor {
+        /// True if an absent revocation is not filled in.
+        let keepsRevocation: Bool
+
+        private func completes(_ field: Field) -> Bool { field.kind != .revocation || !keepsRevocation }
+
+        mutating func visit<Value>(_ field: Field, _ source: Value?, _ target: inout Value?) {
+            if target == nil, completes(field) { target = source }
+        }
+
+        mutating func visit(_ field: Field, _ source: [String], _ target: inout [String]) {
+            if target.isEmpty, completes(field) { target = source }
+        }
+
+        mutating func visit(_ field: Field, _ source: Bool, _ target: inout Bool, absent: Bool) {
+            if completes(field) { target = target || source }
+        }
     }
 }

@@ -1,0 +1,71 @@
+import Encoding
+import Postgres
+import Subscriptions
+
+/// Rows of `transaction`: five columns, then one for each field, in the order of the fields.
+struct TransactionRows: FieldVisitor {
+    /// The number of columns that are not fields.
+    static let ownColumns = 5
+    /// The names of the projected fields, in order.
+    static let fieldNames: [StaticString] = {
+        var fields = FieldNames()
+        Transaction(transactionId: "", originalTransactionId: "").visitFields(with: &fields)
+        return fields.names
+    }()
+
+    private(set) var rows: CopyRows
+
+    init(count: Int) {
+        rows = CopyRows(columns: Self.ownColumns + Self.fieldNames.count, rows: count, rowBytes: 500)
+    }
+
+    mutating func append(_ resolved: Subscription.ResolvedTransaction, streamId: Int32) {
+        rows.beginRow()
+        rows.append(streamId)
+        rows.append(resolved.transaction.originalTransactionId)
+        rows.append(resolved.transaction.transactionId)
+        rows.append(resolved.positions)
+        rows.append(json: resolved.transaction.additional?.utf8)
+        resolved.transaction.visitFields(with: &self)
+    }
+
+    mutating func visit(_ field: Field, _ source: String?, _ target: inout String?) {
+        rows.append(source)
+    }
+
+    mutating func visit(_ field: Field, _ source: Int?, _ target: inout Int?) {
+        rows.append(narrow: source)
+    }
+
+    mutating func visit(_ field: Field, _ source: Int64?, _ target: inout Int64?) {
+        rows.append(source)
+    }
+
+    mutating func visit(_ field: Field, _ source: Bool?, _ target: inout Bool?) {
+        rows.append(source)
+    }
+
+    mutating func visit(_ field: Field, _ source: Instant?, _ target: inout Instant?) {
+        rows.append(source)
+    }
+
+    mutating func visit(_ field: Field, _ source: [String], _ target: inout [String]) {
+        preconditionFailure("no column of a transaction is an array of texts")
+    }
+
+    mutating func visit(_ field: Field, _ source: Bool, _ target: inout Bool, absent: Bool) {
+        if field.isProjected { rows.append(source) }
+    }
+}
+
+private struct FieldNames: FieldVisitor {
+    private(set) var names: [StaticString] = []
+
+    mutating func visit<Value>(_ field: Field, _ source: Value, _ target: inout Value) {
+        names.append(field.name)
+    }
+
+    mutating func visit(_ field: Field, _ source: Bool, _ target: inout Bool, absent: Bool) {
+        if field.isProjected { names.append(field.name) }
+    }
+}
