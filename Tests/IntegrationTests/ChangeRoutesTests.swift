@@ -185,6 +185,8 @@ struct ChangeRoutesTests {
                 let customer = try #require(change["customer"] as? [String: Any])
                 #expect(customer["backendCustomerIds"] as? [String] == ["u-1"])
                 #expect(customer["subscriptions"] as? [String] == ["10", "20"])
+                let entitlements = try #require(customer["entitlements"] as? [[String: Any]])
+                #expect(entitlements.map { $0["subscriptions"] as? [String] } == [["10", "20"]])
             }
 
             _ = try await server.owner.put(

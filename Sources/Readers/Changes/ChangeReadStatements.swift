@@ -40,16 +40,38 @@ enum ChangeReadStatements {
           and subscription.id = any ($2::text[])
         """)
 
-    static let entitlementsOfSubscriptions = Statement(
-        "change_entitlements_of_subscriptions",
+    /// The customer of each of some subscriptions: a row with nulls. And for each of these customers, a row for each
+    /// period and each of its entitlements. A customer's periods are not repeated for each of its subscriptions, which
+    /// may be many. The caller computes the entitlements, see ``CustomerReadStatements/customerGrants``.
+    static let grantsOfSubscriptions = Statement(
+        "change_grants_of_subscriptions",
         """
-        select subscription.id, given.entitlement, given.until, given.product_ids, given.original_transaction_ids,
-          given.positions
-        from subledger.customer_identity as subscription
-        cross join lateral subledger.customer_entitlement($1, $3, subscription.customer_group_id, $4) as given
-        where subscription.stream_id = $1
+        with named as (
+          select id, customer_group_id
+          from subledger.customer_identity
+          where stream_id = $1
+            and kind = 'subscription'
+            and id = any ($2::text[])
+        )
+        select customer_group_id, id, null::timestamptz, null::timestamptz, null::bigint, null::text, null::text
+        from named
+        union all
+        select customer.customer_group_id, subscription.id, access_period.starts_at, access_period.ends_at,
+          access_period.position, access_period.product_id, product_entitlement.entitlement
+        from (
+          select distinct customer_group_id
+          from named
+        ) as customer
+        join subledger.customer_identity as subscription
+          on subscription.stream_id = $1
+          and subscription.customer_group_id = customer.customer_group_id
           and subscription.kind = 'subscription'
-          and subscription.id = any ($2::text[])
-        order by subscription.id, given.entitlement collate "C"
+        join subledger.access_period
+          on access_period.stream_id = $1
+          and access_period.original_transaction_id = subscription.id
+          and access_period.product_id is not null
+        left join subledger.product_entitlement
+          on product_entitlement.app = $3
+          and product_entitlement.product_id = access_period.product_id
         """)
 }

@@ -115,11 +115,20 @@ package struct ChangeReader: Sendable {
             guard let key = try row.customerKey(at: 1) else { continue }
             customers[try row.value(at: 0), default: Customer()].keys.append(key)
         }
-        for row in try await query(
-            ChangeReadStatements.entitlementsOfSubscriptions, [Parameter(app), Parameter(instant)])
-        {
-            let entitlement = try Entitlement.read(row, at: 1)
-            customers[try row.value(at: 0), default: Customer()].entitlements.append(entitlement)
+        var groups: [String: String] = [:]
+        var grants: [String: [Entitlement.Grant]] = [:]
+        for row in try await query(ChangeReadStatements.grantsOfSubscriptions, [Parameter(app)]) {
+            let group: String = try row.value(at: 0)
+            if let grant = try Entitlement.Grant.read(row, at: 1) {
+                grants[group, default: []].append(grant)
+            } else {
+                let subscription: String = try row.value(at: 1)
+                groups[subscription] = group
+            }
+        }
+        let entitlements = grants.mapValues { Entitlement.all(of: $0, at: instant) }
+        for (subscription, group) in groups {
+            customers[subscription, default: Customer()].entitlements = entitlements[group] ?? []
         }
         for subscription in subscriptions { customers[subscription]?.keys.sort() }
         return customers

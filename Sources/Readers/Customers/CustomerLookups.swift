@@ -119,20 +119,9 @@ extension CustomerKey.Kind {
     fileprivate var rank: Int { Self.allCases.firstIndex(of: self) ?? Self.allCases.count }
 }
 
-extension Entitlement {
-    /// Reads the columns from `entitlement` to `positions`.
-    static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement {
-        Entitlement(
-            entitlement: try row.value(at: column), until: try row.value(Timestamptz.self, at: column + 1).end,
-            productIds: try row.array(of: String.self, at: column + 2).compactMap(\.self),
-            subscriptions: try row.array(of: String.self, at: column + 3).compactMap(\.self),
-            positions: try row.array(of: Int64.self, at: column + 4).compactMap(\.self))
-    }
-}
-
 extension Entitlement.Grant {
     /// Reads the columns from the subscription to the entitlement; nil if there is no period.
-    fileprivate static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement.Grant? {
+    static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement.Grant? {
         guard let product: String = try row.optional(at: column + 4) else { return nil }
         return Entitlement.Grant(
             entitlement: try row.optional(at: column + 5) ?? product, originalTransactionId: try row.value(at: column),
