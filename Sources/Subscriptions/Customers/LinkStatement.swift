@@ -14,10 +14,10 @@ package struct LinkStatement: Sendable, Hashable {
 
     /// An invalid field of a link request.
     package struct Malformed: Error, Hashable, CustomStringConvertible {
-        /// Starts with the name of the field.
-        package let description: String
+        package let field: String
+        let problem: String
 
-        package var field: String { String(description.prefix { $0 != " " }) }
+        package var description: String { "\(field) \(problem)" }
     }
 
     /// - Parameter links: Keys of any kind except `link`.
@@ -30,11 +30,11 @@ package struct LinkStatement: Sendable, Hashable {
     package init(backendCustomerId: String, json: JSONValue) throws(Malformed) {
         try Self.check(backendCustomerId, "backendCustomerId")
         guard json.isObject, let list = json["links"], list.isArray else {
-            throw Malformed(description: "links must be an array")
+            throw Malformed(field: "links", problem: "must be an array")
         }
         let elements = list.elements(atMost: Self.linksMax + 1)
         guard elements.count <= Self.linksMax else {
-            throw Malformed(description: "links must have at most \(Self.linksMax) elements")
+            throw Malformed(field: "links", problem: "must have at most \(Self.linksMax) elements")
         }
         var links: [CustomerKey] = []
         for (index, element) in elements.enumerated() { links.append(try Self.link(element, "links[\(index)]")) }
@@ -48,19 +48,21 @@ package struct LinkStatement: Sendable, Hashable {
             let field = kind.linkField
         else {
             let list = names.map(\.description).joined(separator: ", ")
-            throw Malformed(description: "\(path) must be an object with one of \(list)")
+            throw Malformed(field: path, problem: "must be an object with one of \(list)")
         }
-        guard let id = json[field]?.string else { throw Malformed(description: "\(path).\(field) must be a string") }
+        guard let id = json[field]?.string else {
+            throw Malformed(field: "\(path).\(field)", problem: "must be a string")
+        }
         try check(id, "\(path).\(field)")
         return CustomerKey(kind, id)
     }
 
     /// - Parameter field: The name of the field in errors.
     package static func check(_ id: String, _ field: String) throws(Malformed) {
-        if id.isEmpty { throw Malformed(description: "\(field) must not be empty") }
-        if id.utf8.contains(0) { throw Malformed(description: "\(field) must not contain a NUL character") }
+        if id.isEmpty { throw Malformed(field: field, problem: "must not be empty") }
+        if id.utf8.contains(0) { throw Malformed(field: field, problem: "must not contain a NUL character") }
         if id.utf8.count > idBytesMax {
-            throw Malformed(description: "\(field) must be at most \(idBytesMax) bytes")
+            throw Malformed(field: field, problem: "must be at most \(idBytesMax) bytes")
         }
     }
 }
