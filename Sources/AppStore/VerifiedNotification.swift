@@ -9,7 +9,6 @@ package struct VerifiedNotification: ProvenEvent {
     package let evidence: Evidence
     package let bodyDigest: [UInt8]
     package let chain: SigningChain?
-    /// True if a signature came with two certificates instead of three.
     package let hasShortChain: Bool
 
     fileprivate init(

@@ -17,6 +17,7 @@ package struct PreparedEvent: Sendable {
     /// `subscription_head` stores them.
     let subscriptions: [[UInt8]]
     let chain: SigningChain?
+    package let hasShortChain: Bool
     package let receivedAt: Instant
 
     /// - Parameter receivedAt: Our clock.
@@ -38,6 +39,7 @@ package struct PreparedEvent: Sendable {
         let digests = proven.event.subscriptions.map { Array(SHA256.hash(data: Array($0.text.utf8)).prefix(8)) }
         subscriptions = Array(Set(digests))
         chain = proven.chain
+        hasShortChain = proven.hasShortChain
         self.receivedAt = receivedAt
     }
 

@@ -34,7 +34,7 @@ struct NotificationMetrics: Sendable {
         Self.refused(reason).increment()
     }
 
-    func note(_ prepared: PreparedEvent, hasShortChain: Bool, _ appended: Appended) {
+    func note(_ prepared: PreparedEvent, _ appended: Appended) {
         let event = prepared.event
         let outcome: Outcome = appended.isNew ? .stored : appended.isConflict ? .conflict : .duplicate
         Self.taken(outcome, event.source).increment()
@@ -45,7 +45,7 @@ struct NotificationMetrics: Sendable {
             Timer(label: "subledger_delivery_lag_seconds", dimensions: [("kind", event.kind.rawValue)])
                 .recordMilliseconds(max(0, prepared.receivedAt.milliseconds - occurredAt.milliseconds))
         }
-        if hasShortChain { shortChains.increment() }
+        if prepared.hasShortChain { shortChains.increment() }
         if event.kind == .other { unknownTypes.increment() }
         unknownFields.increment(by: event.unknownFields.count)
         defects.increment(by: event.defects.count)

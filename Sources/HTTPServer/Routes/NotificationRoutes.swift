@@ -39,15 +39,13 @@ struct NotificationRoutes: Sendable {
     private func receive(_ request: Request) async -> Response {
         do {
             // What waits for its commit holds no body any more, only what will be stored.
-            let taken = try await bodies.withBody(of: request) { body in
+            let prepared = try await bodies.withBody(of: request) { body in
                 let receivedAt = now()
                 let notification = try await verifier.verify(body, receivedAt: receivedAt)
                 try localStreams.admit(notification.stream, bodyBytes: body.count)
-                return Taken(
-                    event: PreparedEvent(notification, receivedAt: receivedAt),
-                    hasShortChain: notification.hasShortChain)
+                return PreparedEvent(notification, receivedAt: receivedAt)
             }
-            return await append(taken)
+            return await append(prepared)
         } catch let refusal as Refusal {
             var metadata: Logger.Metadata = [:]
             if let app = refusal.app { metadata["stream.app"] = "\(app)" }
@@ -67,18 +65,12 @@ struct NotificationRoutes: Sendable {
         }
     }
 
-    /// A proven notification, ready to be stored.
-    private struct Taken {
-        let event: PreparedEvent
-        let hasShortChain: Bool
-    }
-
-    private func append(_ taken: Taken) async -> Response {
+    private func append(_ prepared: PreparedEvent) async -> Response {
         do throws(AppendError) {
-            let appended = try await appender.append(taken.event)
-            metrics.note(taken.event, hasShortChain: taken.hasShortChain, appended)
-            localStreams.note(taken.event.stream, appended.position)
-            log(taken.event, appended)
+            let appended = try await appender.append(prepared)
+            metrics.note(prepared, appended)
+            localStreams.note(prepared.stream, appended.position)
+            log(prepared, appended)
             // The one place where a 200 is given: the event is committed.
             return JSONResponse.json(.ok) { writer in
                 writer.member("position", appended.position)

@@ -160,6 +160,12 @@ package protocol ProvenEvent: Sendable {
     var bodyDigest: [UInt8] { get }
     /// Nil for unsigned events.
     var chain: SigningChain? { get }
+    /// True if a signature came with two certificates instead of three.
+    var hasShortChain: Bool { get }
+}
+
+extension ProvenEvent {
+    package var hasShortChain: Bool { false }
 }
 
 /// The certificate chain of a signed event, with its revocation status at the time of receipt.
