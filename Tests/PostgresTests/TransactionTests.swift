@@ -200,7 +200,7 @@ extension WithServer {
 
             try await sender.script("notify \"News \"\"today\"\"\", 'good'", deadline: soon())
 
-            let expected = ServerNotification(channel: "News \"today\"", payload: "good", senderPID: sender.backendPID)
+            let expected = ServerNotification(channel: "News \"today\"", payload: "good")
             #expect(try await arrived == [expected])
         }
 

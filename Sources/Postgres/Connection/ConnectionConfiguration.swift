@@ -17,9 +17,6 @@ package struct ConnectionConfiguration: Sendable {
     /// Further session settings by name.
     package var sessionSettings: [String: String] = [:]
 
-    /// The server's safety net for statements whose client is gone; deadlines are enforced by the client.
-    package var statementTimeout: Duration?
-
     /// - Parameter url: `postgres://…`, `postgresql://…`, or `key=value` pairs, in libpq's syntax. Omitted keywords
     ///   come from libpq's environment (`PGPASSFILE` and the like).
     package init(url: String) {
@@ -77,10 +74,6 @@ package struct ConnectionConfiguration: Sendable {
         }
         for (name, value) in sessionSettings.sorted(by: { $0.key < $1.key }) {
             options.append("-c \(name)=\(Self.escaped(value))")
-        }
-        if let statementTimeout {
-            let (seconds, attoseconds) = statementTimeout.components
-            options.append("-c statement_timeout=\(seconds * 1000 + attoseconds / 1_000_000_000_000_000)")
         }
         return options.joined(separator: " ")
     }

@@ -2,6 +2,4 @@
 package struct ServerNotification: Sendable, Hashable {
     package let channel: String
     package let payload: String
-    /// The process id of the sender's backend, to distinguish own messages from others.
-    package let senderPID: Int32
 }

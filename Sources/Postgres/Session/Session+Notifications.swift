@@ -30,8 +30,7 @@ extension Session {
             arrived.append(
                 ServerNotification(
                     channel: String(cString: notification.pointee.relname),
-                    payload: String(cString: notification.pointee.extra),
-                    senderPID: notification.pointee.be_pid
+                    payload: String(cString: notification.pointee.extra)
                 )
             )
             PQfreemem(notification)

@@ -14,22 +14,6 @@ extension Bool: PostgresEncodable, PostgresDecodable {
     }
 }
 
-extension Int16: PostgresEncodable, PostgresDecodable {
-    package static var postgresType: PostgresType { .int2 }
-
-    package func encode(into buffer: inout [UInt8]) {
-        appendBigEndian(to: &buffer)
-    }
-
-    package static func decode(
-        postgres bytes: UnsafeRawBufferPointer, oid: UInt32
-    ) throws(PostgresDecodingError) -> Int16 {
-        guard oid == PostgresType.int2.oid else { throw .unexpectedType(oid, for: "int2") }
-        guard bytes.count == 2 else { throw .unexpectedLength(bytes.count, for: "int2") }
-        return Int16(bigEndianBytes: bytes)
-    }
-}
-
 extension Int32: PostgresEncodable, PostgresDecodable {
     package static var postgresType: PostgresType { .int4 }
 
@@ -53,7 +37,7 @@ extension Int64: PostgresEncodable, PostgresDecodable {
         appendBigEndian(to: &buffer)
     }
 
-    /// Reads `int8` and the narrower `int4` and `int2`, which widen without loss.
+    /// Reads `int8` and the narrower `int4`, which widens without loss.
     package static func decode(
         postgres bytes: UnsafeRawBufferPointer, oid: UInt32
     ) throws(PostgresDecodingError) -> Int64 {
@@ -63,8 +47,6 @@ extension Int64: PostgresEncodable, PostgresDecodable {
             return Int64(bigEndianBytes: bytes)
         case PostgresType.int4.oid:
             return Int64(try Int32.decode(postgres: bytes, oid: oid))
-        case PostgresType.int2.oid:
-            return Int64(try Int16.decode(postgres: bytes, oid: oid))
         default:
             throw .unexpectedType(oid, for: "int8")
         }
