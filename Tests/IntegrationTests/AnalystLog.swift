@@ -50,7 +50,7 @@ enum AnalystLog {
         return figures
     }
 
-    private static let shown: StaticString = """
+    private static let shown: SQL = """
         with figure as (
           select format('active_subscribers %s %s %s', day, product_id, name) as figure, value
           from analyst.active_subscribers

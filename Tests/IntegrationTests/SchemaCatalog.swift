@@ -7,7 +7,7 @@ enum SchemaCatalog {
         return try (0..<rows.count).map { try rows[$0].value(at: 0) }
     }
 
-    private static let catalog: StaticString = """
+    private static let catalog: SQL = """
         with relation as (
           select pg_class.oid, relname, relacl, relowner, reloptions, relpersistence
           from pg_class

@@ -144,7 +144,8 @@ struct SimulatedLog {
     /// The first column of a query, as text.
     func lines(_ sql: StaticString) async throws -> [String] {
         let connection = try await TestCluster.connect(database)
-        let rows = try await connection.query(Statement("lines", sql), deadline: .now + .seconds(20))
+        let rows = try await connection.query(
+            Statement("lines", SQL(stringLiteral: sql)), deadline: .now + .seconds(20))
         let lines: [String] = try (0..<rows.count).map { try rows[$0].value(at: 0) }
         await connection.close()
         return lines

@@ -147,7 +147,8 @@ struct TestBundle {
     /// Runs SQL as the owner of the database and returns the first column as text.
     func sql(_ statement: StaticString) async throws -> [String] {
         let connection = try await TestCluster.connect(database)
-        let rows = try await connection.query(Statement("test", statement), deadline: .now + .seconds(20))
+        let rows = try await connection.query(
+            Statement("test", SQL(stringLiteral: statement)), deadline: .now + .seconds(20))
         var result: [String] = []
         for index in 0..<rows.count { result.append(try rows[index].value(at: 0)) }
         await connection.close()

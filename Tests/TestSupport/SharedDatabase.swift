@@ -60,7 +60,8 @@ package struct SharedDatabase: Sendable {
     /// The first column of a query, as text.
     package func lines(_ sql: StaticString) async throws -> [String] {
         let connection = try await TestCluster.connect(configuration)
-        let rows = try await connection.query(Statement("lines", sql), deadline: .now + .seconds(20))
+        let rows = try await connection.query(
+            Statement("lines", SQL(stringLiteral: sql)), deadline: .now + .seconds(20))
         let lines: [String] = try (0..<rows.count).map { try rows[$0].value(at: 0) }
         await connection.close()
         return lines

@@ -7,6 +7,14 @@ import Postgres
 /// the server listens in an open transaction. Listeners look for work from time to time as well, so a lost
 /// notification costs latency and nothing else.
 package actor StreamNotifier {
+    /// Sends the ids of streams to a channel.
+    package static let statement = Statement(
+        "stream_notify",
+        """
+        select pg_notify($1, stream_id::text)
+        from unnest($2::integer[]) as input (stream_id)
+        """)
+
     private let pool: PostgresPool
     private let channel: String
     private let logger: Logger
@@ -35,7 +43,7 @@ package actor StreamNotifier {
             pending = []
             do throws(PostgresError) {
                 _ = try await pool.query(
-                    Statements.notify, [Parameter(channel), .array(ids)], deadline: .now + Limits.notifyWaitMax)
+                    Self.statement, [Parameter(channel), .array(ids)], deadline: .now + Limits.notifyWaitMax)
                 hasFailed = false
             } catch {
                 note(error)
@@ -54,14 +62,5 @@ package actor StreamNotifier {
                 "db.channel": "\(channel)", "db.error": "\(error.label)",
                 "db.sqlstate": "\(error.sqlstate ?? "none")",
             ])
-    }
-
-    private enum Statements {
-        static let notify = Statement(
-            "stream_notify",
-            """
-            select pg_notify($1, stream_id::text)
-            from unnest($2::integer[]) as input (stream_id)
-            """)
     }
 }

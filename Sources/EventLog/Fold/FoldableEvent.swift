@@ -14,8 +14,16 @@ package struct FoldableEvent: Sendable {
     /// The link statement of a backend; nil for other events.
     package private(set) var link: LinkStatement?
 
-    /// Reads a row with the columns `position`, `received_at`, `occurred_at` and `facts` of an event, and a Boolean for
-    /// whether it is skipped.
+    /// Selects the columns of ``read(_:)`` from the events of the stream `$1`; further conditions follow it.
+    package static let query: SQL = """
+        select event.position, event.received_at, event.occurred_at, event.facts,
+          projector_skip.position is not null as is_skipped
+        from subledger.event
+        left join subledger.projector_skip using (stream_id, position)
+        where event.stream_id = $1
+        """
+
+    /// Reads a row of ``query``.
     package static func read(_ row: Row) throws(PostgresError) -> Result<FoldableEvent, UnfoldableEvent> {
         let position: Int64 = try row.value(at: 0)
         let receivedAt: Instant = try row.value(at: 1)

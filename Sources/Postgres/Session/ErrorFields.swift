@@ -34,7 +34,7 @@ struct ErrorFields {
         PostgresError(
             sqlstate.map { .server(sqlstate: $0) } ?? .unavailable,
             constraint: constraint,
-            statement: statement.map { $0.name.description },
+            statement: statement?.name,
             message: message
         )
     }

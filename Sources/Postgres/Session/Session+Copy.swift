@@ -10,7 +10,7 @@ extension Session {
         _ rows: CopyRows, by statement: Statement, deadline: ContinuousClock.Instant
     ) throws(PostgresError) -> Outcome {
         try require(PQexitPipelineMode(connection))
-        try require(PQsendQuery(connection, statement.sql.cString))
+        try require(PQsendQuery(connection, statement.sql))
         var outcome: Outcome?
         while let result = try nextResult(deadline: deadline) {
             let status = PQresultStatus(result)

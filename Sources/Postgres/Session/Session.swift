@@ -146,9 +146,7 @@ extension Session {
         if let known = prepared[statement] {
             precondition(known == types, "a statement is used with different parameter types")
         } else {
-            try require(
-                PQsendPrepare(connection, statement.name.cString, statement.sql.cString, Int32(types.count), types)
-            )
+            try require(PQsendPrepare(connection, statement.name, statement.sql, Int32(types.count), types))
             prepared[statement] = types
             expected.append(.preparation(step: index))
         }
@@ -176,9 +174,7 @@ extension Session {
             let values = offsets.map { offset in
                 offset.flatMap { offset in characters.baseAddress.map { $0 + offset } }
             }
-            return PQsendQueryPrepared(
-                connection, step.statement.name.cString, Int32(count), values, lengths, formats, 1
-            )
+            return PQsendQueryPrepared(connection, step.statement.name, Int32(count), values, lengths, formats, 1)
         }
     }
 }

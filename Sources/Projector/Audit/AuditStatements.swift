@@ -1,14 +1,18 @@
+import EventLog
 import Postgres
 
 /// SQL for comparing projections with a fresh fold.
 enum AuditStatements {
+    /// The tables that are compared by subscription, each with the expression that names a row beside its subscription.
+    private static let compared: [(table: ProjectionTable, row: SQL)] = [
+        (.subscription, "null"), (.transaction, "transaction_id"), (.accessPeriod, "transaction_id"),
+        (.customerEdge, "kind || ' ' || id"),
+    ]
+
     /// Creates tables like the live ones for this session only. They are emptied at the end of each transaction.
-    static let makeTables = """
-        create temporary table subscription (like subledger.subscription including indexes) on commit delete rows;
-        create temporary table transaction (like subledger.transaction including indexes) on commit delete rows;
-        create temporary table access_period (like subledger.access_period including indexes) on commit delete rows;
-        create temporary table customer_edge (like subledger.customer_edge including indexes) on commit delete rows
-        """
+    static let makeTables = compared.map { table, _ -> SQL in
+        "create temporary table \(table.name) (like subledger.\(table.name) including indexes) on commit delete rows"
+    }.joined(separator: ";\n")
 
     /// Only temporary tables can be written, and all statements see the same snapshot.
     static let beginSnapshot = Statement(
@@ -63,15 +67,10 @@ enum AuditStatements {
         limit $3
         """)
 
-    /// The columns of ``ProjectionStatements/nextEvents``, for the given positions.
     static let events = Statement(
         "audit_events",
         """
-        select event.position, event.received_at, event.occurred_at, event.facts,
-          projector_skip.position is not null as is_skipped
-        from subledger.event
-        left join subledger.projector_skip using (stream_id, position)
-        where event.stream_id = $1
+        \(FoldableEvent.query)
           and event.position = any ($2::bigint[])
         order by event.position
         """)
@@ -83,111 +82,41 @@ enum AuditStatements {
         """
         select original_transaction_id, relation, transaction_id, problem
         from (
-          select live.original_transaction_id, 'subscription' as relation, null as transaction_id,
-            'differs from a fresh fold' as problem
-          from subledger.subscription as live
-          where live.stream_id = $1
-            and live.original_transaction_id = any ($2::text[])
-            and not exists (
-              select
-              from subscription as fresh
-              where fresh.stream_id = live.stream_id
-                and fresh.original_transaction_id = live.original_transaction_id
-                and fresh *= live
-            )
-          union all
-          select fresh.original_transaction_id, 'subscription', null, 'is missing'
-          from subscription as fresh
-          where not exists (
-            select
-            from subledger.subscription as live
-            where live.stream_id = $1
-              and live.original_transaction_id = any ($2::text[])
-              and live.original_transaction_id = fresh.original_transaction_id
-          )
-          union all
-          select live.original_transaction_id, 'transaction', live.transaction_id, 'differs from a fresh fold'
-          from subledger.transaction as live
-          where live.stream_id = $1
-            and live.original_transaction_id = any ($2::text[])
-            and not exists (
-              select
-              from transaction as fresh
-              where fresh.stream_id = live.stream_id
-                and fresh.original_transaction_id = live.original_transaction_id
-                and fresh.transaction_id = live.transaction_id
-                and fresh *= live
-            )
-          union all
-          select fresh.original_transaction_id, 'transaction', fresh.transaction_id, 'is missing'
-          from transaction as fresh
-          where not exists (
-            select
-            from subledger.transaction as live
-            where live.stream_id = $1
-              and live.original_transaction_id = any ($2::text[])
-              and live.original_transaction_id = fresh.original_transaction_id
-              and live.transaction_id = fresh.transaction_id
-          )
-          union all
-          select live.original_transaction_id, 'access_period', live.transaction_id, 'differs from a fresh fold'
-          from subledger.access_period as live
-          where live.stream_id = $1
-            and live.original_transaction_id = any ($2::text[])
-            and not exists (
-              select
-              from access_period as fresh
-              where fresh.stream_id = live.stream_id
-                and fresh.original_transaction_id = live.original_transaction_id
-                and fresh.transaction_id = live.transaction_id
-                and fresh.cause = live.cause
-                and fresh *= live
-            )
-          union all
-          select fresh.original_transaction_id, 'access_period', fresh.transaction_id, 'is missing'
-          from access_period as fresh
-          where not exists (
-            select
-            from subledger.access_period as live
-            where live.stream_id = $1
-              and live.original_transaction_id = any ($2::text[])
-              and live.original_transaction_id = fresh.original_transaction_id
-              and live.transaction_id = fresh.transaction_id
-              and live.cause = fresh.cause
-          )
-          union all
-          select live.original_transaction_id, 'customer_edge', live.kind || ' ' || live.id,
-            'differs from a fresh fold'
-          from subledger.customer_edge as live
-          where live.stream_id = $1
-            and live.original_transaction_id = any ($2::text[])
-            and not exists (
-              select
-              from customer_edge as fresh
-              where fresh.stream_id = live.stream_id
-                and fresh.original_transaction_id = live.original_transaction_id
-                and fresh.kind = live.kind
-                and fresh.id = live.id
-                and fresh *= live
-            )
-          union all
-          select fresh.original_transaction_id, 'customer_edge', fresh.kind || ' ' || fresh.id, 'is missing'
-          from customer_edge as fresh
-          where not exists (
-            select
-            from subledger.customer_edge as live
-            where live.stream_id = $1
-              and live.original_transaction_id = any ($2::text[])
-              and live.original_transaction_id = fresh.original_transaction_id
-              and live.kind = fresh.kind
-              and live.id = fresh.id
-          )
+          \(differences)
         ) as difference
         order by original_transaction_id,
-          array_position(array['subscription', 'transaction', 'access_period', 'customer_edge'], relation),
-          transaction_id
+          array_position(array[\(relations)], relation), transaction_id
         limit 1
         """)
+
+    private static let relations = compared.map { table, _ -> SQL in "'\(table.name)'" }.joined(separator: ", ")
+
+    private static let differences = compared.map { table, row -> SQL in
+        """
+        select original_transaction_id, '\(table.name)' as relation, \(row) as transaction_id,
+          'differs from a fresh fold' as problem
+        from subledger.\(table.name) as live
+        where stream_id = $1
+          and original_transaction_id = any ($2::text[])
+          and not exists (
+            select
+            from \(table.name) as fresh
+            where fresh.stream_id = live.stream_id
+              and \(table.sameKey)
+              and fresh *= live
+          )
+        union all
+        select original_transaction_id, '\(table.name)', \(row), 'is missing'
+        from \(table.name) as fresh
+        where not exists (
+          select
+          from subledger.\(table.name) as live
+          where live.stream_id = $1
+            and live.original_transaction_id = any ($2::text[])
+            and \(table.sameKey)
+        )
+        """
+    }.joined(separator: "\nunion all\n")
 
     /// The first row whose subscription does not exist, in the columns of ``firstDifference``.
     static let firstOrphan = Statement(
@@ -195,17 +124,7 @@ enum AuditStatements {
         """
         select original_transaction_id, relation, transaction_id, 'has no subscription' as problem
         from (
-          select original_transaction_id, 'transaction' as relation, transaction_id
-          from subledger.transaction
-          where stream_id = $1
-          union all
-          select original_transaction_id, 'access_period', transaction_id
-          from subledger.access_period
-          where stream_id = $1
-          union all
-          select original_transaction_id, 'customer_edge', kind || ' ' || id
-          from subledger.customer_edge
-          where stream_id = $1
+          \(parts)
         ) as part
         where not exists (
           select
@@ -217,32 +136,21 @@ enum AuditStatements {
         limit 1
         """)
 
+    private static let parts = compared.dropFirst().map { table, row -> SQL in
+        """
+        select original_transaction_id, '\(table.name)' as relation, \(row) as transaction_id
+        from subledger.\(table.name)
+        where stream_id = $1
+        """
+    }.joined(separator: "\nunion all\n")
+
     /// The first stream id that has projections in any table but does not exist.
     static let firstStrayStream = Statement(
         "audit_first_stray_stream",
         """
         select stream_id, relation
         from (
-          select stream_id, 'checkpoint' as relation
-          from subledger.checkpoint
-          union
-          select stream_id, 'subscription'
-          from subledger.subscription
-          union
-          select stream_id, 'transaction'
-          from subledger.transaction
-          union
-          select stream_id, 'access_period'
-          from subledger.access_period
-          union
-          select stream_id, 'customer_edge'
-          from subledger.customer_edge
-          union
-          select stream_id, 'customer_link'
-          from subledger.customer_link
-          union
-          select stream_id, 'customer_identity'
-          from subledger.customer_identity
+          \(streams)
         ) as projection
         where not exists (
           select
@@ -252,4 +160,8 @@ enum AuditStatements {
         order by stream_id, relation
         limit 1
         """)
+
+    private static let streams = ProjectionTable.foldedNames.map { name -> SQL in
+        "select stream_id, '\(name)' as relation from subledger.\(name)"
+    }.joined(separator: "\nunion\n")
 }

@@ -45,7 +45,8 @@ package struct ProjectionAudit: Sendable {
         self.seed = seed
         self.subscriptionsAtOnceMax = subscriptionsAtOnceMax
         for worker in workers {
-            try await worker.connection.script(AuditStatements.makeTables, deadline: .now + Limits.statementWaitMax)
+            try await worker.connection.script(
+                AuditStatements.makeTables.text, deadline: .now + Limits.statementWaitMax)
         }
     }
 

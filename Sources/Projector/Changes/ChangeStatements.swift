@@ -75,14 +75,6 @@ enum ChangeStatements {
           ))
         """)
 
-    /// Wakes the readers that wait for changes of a stream. It runs outside the transaction that writes the changes: a
-    /// commit that notifies fails if the notification queue is full, and any role can fill the queue.
-    static let notify = Statement(
-        "change_notify",
-        """
-        select pg_notify('subledger_change', $1::integer::text)
-        """)
-
     static let next = Statement(
         "change_next",
         """

@@ -1,4 +1,5 @@
 import Encoding
+import EventLog
 import Postgres
 import Subscriptions
 
@@ -151,7 +152,7 @@ struct BatchWriter: Sendable {
                 if case .success = result {
                     try await changeWriter?.write()
                     try await connection.commit(deadline: .now + Limits.statementWaitMax)
-                    if changeWriter?.hasWritten == true { await connection.wake(ChangeStatements.notify, streamId) }
+                    if changeWriter?.hasWritten == true { await connection.wake("subledger_change", [streamId]) }
                 } else {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)
                 }
@@ -190,10 +191,14 @@ struct BatchWriter: Sendable {
 }
 
 extension PostgresConnection {
-    /// Notifies the listeners of a stream in a separate transaction, if that succeeds at once. They also poll every
+    /// Notifies the listeners of some streams, if that succeeds at once. They also poll every
     /// ``Limits/sweepInterval``, so a full notification queue stops nothing.
-    func wake(_ statement: Statement, _ streamId: Int32) {
-        _ = try? query(statement, [Parameter(streamId)], deadline: .now + Limits.wakeWaitMax)
+    ///
+    /// Call it outside the transaction that writes: a commit that notifies fails if the notification queue is full, and
+    /// any role can fill the queue.
+    func wake(_ channel: String, _ streamIds: [Int32]) {
+        let notification: [Parameter] = [Parameter(channel), .array(streamIds)]
+        _ = try? query(StreamNotifier.statement, notification, deadline: .now + Limits.wakeWaitMax)
     }
 
     /// Runs a statement of a batch with its own deadline, since the amount of work depends on the log.

@@ -1,3 +1,4 @@
+import EventLog
 import Postgres
 
 /// SQL of the projector. Every statement that writes is limited to one stream.
@@ -68,11 +69,7 @@ enum ProjectionStatements {
     static let nextEvents = Statement(
         "projector_next_events",
         """
-        select event.position, event.received_at, event.occurred_at, event.facts,
-          projector_skip.position is not null as is_skipped
-        from subledger.event
-        left join subledger.projector_skip using (stream_id, position)
-        where event.stream_id = $1
+        \(FoldableEvent.query)
           and event.position > $2
         order by event.position
         limit $3

@@ -90,13 +90,13 @@ package struct ProjectionRebuild: Sendable {
     ) async throws -> Outcome {
         var streams = try await self.streams(connection)
         guard !streams.isEmpty || (app == nil && environment == nil) else { throw RebuildError.noStream }
-        try await connection.script(RebuildStatements.makeTables, deadline: .now + Limits.statementWaitMax)
+        try await connection.script(RebuildStatements.makeTables.text, deadline: .now + Limits.statementWaitMax)
         for _ in 0..<Limits.rebuildRoundsMax {
             let before = streams.reduce(0) { $0 + $1.folded }
             for index in streams.indices { try await catchUp(&streams, index, onProgress) }
             if streams.reduce(0, { $0 + $1.folded }) - before <= Limits.rebuildLagMax { break }
         }
-        try await connection.script(RebuildStatements.analyze, deadline: .now + Limits.tableWaitMax)
+        try await connection.script(RebuildStatements.analyze.text, deadline: .now + Limits.tableWaitMax)
         let replaced = try await swap(&streams, claim)
         return Outcome(
             streams: streams.count, eventsFolded: streams.reduce(0) { $0 + $1.folded }, rowsReplaced: replaced)
@@ -201,8 +201,9 @@ package struct ProjectionRebuild: Sendable {
         _ = try await query(Step(RebuildStatements.workAsOwner), Limits.statementWaitMax)
         _ = try await query(Step(RebuildStatements.dropTables), Limits.statementWaitMax)
         try await connection.commit(deadline: .now + Limits.statementWaitMax)
-        for stream in streams { await connection.wake(RebuildStatements.wakeProjectors, stream.id) }
-        for id in Set(changed) { await connection.wake(ChangeStatements.notify, id) }
+        // Wakes the projectors, since a period may begin or end sooner than before the swap, and the readers.
+        await connection.wake("subledger_event", streams.map(\.id))
+        await connection.wake("subledger_change", Array(Set(changed)))
         return replaced
     }
 }

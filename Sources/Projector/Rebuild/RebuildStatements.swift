@@ -23,18 +23,12 @@ enum RebuildStatements {
     ///
     /// The tables are unlogged, which is faster: after a crash of the database server they are empty, checkpoints
     /// included, and folding starts over. The checkpoints begin with the products of the live rows.
-    static let makeTables = """
+    static let makeTables: SQL = """
         drop schema if exists subledger_rebuild cascade;
         create schema subledger_rebuild;
         comment on schema subledger_rebuild is
           'Projections that a rebuild is folding; dropped when it ends, or by the next one';
-        create unlogged table subledger_rebuild.checkpoint (like subledger.checkpoint including all);
-        create unlogged table subledger_rebuild.subscription (like subledger.subscription including all);
-        create unlogged table subledger_rebuild.transaction (like subledger.transaction including all);
-        create unlogged table subledger_rebuild.access_period (like subledger.access_period including all);
-        create unlogged table subledger_rebuild.customer_edge (like subledger.customer_edge including all);
-        create unlogged table subledger_rebuild.customer_link (like subledger.customer_link including all);
-        create unlogged table subledger_rebuild.customer_identity (like subledger.customer_identity including all);
+        \(makeFoldedTables)
         create unlogged table subledger_rebuild.gone_subscription (like subledger.subscription);
         create unlogged table subledger_rebuild.new_subscription (like subledger.subscription);
         create unlogged table subledger_rebuild.gone_access_period (like subledger.access_period);
@@ -50,13 +44,6 @@ enum RebuildStatements {
         comment on table subledger_rebuild.gone_access_period is 'Live rows that the swap deletes';
         comment on table subledger_rebuild.new_access_period is 'Rows that the swap inserts';
         comment on table subledger_rebuild.gone_customer_identity is 'Live rows that the swap deletes';
-        comment on table subledger_rebuild.checkpoint is 'See subledger.checkpoint';
-        comment on table subledger_rebuild.subscription is 'See subledger.subscription';
-        comment on table subledger_rebuild.transaction is 'See subledger.transaction';
-        comment on table subledger_rebuild.access_period is 'See subledger.access_period';
-        comment on table subledger_rebuild.customer_edge is 'See subledger.customer_edge';
-        comment on table subledger_rebuild.customer_link is 'See subledger.customer_link';
-        comment on table subledger_rebuild.customer_identity is 'See subledger.customer_identity';
         grant usage on schema subledger_rebuild to subledger_projector;
         grant select, insert, update, delete on all tables in schema subledger_rebuild to subledger_projector;
         insert into subledger_rebuild.checkpoint (stream_id, position, products)
@@ -64,13 +51,22 @@ enum RebuildStatements {
         from subledger.checkpoint
         """
 
+    private static let makeFoldedTables = ProjectionTable.foldedNames.map { name -> SQL in
+        """
+        create unlogged table subledger_rebuild.\(name) (like subledger.\(name) including all);
+        comment on table subledger_rebuild.\(name) is 'See subledger.\(name)';
+        """
+    }.joined(separator: "\n")
+
     /// Statistics for the comparison of whole tables, as coarse as possible: only the sizes of the tables matter.
-    static let analyze = """
+    static let analyze: SQL = """
         set default_statistics_target = 1;
-        analyze subledger_rebuild.subscription, subledger_rebuild.transaction, subledger_rebuild.access_period,
-          subledger_rebuild.customer_edge, subledger_rebuild.customer_link, subledger_rebuild.customer_identity;
+        analyze \(compared);
         reset default_statistics_target
         """
+
+    private static let compared = ProjectionTable.all.map { table -> SQL in "subledger_rebuild.\(table.name)" }
+        .joined(separator: ", ")
 
     static let dropTables = Statement("rebuild_drop_tables", "drop schema if exists subledger_rebuild cascade")
 
@@ -202,13 +198,6 @@ enum RebuildStatements {
           and identity.kind = 'subscription'
           and identity.id = subscription.id
         order by subscription.id
-        """)
-
-    /// Wakes the projectors, since a period may begin or end sooner than before the swap.
-    static let wakeProjectors = Statement(
-        "rebuild_wake_projectors",
-        """
-        select pg_notify('subledger_event', $1::integer::text)
         """)
 
     static let swapCheckpoint = Statement(

@@ -1,3 +1,4 @@
+import EventLog
 import Postgres
 
 /// SQL for reading customers.
@@ -148,15 +149,11 @@ enum CustomerReadStatements {
           and (replacing.position is null or replacing.received_at > $3)
         """)
 
-    /// The columns that ``FoldableEvent/read(_:)`` reads, of events that were received up to an instant.
+    /// Some events, if they were received up to an instant.
     static let eventsKnownAt = Statement(
         "customer_events_known_at",
         """
-        select event.position, event.received_at, event.occurred_at, event.facts,
-          projector_skip.position is not null as is_skipped
-        from subledger.event
-        left join subledger.projector_skip using (stream_id, position)
-        where event.stream_id = $1
+        \(FoldableEvent.query)
           and event.position = any ($2::bigint[])
           and event.received_at <= $3
         order by event.position
