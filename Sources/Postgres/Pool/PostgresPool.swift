@@ -19,36 +19,36 @@ package actor PostgresPool {
         let since: ContinuousClock.Instant
     }
 
-    enum Grant {
+    private enum Grant {
         case connection(Idle)
         /// Permission to open a connection, which already counts as open.
         case place
     }
 
-    struct Waiter {
+    private struct Waiter {
         let id: UInt64
         let continuation: CheckedContinuation<Result<Grant, PostgresError>, Never>
     }
 
     /// A firewall or a restart may have cut a connection that was idle for this long, so it is checked before use.
-    static let trustedIdleTime = Duration.seconds(30)
+    private static let trustedIdleTime = Duration.seconds(30)
     /// Bounds the rollback of a transaction that the borrower left open.
-    static let cleanUpTime = Duration.seconds(1)
+    private static let cleanUpTime = Duration.seconds(1)
 
-    let configuration: ConnectionConfiguration
-    let limit: Int
-    let logger: Logger
-    let jitter: @Sendable () -> Double
-    let now: @Sendable () -> ContinuousClock.Instant
+    private let configuration: ConnectionConfiguration
+    private let limit: Int
+    private let logger: Logger
+    private let jitter: @Sendable () -> Double
+    private let now: @Sendable () -> ContinuousClock.Instant
 
-    var idle: [Idle] = []
-    var waiters: [Waiter] = []
-    var openCount = 0
-    var connecting = 0
-    var backOff = BackOff()
-    var isClosed = false
+    private(set) var idle: [Idle] = []
+    private var waiters: [Waiter] = []
+    private var openCount = 0
+    private var connecting = 0
+    private(set) var backOff = BackOff()
+    private var isClosed = false
     /// Connections idle since before this instant are checked before use, because another one has been lost since.
-    var trustedSince: ContinuousClock.Instant?
+    private var trustedSince: ContinuousClock.Instant?
     private var lastWaiterID: UInt64 = 0
 
     /// Creates a pool without opening a connection.
@@ -149,7 +149,7 @@ package actor PostgresPool {
     }
 
     /// Queues for a connection or a place for one.
-    func wait(deadline: ContinuousClock.Instant) async -> Result<Grant, PostgresError> {
+    private func wait(deadline: ContinuousClock.Instant) async -> Result<Grant, PostgresError> {
         lastWaiterID += 1
         let id = lastWaiterID
         let timer = Task { [weak self] in
@@ -171,7 +171,7 @@ package actor PostgresPool {
         }
     }
 
-    func refuseWaiters(_ error: PostgresError) {
+    private func refuseWaiters(_ error: PostgresError) {
         let refused = waiters
         waiters = []
         for waiter in refused {
@@ -182,5 +182,118 @@ package actor PostgresPool {
     private func refuse(waiter id: UInt64) {
         guard let index = waiters.firstIndex(where: { $0.id == id }) else { return }
         waiters.remove(at: index).continuation.resume(returning: .failure(.deadlineExceeded))
+    }
+}
+
+extension PostgresPool {
+    /// Returns a connection that works as far as can be determined without a round trip.
+    func borrow(deadline: ContinuousClock.Instant) async throws(PostgresError) -> PostgresConnection {
+        while true {
+            switch try await grant(deadline: deadline) {
+            case .place:
+                return try await open(deadline: deadline)
+            case .connection(let entry):
+                let trusted =
+                    entry.since + Self.trustedIdleTime > now() && trustedSince.map { entry.since >= $0 } ?? true
+                if trusted { return entry.connection }
+                if await entry.connection.isQuiet() { return entry.connection }
+                await entry.connection.close()
+                openCount -= 1
+                serveWaiters()
+            }
+        }
+    }
+
+    /// Returns a connection to the pool, or closes it and frees its place.
+    func giveBack(_ connection: PostgresConnection) async {
+        if connection.condition == .inTransaction {
+            await connection.cleanUp(deadline: now() + Self.cleanUpTime)
+        }
+        if connection.condition == .usable, !isClosed {
+            idle.append(Idle(connection: connection, since: now()))
+        } else {
+            if connection.condition == .closed {
+                trustedSince = now()
+            } else {
+                await connection.close()
+            }
+            openCount -= 1
+        }
+        serveWaiters()
+    }
+
+    private func grant(deadline: ContinuousClock.Instant) async throws(PostgresError) -> Grant {
+        if isClosed { throw PostgresError(.closed) }
+        guard deadline > now() else { throw .deadlineExceeded }
+        // A new caller queues after the waiting ones, even if a connection is free for one of them at this moment.
+        serveWaiters()
+        if waiters.isEmpty {
+            if let grant = nextGrant() { return grant }
+            if openCount == 0 || openCount == connecting, backOff.failures > 0 {
+                throw PostgresError(.unavailable, message: "waiting before the next attempt to connect")
+            }
+        }
+        return try await wait(deadline: deadline).get()
+    }
+
+    /// An idle connection, or a place to open one unless a back-off is running.
+    private func nextGrant() -> Grant? {
+        if let entry = idle.popLast() { return .connection(entry) }
+        guard openCount < limit, !backOff.isWaiting(now: now()) else { return nil }
+        // After a failure, only one attempt at a time checks whether the server is back.
+        guard backOff.failures == 0 || connecting == 0 else { return nil }
+        openCount += 1
+        connecting += 1
+        return .place
+    }
+
+    /// Grants free connections and places to waiting callers, first come, first served.
+    private func serveWaiters() {
+        guard !isClosed else { return }
+        while !waiters.isEmpty, let grant = nextGrant() {
+            waiters.removeFirst().continuation.resume(returning: .success(grant))
+        }
+        if openCount == 0, backOff.failures > 0 {
+            refuseWaiters(PostgresError(.unavailable, message: "waiting before the next attempt to connect"))
+        }
+    }
+
+    private func open(deadline: ContinuousClock.Instant) async throws(PostgresError) -> PostgresConnection {
+        do {
+            let connection = try await PostgresConnection.connect(configuration, deadline: deadline)
+            connecting -= 1
+            if backOff.failures > 0 {
+                logger.info("database connection restored")
+                backOff.reset()
+            }
+            serveWaiters()
+            return connection
+        } catch {
+            connecting -= 1
+            openCount -= 1
+            // Only the first failure is a warning: repeated ones add nothing until the server is back.
+            logger.log(
+                level: backOff.failures == 0 ? .warning : .debug,
+                "database connection failed",
+                metadata: [
+                    "db.error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "none")",
+                    // libpq's error message, which does not contain the password.
+                    "db.problem": "\(error.debugDescription.split(whereSeparator: \.isNewline).joined(separator: " "))",
+                ]
+            )
+            backOff.fail(now: now(), jitter: jitter())
+            serveWaiters()
+            retryForWaiters()
+            throw error
+        }
+    }
+
+    /// Serves waiting callers when the back-off ends: they may have queued for borrowed connections during it.
+    private func retryForWaiters() {
+        guard !waiters.isEmpty, let retryAt = backOff.retryAt else { return }
+        Task { [weak self] in
+            try? await Task.sleep(until: retryAt, clock: .continuous)
+            await self?.serveWaiters()
+        }
     }
 }
