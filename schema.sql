@@ -90,7 +90,6 @@ create table subledger.stream (
   app         text        not null,
   environment text        not null,
   created_at  timestamptz not null default now(),
-  sealed_from bigint      not null default 1,
   seal        bytea       not null,
   constraint stream_pkey primary key (stream_id),
   constraint stream_app_environment_key unique (app, environment),
@@ -104,8 +103,6 @@ comment on column subledger.stream.stream_id is 'Number of the stream in this da
 comment on column subledger.stream.app is 'Bundle ID';
 comment on column subledger.stream.environment is
   'production, sandbox, xcode, local_testing, or unknown if the body names none of them; never mixed';
-comment on column subledger.stream.sealed_from is
-  'First position whose event has a seal; earlier events were stored before seals existed';
 comment on column subledger.stream.seal is 'Checksum of the row, see function seal';
 
 create table subledger.stream_head (
@@ -138,7 +135,7 @@ create table subledger.event (
   body_sha256 bytea       not null,
   chain_id    bytea,
   revocation  text,
-  seal        bytea,
+  seal        bytea       not null,
   constraint event_pkey primary key (stream_id, position),
   constraint event_position_check check (position > 0),
   constraint event_dedupe_key_check check (octet_length(dedupe_key) in (16, 32)),
@@ -190,8 +187,7 @@ comment on column subledger.event.chain_id is
 comment on column subledger.event.revocation is
   'Revocation status of these certificates when the event was stored: off (checking is disabled), pending, good, '
   'unknown (no response); null if unsigned';
-comment on column subledger.event.seal is
-  'Checksum of the row, see function seal; null for events stored before seals existed';
+comment on column subledger.event.seal is 'Checksum of the row, see function seal';
 
 -- A new V1 notification may have the body of an earlier one, see table subscription_head; other keys are unique.
 create unique index event_dedupe_key_key on subledger.event (
@@ -251,7 +247,7 @@ create table subledger.certificate_verdict (
 );
 
 comment on table subledger.certificate_verdict is
-  'Revocation status of the certificates of signatures, from the OCSP responses of their issuer';
+  'Revocation status of the certificates of signatures, from the OCSP responses of their issuer. Append-only';
 comment on column subledger.certificate_verdict.chain_id is
   'SHA-256 of the SHA-256 digests of the leaf and the intermediate certificate (DER)';
 comment on column subledger.certificate_verdict.seal is 'Checksum of the row, see function seal';
@@ -368,6 +364,12 @@ create trigger jws_header_append_only
 
 alter table subledger.jws_header enable always trigger jws_header_append_only;
 
+create trigger certificate_verdict_append_only
+  before update or delete or truncate on subledger.certificate_verdict
+  for each statement execute function subledger.refuse_change();
+
+alter table subledger.certificate_verdict enable always trigger certificate_verdict_append_only;
+
 grant select, insert on subledger.event to subledger_receiver;
 grant select, insert on subledger.event_conflict, subledger.certificate_verdict to subledger_receiver;
 grant select, insert on subledger.stream to subledger_receiver;
@@ -458,7 +460,7 @@ create function subledger.seal(sealed subledger.stream) returns bytea
 language sql stable as $$
   select substr(
     sha256(
-      int4send(sealed.stream_id) || timestamptz_send(sealed.created_at) || int8send(sealed.sealed_from)
+      int4send(sealed.stream_id) || timestamptz_send(sealed.created_at)
         || textsend(sealed.environment || ' ' || sealed.app)
     ), 1, 8
   )
@@ -1287,7 +1289,8 @@ comment on column analyst.transactions.revocation_type is 'As Apple spells it; n
 comment on column analyst.transactions.refund is
   'full (counts as never bought), part (ended at revocation_date), null if not refunded';
 comment on column analyst.transactions.refund_percent is
-  'Percentage of the price that was refunded, 0 to 100; null if unknown or not refunded';
+  'Percentage of the price that was refunded, 0 to 100; null if not revoked, or if not reported for a refund in part. '
+  'Use it only where refund is not null: other revocations, such as of a family member, have 100 too';
 comment on column analyst.transactions.positions is 'Positions of the events that reported it, ascending';
 
 create view analyst.plans as
@@ -1420,18 +1423,18 @@ comment on column analyst.ordered_periods.expiration_intent is
   'Why access ended at churned_at, if Apple reported it before access began again; codes as in movements_detail';
 
 -- With the zone as an interval, which is a subtraction; a zone name would be looked up for each row.
-create function subledger.day_from(instant timestamptz) returns date
+create function analyst.day_from(instant timestamptz) returns date
 language sql immutable parallel safe as $$
   select ((instant at time zone interval '0') - interval '1 microsecond')::date + 1
 $$;
 
-create function subledger.month_of(instant timestamptz) returns date
+create function analyst.month_of(instant timestamptz) returns date
 language sql immutable parallel safe as $$
   select date_trunc('month', instant at time zone interval '0')::date
 $$;
 
-comment on function subledger.day_from is 'First day whose 00:00 UTC is not before an instant';
-comment on function subledger.month_of is 'First day of the month of an instant, UTC';
+comment on function analyst.day_from is 'First day whose 00:00 UTC is not before an instant';
+comment on function analyst.month_of is 'First day of the month of an instant, UTC';
 
 create view analyst.periods as
 select
@@ -1445,8 +1448,8 @@ select
   cut,
   starts_at,
   ends_at,
-  subledger.day_from(starts_at) as first_day,
-  subledger.day_from(ends_at) - 1 as last_day,
+  analyst.day_from(starts_at) as first_day,
+  analyst.day_from(ends_at) - 1 as last_day,
   first_start,
   first_month,
   last_month,
@@ -1625,14 +1628,14 @@ with movement as (
     and subscription.last_payer_state is not null
 )
 select
-  subledger.month_of(movement.at) as month,
+  analyst.month_of(movement.at) as month,
   movement.app,
   movement.environment,
   movement.stream_id,
   movement.product_id,
   movement.kind as movement,
   movement.at,
-  subledger.month_of(movement.first_start) as cohort,
+  analyst.month_of(movement.first_start) as cohort,
   movement.payer_state,
   movement.expiration_intent,
   movement.original_transaction_id,
@@ -1696,7 +1699,7 @@ comment on column analyst.movements.renewals is 'Periods that began without a ga
 comment on column analyst.movements.reactivations is 'Subscriptions that began again after a gap';
 comment on column analyst.movements.churned is 'Subscriptions whose access ended';
 
-create function subledger.price_months(price_period text, plan_months numeric) returns numeric
+create function analyst.price_months(price_period text, plan_months numeric) returns numeric
 language sql immutable parallel safe as $$
   select
     case
@@ -1712,14 +1715,14 @@ language sql immutable parallel safe as $$
     end
 $$;
 
-create function subledger.monthly_price(price bigint, months numeric) returns numeric
+create function analyst.monthly_price(price bigint, months numeric) returns numeric
 language sql immutable parallel safe as $$
   select round(round(price / months, 6)) / 1000
 $$;
 
-comment on function subledger.price_months is
+comment on function analyst.price_months is
   'Number of months that a price covers: the offer''s if it was paid up front, the plan''s if not';
-comment on function subledger.monthly_price is
+comment on function analyst.monthly_price is
   'A price, in thousandths, per month: in the currency unit, rounded to thousandths';
 
 create view analyst.mrr_detail as
@@ -1732,8 +1735,8 @@ select
   periods.original_transaction_id,
   periods.transaction_id,
   round(periods.price / 1000.0, 3) as price,
-  subledger.price_months(periods.price_period, plans.months) as months,
-  subledger.monthly_price(periods.price, subledger.price_months(periods.price_period, plans.months)) as mrr,
+  analyst.price_months(periods.price_period, plans.months) as months,
+  analyst.monthly_price(periods.price, analyst.price_months(periods.price_period, plans.months)) as mrr,
   periods.first_day,
   periods.last_day,
   periods.positions
@@ -1783,8 +1786,8 @@ with alike as (
   left join analyst.plans
     on plans.stream_id = periods.stream_id
     and plans.product_id = periods.product_id
-  cross join lateral subledger.monthly_price(
-    periods.price, subledger.price_months(periods.price_period, plans.months)
+  cross join lateral analyst.monthly_price(
+    periods.price, analyst.price_months(periods.price_period, plans.months)
   ) as monthly (price)
 ), daily as (
   select
@@ -1837,7 +1840,7 @@ comment on column analyst.mrr.unpriced is 'Paying subscriptions that are not inc
 
 create view analyst.trials_detail as
 select
-  subledger.month_of(trial.starts_at) as month,
+  analyst.month_of(trial.starts_at) as month,
   trial.app,
   trial.environment,
   trial.product_id,
@@ -1917,7 +1920,7 @@ comment on column analyst.trials.conversion_percent is
   'Percentage of the decided trials that converted; null if none is decided';
 
 -- Without a subquery, so that the planner can inline the function.
-create function subledger.calendar_months(earlier timestamp, later timestamp) returns integer
+create function analyst.calendar_months(earlier timestamp, later timestamp) returns integer
 language sql immutable parallel safe as $$
   select (
     (date_part('year', later) - date_part('year', earlier)) * 12
@@ -1925,26 +1928,26 @@ language sql immutable parallel safe as $$
   )::integer
 $$;
 
-create function subledger.months_since(first_start timestamptz, until timestamptz) returns integer
+create function analyst.months_since(first_start timestamptz, until timestamptz) returns integer
 language sql immutable parallel safe as $$
   select
-    subledger.calendar_months(first_start at time zone interval '0', until at time zone interval '0')
+    analyst.calendar_months(first_start at time zone interval '0', until at time zone interval '0')
       - (
         (first_start at time zone interval '0')
           + make_interval(
-            months => subledger.calendar_months(first_start at time zone interval '0', until at time zone interval '0')
+            months => analyst.calendar_months(first_start at time zone interval '0', until at time zone interval '0')
           )
           >= until at time zone interval '0'
       )::integer
 $$;
 
-comment on function subledger.calendar_months is 'Number of calendar months between two times';
-comment on function subledger.months_since is
+comment on function analyst.calendar_months is 'Number of calendar months between two times';
+comment on function analyst.months_since is
   'Last monthly anniversary of an instant, at its time of day in UTC, that is before another instant';
 
 create view analyst.retention_detail as
 select
-  subledger.month_of(periods.first_start) as cohort,
+  analyst.month_of(periods.first_start) as cohort,
   periods.app,
   periods.environment,
   periods.original_transaction_id,
@@ -1956,7 +1959,7 @@ select
   reached.months as months_reached,
   periods.positions
 from analyst.periods
-cross join lateral (select subledger.months_since(periods.first_start, now())) as reached (months)
+cross join lateral (select analyst.months_since(periods.first_start, now())) as reached (months)
 where periods.payer_state <> 'family'
   and periods.starts_at < now()
   and (periods.ends_at <= now() or periods.first_month <= reached.months) is distinct from false
@@ -2020,7 +2023,7 @@ create view analyst.refunds_detail as
 select distinct on (
   app, environment, original_transaction_id, coalesce(web_order_line_item_id, transaction_id)
 )
-  subledger.month_of(revocation_date) as month,
+  analyst.month_of(revocation_date) as month,
   app,
   environment,
   product_id,
@@ -2127,7 +2130,7 @@ with failure as (
   group by stream_id, original_transaction_id, due_at
 )
 select
-  subledger.month_of(due.due_at) as month,
+  analyst.month_of(due.due_at) as month,
   stream.app,
   stream.environment,
   due.product_id,
@@ -2218,7 +2221,7 @@ comment on column analyst.billing_retries.lost is 'Never charged';
 
 create view analyst.plan_changes_detail as
 select
-  subledger.month_of(starts_at) as month,
+  analyst.month_of(starts_at) as month,
   app,
   environment,
   previous_product_id as from_product_id,
@@ -2276,7 +2279,7 @@ comment on column analyst.plan_changes.down is 'Took effect at a renewal';
 
 create view analyst.delivery_lag_detail as
 select
-  subledger.month_of(event.occurred_at) as month,
+  analyst.month_of(event.occurred_at) as month,
   stream.app,
   stream.environment,
   event.source,
@@ -2357,7 +2360,11 @@ begin
   loop
     execute format('alter table %s owner to subledger_owner', name);
   end loop;
-  for name in select oid::regprocedure from pg_proc where pronamespace = 'subledger'::regnamespace loop
+  for name in
+    select oid::regprocedure
+    from pg_proc
+    where pronamespace in ('subledger'::regnamespace, 'analyst'::regnamespace)
+  loop
     execute format('alter function %s owner to subledger_owner', name);
   end loop;
 end

@@ -21,7 +21,8 @@ struct DamagedColumnTests {
           relation regclass;
         begin
           foreach relation in array array[
-            'subledger.event', 'subledger.event_conflict', 'subledger.projector_skip', 'subledger.jws_header'
+            'subledger.event', 'subledger.event_conflict', 'subledger.projector_skip', 'subledger.jws_header',
+            'subledger.certificate_verdict'
           ]::regclass[] loop
             execute format('alter table %s disable trigger user', relation);
           end loop;

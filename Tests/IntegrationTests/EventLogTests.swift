@@ -136,6 +136,8 @@ struct EventLogTests {
             "update subledger.projector_skip set reason = 'other'", "delete from subledger.projector_skip",
             "truncate subledger.projector_skip", "update subledger.jws_header set header = ''",
             "delete from subledger.jws_header", "truncate subledger.jws_header",
+            "update subledger.certificate_verdict set verdict = 'good'", "delete from subledger.certificate_verdict",
+            "truncate subledger.certificate_verdict",
         ])
     func appendOnly(_ statement: String) async throws {
         let owner = try await TestCluster.freshDatabase()

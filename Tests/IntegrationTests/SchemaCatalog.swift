@@ -35,9 +35,10 @@ enum SchemaCatalog {
         from pg_views
         where schemaname in ('subledger', 'analyst')
         union all
-        select format('function %s %s %s', proname, prosrc, proowner::regrole)
+        select format('function %s %s %s %s %s', oid::regprocedure, prosrc, proacl, proowner::regrole,
+          obj_description(oid, 'pg_proc'))
         from pg_proc
-        where pronamespace = 'subledger'::regnamespace
+        where pronamespace in ('subledger'::regnamespace, 'analyst'::regnamespace)
         union all
         select format('schema %s %s', nspowner::regrole, nspacl)
         from pg_namespace

@@ -10,8 +10,7 @@ extension LogAudit {
                 select max(event.position)
                 from subledger.event
                 where event.stream_id = id.stream_id
-              ), 0),
-              stream.sealed_from
+              ), 0)
             from (
               select stream_id
               from subledger.stream
@@ -58,7 +57,7 @@ extension LogAudit {
               from (
                 select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
                   chain_id, revocation, fingerprint,
-                  case when seal is null then position < $6 else seal = subledger.seal(event) end as is_as_sealed
+                  seal = subledger.seal(event) as is_as_sealed
                 from subledger.event
                 where stream_id = $1
                   and position > $2

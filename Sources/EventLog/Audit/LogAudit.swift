@@ -23,8 +23,7 @@ package struct LogAudit: Sendable {
             }
             streams.append(
                 AuditedStream(
-                    id: try row.value(at: 0), key: key, head: try row.optional(at: 3), last: try row.value(at: 4),
-                    sealedFrom: try row.optional(at: 5) ?? 1))
+                    id: try row.value(at: 0), key: key, head: try row.optional(at: 3), last: try row.value(at: 4)))
         }
         return streams
     }
@@ -39,7 +38,6 @@ package struct LogAudit: Sendable {
             [
                 Parameter(stream.id), Parameter(position), Parameter(stream.last),
                 Parameter(Int64(Limits.auditPageEventsMax)), Parameter(Int64(Limits.auditPageBytesMax)),
-                Parameter(stream.sealedFrom),
             ], deadline: .now + Limits.auditWaitMax)
         let bodies = try rows.map { row throws(PostgresError) in try row.value([UInt8].self, at: 8) }
         let headers = try await headers(of: bodies, in: stream)
@@ -161,6 +159,4 @@ package struct AuditedStream: Sendable {
     package let head: Int64?
     /// The position of the last event; 0 if there is none.
     package let last: Int64
-    /// Events before this position may lack a checksum.
-    let sealedFrom: Int64
 }
