@@ -1,11 +1,15 @@
 -- The complete schema of Subledger's database. `subledger migrate` applies this file to a database without the schema,
--- in one transaction.
+-- in one transaction. If two servers apply it at the same time, the second waits at `create schema` and then finds the
+-- schema in place.
 --
--- If two servers apply it at the same time, the second waits at `create schema` and then finds the schema in place.
+-- The file has two halves. The first creates roles, tables and indexes, and is applied once: a release that changes it
+-- raises the version and brings a migration for existing databases. The second begins at the line `Repeatable`: views,
+-- functions, triggers, comments. `subledger migrate` applies it again when its text has changed.
 --
--- Contents in order, and what can be recomputed:
+-- First half, and what of it can be recomputed:
 --
---   schema_version, roles                                   installed schema version       no
+--   schema_version                                          installed schema version       no
+--   roles                                                   rights, limits                 no
 --   stream, stream_head, event, event_conflict, jws_header  the log: append-only evidence  no
 --   subscription_head                                       V1 repeat detection             no
 --   certificate_verdict, projector_skip                     OCSP results, skipped events   no
@@ -15,39 +19,52 @@
 --   customer_edge, customer_link, customer_identity         projections of the log         `subledger rebuild`
 --   change_head, change                                     the published change feed      no
 --   token                                                   access tokens                  no
---   analyst.*                                               views                          nothing is stored
+--   privileges on tables
+--
+-- Second half:
+--
+--   the log         comments, event_body and the other functions of the compact form, seals
+--   projections     comments, view subscription_now
+--   products        comments, view product_catalog
+--   customers       comments, functions customer_entitlement and entitlement_at, view entitlement
+--   changes         comments, view change_feed
+--   tokens          comments
+--   analysts        schema analyst: views, nothing is stored
+--   privileges on views and functions, triggers, ownership
 --
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
 -- the stream, so apps and environments never mix. schema_version, certificate_verdict, product, product_entitlement and
 -- token do not belong to a stream.
 
 create schema subledger;
-
-comment on schema subledger is 'App Store subscriptions: the event log and its projections';
+create schema analyst;
 
 create table subledger.schema_version (
-  version    integer     not null,
-  applied_at timestamptz not null default now(),
+  version           integer     not null,
+  applied_at        timestamptz not null default now(),
+  repeatable_sha256 bytea,
   constraint schema_version_pkey primary key (version)
 );
-
-comment on table subledger.schema_version is
-  'Versions of this schema that were applied; the highest is the current one';
 
 insert into subledger.schema_version (version) values (1);
 
 -- Roles -------------------------------------------------------------------------------------------------------------
 -- Roles belong to the cluster, so another database may already have created them, or may be creating them now.
 -- They are groups: grant them to the logins of your services. The server assumes the role with the fewest privileges
--- that suffice. The settings of a role apply only to sessions that log in as the role itself, not to its members, and a
--- session can change them: they guard against accidents. On its private PostgreSQL, the server enforces them.
+-- that suffice; what each may do is at the end of this half.
+--
+-- The settings of a role apply only to sessions that log in as the role itself, not to its members, and a session can
+-- change them: they guard against accidents. On its private PostgreSQL, the server enforces them (ReaderLimits.swift).
+-- The server's own sessions get their planner settings when they connect (Database.swift). No function, table or view
+-- sets any.
 
 do $$
 declare
   name text;
 begin
   foreach name in array array[
-    'subledger_owner', 'subledger_receiver', 'subledger_projector', 'subledger_reader', 'subledger_analyst'
+    'subledger_owner', 'subledger_receiver', 'subledger_projector', 'subledger_products', 'subledger_authenticator',
+    'subledger_reader', 'subledger_analyst'
   ] loop
     begin
       if not exists (select from pg_roles where rolname = name) then
@@ -61,7 +78,8 @@ begin
         -- Guards against accidental writes.
         if name = 'subledger_analyst' then
           execute format('alter role %I set default_transaction_read_only = on', name);
-          -- Compiling a query over all periods takes longer than it saves. Sorting is faster in memory than on disk.
+          -- For the planner: compiling a query over all periods takes longer than it saves, and sorting is faster in
+          -- memory than on disk.
           execute format('alter role %I set jit = off', name);
           execute format('alter role %I set work_mem = %L', name, '64MB');
         end if;
@@ -78,11 +96,6 @@ begin
 end
 $$;
 
-grant usage on schema subledger
-  to subledger_receiver, subledger_projector, subledger_reader, subledger_analyst;
-grant select on subledger.schema_version
-  to subledger_receiver, subledger_projector, subledger_reader, subledger_analyst;
-
 -- The event log -----------------------------------------------------------------------------------------------------
 
 create table subledger.stream (
@@ -98,13 +111,6 @@ create table subledger.stream (
     check (environment in ('production', 'sandbox', 'xcode', 'local_testing', 'unknown'))
 );
 
-comment on table subledger.stream is 'An app in an environment. Positions have no gaps within a stream';
-comment on column subledger.stream.stream_id is 'Number of the stream in this database, from 1';
-comment on column subledger.stream.app is 'Bundle ID';
-comment on column subledger.stream.environment is
-  'production, sandbox, xcode, local_testing, or unknown if the body names none of them; never mixed';
-comment on column subledger.stream.seal is 'Checksum of the row, see function seal';
-
 create table subledger.stream_head (
   stream_id integer not null,
   position  bigint  not null,
@@ -113,10 +119,6 @@ create table subledger.stream_head (
 )
 -- Updated by every append: free space keeps the new row version on the same page, without a new index entry.
 with (fillfactor = 10);
-
-comment on table subledger.stream_head is
-  'Last position assigned in a stream. An append locks the row until it commits, so positions follow commit order and '
-  'have no gaps';
 
 create table subledger.event (
   stream_id   integer     not null,
@@ -147,6 +149,404 @@ create table subledger.event (
   constraint event_chain_id_check check (octet_length(chain_id) = 32),
   constraint event_revocation_check check (revocation in ('off', 'pending', 'good', 'unknown'))
 );
+
+-- A new V1 notification may have the body of an earlier one, see table subscription_head; other keys are unique.
+create unique index event_dedupe_key_key on subledger.event (
+  stream_id, dedupe_key, (case when source = 'apple-v1' then position else 0 end)
+);
+
+create index event_received_at_idx on subledger.event (stream_id, received_at);
+
+-- Link events of a customer by position.
+create index event_link_idx on subledger.event (stream_id, (facts #>> '{link,backendCustomerId}'), position)
+  where kind = 'link';
+
+create index event_renewal_failure_idx on subledger.event (stream_id, position) where kind = 'renewal_failure';
+
+create table subledger.event_conflict (
+  stream_id   integer     not null,
+  position    bigint      not null,
+  body_sha256 bytea       not null,
+  received_at timestamptz not null,
+  body        bytea compression lz4 not null,
+  seal        bytea       not null,
+  constraint event_conflict_pkey primary key (stream_id, position, body_sha256)
+);
+
+create table subledger.jws_header (
+  stream_id integer not null,
+  digest    bytea   not null,
+  header    bytea compression lz4 not null,
+  constraint jws_header_pkey primary key (stream_id, digest),
+  -- Bodies refer to headers by digest, so a digest must identify exactly one header.
+  constraint jws_header_digest_check check (digest = sha256(header))
+);
+
+create table subledger.subscription_head (
+  stream_id           integer not null,
+  subscription_sha256 bytea   not null,
+  position            bigint  not null,
+  constraint subscription_head_pkey primary key (stream_id, subscription_sha256),
+  constraint subscription_head_subscription_sha256_check check (octet_length(subscription_sha256) = 8)
+)
+-- Updated when another event names the subscription: free space on the page avoids a new index entry.
+with (fillfactor = 80);
+
+create table subledger.certificate_verdict (
+  chain_id   bytea       not null,
+  decided_at timestamptz not null,
+  verdict    text        not null,
+  seal       bytea       not null,
+  constraint certificate_verdict_pkey primary key (chain_id, decided_at),
+  constraint certificate_verdict_verdict_check check (verdict in ('good', 'revoked', 'unknown'))
+);
+
+create table subledger.projector_skip (
+  stream_id  integer     not null,
+  position   bigint      not null,
+  reason     text        not null,
+  skipped_at timestamptz not null default now(),
+  skipped_by text        not null,
+  seal       bytea       not null,
+  constraint projector_skip_pkey primary key (stream_id, position),
+  constraint projector_skip_position_check check (position > 0),
+  constraint projector_skip_reason_check check (reason <> ''),
+  constraint projector_skip_skipped_by_check check (skipped_by <> '')
+);
+
+-- Projections -------------------------------------------------------------------------------------------------------
+-- Only the projector writes these tables, in the same transaction as its checkpoint. `subledger rebuild` projects the
+-- whole log into a copy of these tables in schema subledger_rebuild and moves the rows here when it has caught up.
+
+create table subledger.checkpoint (
+  stream_id          integer not null,
+  position           bigint  not null,
+  products           text    not null,
+  projection_version integer not null default 0,
+  constraint checkpoint_pkey primary key (stream_id),
+  constraint checkpoint_position_check check (position >= 0)
+)
+with (fillfactor = 10);
+
+create table subledger.subscription (
+  stream_id                integer not null,
+  original_transaction_id  text    not null,
+  product_id               text,
+  auto_renew               boolean,
+  auto_renew_product_id    text,
+  in_billing_retry         boolean,
+  expiration_intent        integer,
+  access_ends_at           timestamptz,
+  position                 bigint  not null,
+  facts                    text compression lz4 not null,
+  renewal_date             timestamptz,
+  renewal_price            bigint,
+  renewal_currency         text,
+  price_increase_status    integer,
+  last_transaction_id      text,
+  last_cause               text,
+  last_product_id          text,
+  last_payer_state         text,
+  first_start              timestamptz,
+  last_expiration_intent   integer,
+  constraint subscription_pkey primary key (stream_id, original_transaction_id),
+  constraint subscription_last_cause_check check (last_cause in ('paid', 'grace')),
+  constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family'))
+);
+
+create table subledger.transaction (
+  stream_id                     integer not null,
+  original_transaction_id       text    not null,
+  transaction_id                text    not null,
+  web_order_line_item_id        text,
+  product_id                    text,
+  subscription_group_identifier text,
+  quantity                      integer,
+  purchase_date                 timestamptz,
+  original_purchase_date        timestamptz,
+  expires_date                  timestamptz,
+  revocation_date               timestamptz,
+  revocation_reason             integer,
+  is_upgraded                   boolean not null,
+  is_trial_period               boolean,
+  is_in_intro_offer_period      boolean,
+  in_app_ownership_type         text,
+  promotional_offer_id          text,
+  offer_code_ref_name           text,
+  app_account_token             text,
+  positions                     bigint[] not null,
+  type                          text,
+  revocation_type               text,
+  revocation_percentage         integer,
+  offer_type                    integer,
+  offer_identifier              text,
+  offer_discount_type           text,
+  offer_period                  text,
+  storefront                    text,
+  storefront_id                 text,
+  transaction_reason            text,
+  price                         bigint,
+  currency                      text,
+  app_transaction_id            text,
+  previous_original_transaction_id text,
+  billing_plan_type             text,
+  additional                    jsonb,
+  constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id)
+);
+
+create table subledger.access_period (
+  stream_id               integer     not null,
+  original_transaction_id text        not null,
+  starts_at               timestamptz not null,
+  ends_at                 timestamptz not null,
+  cause                   text        not null,
+  cut                     text,
+  transaction_id          text        not null,
+  product_id              text,
+  position                bigint      not null,
+  payer_state             text,
+  price                   bigint,
+  currency                text,
+  price_period            text,
+  first_start             timestamptz,
+  previous_end            timestamptz,
+  previous_cut            text,
+  previous_product_id     text,
+  effective_start         timestamptz,
+  effective_end           timestamptz,
+  churned_at              timestamptz,
+  first_month             integer,
+  last_month              integer,
+  expiration_intent       integer,
+  constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
+  constraint access_period_ends_at_check check (starts_at < ends_at),
+  constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
+  constraint access_period_cut_check check (cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off')),
+  constraint access_period_previous_cut_check
+    check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off')),
+  constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family'))
+);
+
+-- Find the next start or end of a period to publish.
+create index access_period_starts_at_idx on subledger.access_period (stream_id, starts_at);
+create index access_period_ends_at_idx on subledger.access_period (stream_id, ends_at);
+
+create table subledger.projector_stall (
+  stream_id integer     not null,
+  position  bigint      not null,
+  cause     text        not null,
+  since     timestamptz not null,
+  constraint projector_stall_pkey primary key (stream_id),
+  constraint projector_stall_cause_check
+    check (cause in ('event', 'refold', 'leader', 'statement', 'database', 'busy'))
+);
+
+-- Products ----------------------------------------------------------------------------------------------------------
+-- The owner's settings of products, in addition to Apple's data. `subledger product` and the private listener write
+-- them as subledger_products.
+
+create table subledger.product (
+  app        text not null,
+  product_id text not null,
+  kind       text,
+  duration   text,
+  constraint product_pkey primary key (app, product_id),
+  constraint product_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
+  constraint product_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
+  constraint product_kind_check check (kind in ('auto-renewable', 'non-renewing', 'consumable', 'non-consumable')),
+  constraint product_duration_check check ((kind is not distinct from 'non-renewing') = (duration is not null)),
+  constraint product_duration_format_check check (
+    duration ~ '^P([0-9]{1,4}Y)?([0-9]{1,4}M)?([0-9]{1,4}W)?([0-9]{1,5}D)?$' and duration ~ '[1-9]'
+  )
+);
+
+create table subledger.product_entitlement (
+  app         text not null,
+  product_id  text not null,
+  entitlement text not null,
+  constraint product_entitlement_pkey primary key (app, product_id, entitlement),
+  constraint product_entitlement_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
+  constraint product_entitlement_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
+  constraint product_entitlement_entitlement_check check (entitlement <> '' and entitlement !~ '[\u0001-\u001f]')
+);
+
+-- Customers ---------------------------------------------------------------------------------------------------------
+-- Which purchases belong to one customer: projections of the log.
+
+create table subledger.customer_edge (
+  stream_id               integer not null,
+  original_transaction_id text    not null,
+  kind                    text    not null,
+  id                      text    not null,
+  position                bigint  not null,
+  constraint customer_edge_pkey primary key (stream_id, original_transaction_id, kind, id),
+  constraint customer_edge_kind_check check (kind in ('account', 'app_transaction', 'subscription'))
+);
+
+create table subledger.customer_link (
+  stream_id           integer not null,
+  backend_customer_id text    not null,
+  position            bigint  not null,
+  kind                text    not null,
+  id                  text    not null,
+  replaced_position   bigint,
+  constraint customer_link_pkey primary key (stream_id, backend_customer_id, position, kind, id),
+  constraint customer_link_kind_check check (kind in ('account', 'app_transaction', 'subscription')),
+  constraint customer_link_replaced_position_check check (replaced_position > position)
+);
+
+create index customer_link_id_idx on subledger.customer_link (stream_id, kind, id);
+
+create table subledger.customer_identity (
+  stream_id         integer not null,
+  kind              text    not null,
+  id                text    not null,
+  customer_group_id text    not null,
+  constraint customer_identity_pkey primary key (stream_id, kind, id),
+  constraint customer_identity_kind_check check (kind in ('link', 'account', 'app_transaction', 'subscription'))
+);
+
+create index customer_identity_customer_group_id_idx on subledger.customer_identity (stream_id, customer_group_id);
+create index customer_identity_id_idx on subledger.customer_identity (id);
+
+-- Changes -----------------------------------------------------------------------------------------------------------
+-- The changes published to readers, in order. The projector writes them in the transaction that causes the change, when
+-- a period begins or ends, and after a rebuild. They record what was published, and cannot be recomputed from the log.
+
+create table subledger.change_head (
+  stream_id       integer     not null,
+  number          bigint      not null,
+  published_until timestamptz not null,
+  next_at         timestamptz,
+  constraint change_head_pkey primary key (stream_id),
+  constraint change_head_number_check check (number >= 0)
+)
+with (fillfactor = 10);
+
+create table subledger.change (
+  stream_id               integer     not null,
+  number                  bigint      not null,
+  published_at            timestamptz not null,
+  kind                    text        not null,
+  original_transaction_id text        not null,
+  at                      timestamptz not null,
+  cause                   text        not null,
+  position                bigint,
+  product_id              text,
+  until                   timestamptz,
+  auto_renew              boolean,
+  next_product_id         text,
+  constraint change_pkey primary key (stream_id, number),
+  constraint change_kind_check check (
+    kind in (
+      'opened', 'extended', 'shortened', 'closed', 'product_changed', 'renewal_switched', 'next_product',
+      'customer_changed'
+    )
+  ),
+  constraint change_cause_check check (cause in ('event', 'clock', 'products', 'rebuild')),
+  constraint change_position_check check ((cause = 'event') = (position is not null))
+);
+
+-- Tokens ------------------------------------------------------------------------------------------------------------
+-- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
+-- schema creates and revokes tokens; the server reads them as subledger_authenticator, which can read no other table.
+
+create table subledger.token (
+  token_id      text        not null,
+  secret_sha256 bytea       not null,
+  scope         text        not null,
+  name          text        not null,
+  created_at    timestamptz not null default now(),
+  revoked_at    timestamptz,
+  constraint token_pkey primary key (token_id),
+  constraint token_token_id_check check (token_id ~ '^[0-9a-f]{12}$'),
+  constraint token_secret_sha256_check check (octet_length(secret_sha256) = 32),
+  constraint token_scope_check check (scope in ('read', 'link', 'admin'))
+);
+
+create index token_in_force_idx on subledger.token (token_id) where revoked_at is null;
+
+-- Privileges on tables ----------------------------------------------------------------------------------------------
+
+grant usage on schema subledger
+  to subledger_receiver, subledger_projector, subledger_products, subledger_authenticator, subledger_reader,
+    subledger_analyst;
+grant usage on schema analyst to subledger_reader, subledger_analyst;
+grant select on subledger.schema_version
+  to subledger_receiver, subledger_projector, subledger_products, subledger_reader, subledger_analyst;
+
+-- The receiver appends to the log.
+grant select, insert
+  on subledger.stream, subledger.event, subledger.event_conflict, subledger.jws_header, subledger.certificate_verdict
+  to subledger_receiver;
+grant select, insert, update on subledger.stream_head, subledger.subscription_head to subledger_receiver;
+
+-- The projector reads the log and writes the projections and the changes.
+grant select
+  on subledger.stream, subledger.stream_head, subledger.event, subledger.event_conflict, subledger.jws_header,
+    subledger.subscription_head, subledger.certificate_verdict, subledger.product, subledger.product_entitlement
+  to subledger_projector;
+grant select, insert on subledger.projector_skip, subledger.change to subledger_projector;
+grant select, insert, update on subledger.change_head to subledger_projector;
+grant select, insert, update, delete
+  on subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
+    subledger.projector_stall, subledger.customer_edge, subledger.customer_link, subledger.customer_identity
+  to subledger_projector;
+
+grant select, insert, update, delete on subledger.product, subledger.product_entitlement to subledger_products;
+grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
+
+-- Readers and analysts may read everything except tokens, seals, and bodies, which contain device ids and receipts.
+grant select (
+  stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts, defects,
+  body_sha256, chain_id, revocation
+) on subledger.event to subledger_reader, subledger_analyst;
+grant select (stream_id, position, body_sha256, received_at) on subledger.event_conflict
+  to subledger_reader, subledger_analyst;
+grant select
+  on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.projector_skip,
+    subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
+    subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.customer_edge,
+    subledger.customer_link, subledger.customer_identity, subledger.change_head, subledger.change
+  to subledger_reader, subledger_analyst;
+
+-- Repeatable --------------------------------------------------------------------------------------------------------
+-- `subledger migrate` searches for the line above. It applies the text from there on again if its SHA-256 is not the
+-- one in schema_version, so every statement must also work on a database that already has its result.
+--
+-- Views and functions are replaced, never dropped. That keeps the privileges that an owner granted on them to other
+-- logins, and the views that an owner built on them. PostgreSQL cannot change the columns of a view, or the parameters
+-- and the result of a function, in this way: a release that does so, or that removes one, raises the version, and its
+-- migration drops the old one. New ones need no migration. Missing privileges of the roles above are granted again.
+--
+-- Every release applies its own text, also over the text of a newer release with the same version. So the server must
+-- work with the text of any release with its version: a change that the server needs raises the version.
+
+-- Replacing a view waits for the sessions that read it, and new queries of the view wait for the replacement. After
+-- this time, the replacement fails, and the installed text remains until the next attempt.
+set local lock_timeout = '3s';
+
+comment on schema subledger is 'App Store subscriptions: the event log and its projections';
+comment on schema analyst is
+  'Figures about subscriptions, each with the rows and the events it comes from, computed when read';
+
+comment on table subledger.schema_version is
+  'Versions of this schema that were applied; the highest is the current one';
+comment on column subledger.schema_version.repeatable_sha256 is
+  'SHA-256 of the repeatable half of schema.sql that was applied last; null if unknown';
+
+-- The event log -----------------------------------------------------------------------------------------------------
+
+comment on table subledger.stream is 'An app in an environment. Positions have no gaps within a stream';
+comment on column subledger.stream.stream_id is 'Number of the stream in this database, from 1';
+comment on column subledger.stream.app is 'Bundle ID';
+comment on column subledger.stream.environment is
+  'production, sandbox, xcode, local_testing, or unknown if the body names none of them; never mixed';
+comment on column subledger.stream.seal is 'Checksum of the row, see function seal';
+
+comment on table subledger.stream_head is
+  'Last position assigned in a stream. An append locks the row until it commits, so positions follow commit order and '
+  'have no gaps';
 
 comment on table subledger.event is
   'Every accepted notification, once, in commit order. Append-only: update, delete and truncate fail for every role';
@@ -189,22 +589,17 @@ comment on column subledger.event.revocation is
   'unknown (no response); null if unsigned';
 comment on column subledger.event.seal is 'Checksum of the row, see function seal';
 
--- A new V1 notification may have the body of an earlier one, see table subscription_head; other keys are unique.
-create unique index event_dedupe_key_key on subledger.event (
-  stream_id, dedupe_key, (case when source = 'apple-v1' then position else 0 end)
-);
+comment on table subledger.event_conflict is
+  'Signed notifications with the notificationUUID of a stored event but a different body. The event stays unchanged; '
+  'the different body is stored here. Append-only';
+comment on column subledger.event_conflict.position is 'The event with the same notificationUUID';
+comment on column subledger.event_conflict.seal is 'Checksum of the row, see function seal';
 
-create index event_received_at_idx on subledger.event (stream_id, received_at);
-
-create table subledger.subscription_head (
-  stream_id           integer not null,
-  subscription_sha256 bytea   not null,
-  position            bigint  not null,
-  constraint subscription_head_pkey primary key (stream_id, subscription_sha256),
-  constraint subscription_head_subscription_sha256_check check (octet_length(subscription_sha256) = 8)
-)
--- Updated when another event names the subscription: free space on the page avoids a new index entry.
-with (fillfactor = 80);
+comment on table subledger.jws_header is
+  'JWS headers of the signed texts in a stream''s bodies, each stored once: Apple''s contain three certificates and '
+  'rarely change. Written in the transaction of the first event that needs them. Append-only';
+comment on column subledger.jws_header.digest is 'SHA-256 of the header';
+comment on column subledger.jws_header.header is 'As received, in base64url';
 
 comment on table subledger.subscription_head is
   'Last event that names a subscription, for the subscriptions that V1 notifications name. A V1 body identical to a '
@@ -213,7 +608,21 @@ comment on column subledger.subscription_head.subscription_sha256 is
   'First 8 bytes of the SHA-256 of original_transaction_id, whose length is not limited';
 comment on column subledger.subscription_head.position is 'Last event that names the subscription';
 
-create function subledger.subscription_sha256(original_transaction_id text) returns bytea
+comment on table subledger.certificate_verdict is
+  'Revocation status of the certificates of signatures, from the OCSP responses of their issuer. Append-only';
+comment on column subledger.certificate_verdict.chain_id is
+  'SHA-256 of the SHA-256 digests of the leaf and the intermediate certificate (DER)';
+comment on column subledger.certificate_verdict.seal is 'Checksum of the row, see function seal';
+
+comment on table subledger.projector_skip is
+  'Events that the projector skips on an operator''s decision, because it cannot process them. They stay in the log, '
+  'and every rebuild skips them too. Append-only';
+comment on column subledger.projector_skip.reason is 'Why, in the operator''s words';
+comment on column subledger.projector_skip.skipped_at is 'When the operator decided, by the database''s clock';
+comment on column subledger.projector_skip.skipped_by is 'Operating system user of the operator';
+comment on column subledger.projector_skip.seal is 'Checksum of the row, see function seal';
+
+create or replace function subledger.subscription_sha256(original_transaction_id text) returns bytea
 language sql stable strict as $$
   select substr(sha256(convert_to(original_transaction_id, 'UTF8')), 1, 8)
 $$;
@@ -221,53 +630,7 @@ $$;
 comment on function subledger.subscription_sha256 is
   'Value of subscription_head.subscription_sha256 for a subscription';
 
-create table subledger.event_conflict (
-  stream_id   integer     not null,
-  position    bigint      not null,
-  body_sha256 bytea       not null,
-  received_at timestamptz not null,
-  body        bytea compression lz4 not null,
-  seal        bytea       not null,
-  constraint event_conflict_pkey primary key (stream_id, position, body_sha256)
-);
-
-comment on table subledger.event_conflict is
-  'Signed notifications with the notificationUUID of a stored event but a different body. The event stays unchanged; '
-  'the different body is stored here. Append-only';
-comment on column subledger.event_conflict.position is 'The event with the same notificationUUID';
-comment on column subledger.event_conflict.seal is 'Checksum of the row, see function seal';
-
-create table subledger.certificate_verdict (
-  chain_id   bytea       not null,
-  decided_at timestamptz not null,
-  verdict    text        not null,
-  seal       bytea       not null,
-  constraint certificate_verdict_pkey primary key (chain_id, decided_at),
-  constraint certificate_verdict_verdict_check check (verdict in ('good', 'revoked', 'unknown'))
-);
-
-comment on table subledger.certificate_verdict is
-  'Revocation status of the certificates of signatures, from the OCSP responses of their issuer. Append-only';
-comment on column subledger.certificate_verdict.chain_id is
-  'SHA-256 of the SHA-256 digests of the leaf and the intermediate certificate (DER)';
-comment on column subledger.certificate_verdict.seal is 'Checksum of the row, see function seal';
-
-create table subledger.jws_header (
-  stream_id integer not null,
-  digest    bytea   not null,
-  header    bytea compression lz4 not null,
-  constraint jws_header_pkey primary key (stream_id, digest),
-  -- Bodies refer to headers by digest, so a digest must identify exactly one header.
-  constraint jws_header_digest_check check (digest = sha256(header))
-);
-
-comment on table subledger.jws_header is
-  'JWS headers of the signed texts in a stream''s bodies, each stored once: Apple''s contain three certificates and '
-  'rarely change. Written in the transaction of the first event that needs them. Append-only';
-comment on column subledger.jws_header.digest is 'SHA-256 of the header';
-comment on column subledger.jws_header.header is 'As received, in base64url';
-
-create function subledger.rebuilt_parts(of_stream integer, parts bytea) returns bytea
+create or replace function subledger.rebuilt_parts(of_stream integer, parts bytea) returns bytea
 language plpgsql stable strict as $$
 declare
   result bytea := '';
@@ -307,7 +670,7 @@ begin
 end
 $$;
 
-create function subledger.rebuilt_body(of_stream integer, stored bytea) returns bytea
+create or replace function subledger.rebuilt_body(of_stream integer, stored bytea) returns bytea
 language sql stable strict as $$
   select case
     when substr(stored, 1, 1) = '\x01' then subledger.rebuilt_parts(of_stream, substr(stored, 2))
@@ -315,7 +678,7 @@ language sql stable strict as $$
   end
 $$;
 
-create function subledger.event_body(of_stream integer, at_position bigint) returns bytea
+create or replace function subledger.event_body(of_stream integer, at_position bigint) returns bytea
 language sql stable strict as $$
   select subledger.rebuilt_body(stream_id, body)
   from subledger.event
@@ -333,102 +696,12 @@ comment on function subledger.rebuilt_parts is
   'another 64 bytes. Kind 0 contains literal bytes. Kinds 1 and 2 contain parts: kind 1 is their base64; kind 2 is a '
   'JWS with that header, the parts as its payload and the 64 bytes as its signature';
 
-revoke execute on function
-  subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
-  from public;
-
-create function subledger.refuse_change() returns trigger
-language plpgsql as $$
-begin
-  raise exception 'subledger.% is append-only: % is refused', tg_table_name, lower(tg_op)
-    using errcode = 'insufficient_privilege';
-end
-$$;
-
-create trigger event_append_only
-  before update or delete or truncate on subledger.event
-  for each statement execute function subledger.refuse_change();
-
--- Also fires if session_replication_role = replica.
-alter table subledger.event enable always trigger event_append_only;
-
-create trigger event_conflict_append_only
-  before update or delete or truncate on subledger.event_conflict
-  for each statement execute function subledger.refuse_change();
-
-alter table subledger.event_conflict enable always trigger event_conflict_append_only;
-
-create trigger jws_header_append_only
-  before update or delete or truncate on subledger.jws_header
-  for each statement execute function subledger.refuse_change();
-
-alter table subledger.jws_header enable always trigger jws_header_append_only;
-
-create trigger certificate_verdict_append_only
-  before update or delete or truncate on subledger.certificate_verdict
-  for each statement execute function subledger.refuse_change();
-
-alter table subledger.certificate_verdict enable always trigger certificate_verdict_append_only;
-
-grant select, insert on subledger.event to subledger_receiver;
-grant select, insert on subledger.event_conflict, subledger.certificate_verdict to subledger_receiver;
-grant select, insert on subledger.stream to subledger_receiver;
-grant select, insert, update on subledger.stream_head, subledger.subscription_head to subledger_receiver;
-grant select on subledger.event, subledger.stream, subledger.stream_head, subledger.subscription_head
-  to subledger_projector;
-grant select, insert on subledger.jws_header to subledger_receiver;
-grant select on subledger.jws_header to subledger_projector;
-grant execute on function
-  subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
-  to subledger_projector;
-
--- Readers may read every column of an event except the body, which contains device ids and receipts, and the seal.
-grant select (
-  stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts, defects,
-  body_sha256, chain_id, revocation
-) on subledger.event to subledger_reader, subledger_analyst;
-grant select on subledger.stream, subledger.stream_head, subledger.certificate_verdict
-  to subledger_reader, subledger_analyst;
-grant select (stream_id, position, body_sha256, received_at) on subledger.event_conflict
-  to subledger_reader, subledger_analyst;
-grant select on subledger.event_conflict, subledger.certificate_verdict to subledger_projector;
-
-create table subledger.projector_skip (
-  stream_id  integer     not null,
-  position   bigint      not null,
-  reason     text        not null,
-  skipped_at timestamptz not null default now(),
-  skipped_by text        not null,
-  seal       bytea       not null,
-  constraint projector_skip_pkey primary key (stream_id, position),
-  constraint projector_skip_position_check check (position > 0),
-  constraint projector_skip_reason_check check (reason <> ''),
-  constraint projector_skip_skipped_by_check check (skipped_by <> '')
-);
-
-comment on table subledger.projector_skip is
-  'Events that the projector skips on an operator''s decision, because it cannot process them. They stay in the log, '
-  'and every rebuild skips them too. Append-only';
-comment on column subledger.projector_skip.reason is 'Why, in the operator''s words';
-comment on column subledger.projector_skip.skipped_at is 'When the operator decided, by the database''s clock';
-comment on column subledger.projector_skip.skipped_by is 'Operating system user of the operator';
-comment on column subledger.projector_skip.seal is 'Checksum of the row, see function seal';
-
-create trigger projector_skip_append_only
-  before update or delete or truncate on subledger.projector_skip
-  for each statement execute function subledger.refuse_change();
-
-alter table subledger.projector_skip enable always trigger projector_skip_append_only;
-
-grant select, insert on subledger.projector_skip to subledger_projector;
-grant select on subledger.projector_skip to subledger_reader, subledger_analyst;
-
--- Seals ---------------------------------------------------------------------------------------------------------------
+-- Seals -------------------------------------------------------------------------------------------------------------
 -- A seal is a checksum. Most columns of the log can be recomputed from the bodies, which have digests. The others get
 -- a seal when the row is inserted, so that `subledger verify` detects changes. Seals have no key: a superuser can
 -- recompute them.
 
-create function subledger.seal(sealed subledger.event) returns bytea
+create or replace function subledger.seal(sealed subledger.event) returns bytea
 language sql stable as $$
   select substr(
     sha256(
@@ -438,10 +711,7 @@ language sql stable as $$
   )
 $$;
 
-comment on function subledger.seal(subledger.event) is
-  'First 8 bytes of the SHA-256 of the row''s key and of the columns that cannot be recomputed from its body';
-
-create function subledger.seal(sealed subledger.event_conflict) returns bytea
+create or replace function subledger.seal(sealed subledger.event_conflict) returns bytea
 language sql stable as $$
   select substr(
     sha256(
@@ -451,12 +721,12 @@ language sql stable as $$
   )
 $$;
 
-create function subledger.seal(sealed subledger.certificate_verdict) returns bytea
+create or replace function subledger.seal(sealed subledger.certificate_verdict) returns bytea
 language sql stable as $$
   select substr(sha256(sealed.chain_id || timestamptz_send(sealed.decided_at) || textsend(sealed.verdict)), 1, 8)
 $$;
 
-create function subledger.seal(sealed subledger.stream) returns bytea
+create or replace function subledger.seal(sealed subledger.stream) returns bytea
 language sql stable as $$
   select substr(
     sha256(
@@ -466,7 +736,7 @@ language sql stable as $$
   )
 $$;
 
-create function subledger.seal(sealed subledger.projector_skip) returns bytea
+create or replace function subledger.seal(sealed subledger.projector_skip) returns bytea
 language sql stable as $$
   select substr(
     sha256(
@@ -476,97 +746,17 @@ language sql stable as $$
   )
 $$;
 
-create function subledger.seal_row() returns trigger
-language plpgsql as $$
-begin
-  new.seal := subledger.seal(new);
-  return new;
-end
-$$;
-
-create trigger stream_seal before insert on subledger.stream
-  for each row execute function subledger.seal_row();
-
-create trigger event_seal before insert on subledger.event
-  for each row execute function subledger.seal_row();
-
-create trigger event_conflict_seal before insert on subledger.event_conflict
-  for each row execute function subledger.seal_row();
-
-create trigger certificate_verdict_seal before insert on subledger.certificate_verdict
-  for each row execute function subledger.seal_row();
-
-create trigger projector_skip_seal before insert on subledger.projector_skip
-  for each row execute function subledger.seal_row();
+comment on function subledger.seal(subledger.event) is
+  'First 8 bytes of the SHA-256 of the row''s key and of the columns that cannot be recomputed from its body';
 
 -- Projections -------------------------------------------------------------------------------------------------------
--- Only the projector writes these tables, in the same transaction as its checkpoint. `subledger rebuild` projects the
--- whole log into a copy of these tables in schema subledger_rebuild and moves the rows here when it has caught up.
-
-create table subledger.checkpoint (
-  stream_id          integer not null,
-  position           bigint  not null,
-  products           text    not null,
-  projection_version integer not null default 0,
-  constraint checkpoint_pkey primary key (stream_id),
-  constraint checkpoint_position_check check (position >= 0)
-)
-with (fillfactor = 10);
 
 comment on table subledger.checkpoint is
   'How far each stream is projected: every event up to this position, and none after it';
-
 comment on column subledger.checkpoint.projection_version is
   'Version of the projection that wrote the rows; rows of another version are recomputed';
 comment on column subledger.checkpoint.products is
   'Text of product_catalog from which the rows were computed, byte for byte; if it differs, they are recomputed';
-
-create table subledger.projector_stall (
-  stream_id integer     not null,
-  position  bigint      not null,
-  cause     text        not null,
-  since     timestamptz not null,
-  constraint projector_stall_pkey primary key (stream_id),
-  constraint projector_stall_cause_check
-    check (cause in ('event', 'refold', 'leader', 'statement', 'database', 'busy'))
-);
-
-comment on table subledger.projector_stall is
-  'Streams that make no progress although events are waiting, as observed by a projector. Not part of the '
-  'projections: a row is valid only while the checkpoint is at that position';
-comment on column subledger.projector_stall.position is 'Position of the checkpoint';
-comment on column subledger.projector_stall.cause is
-  'event: the next event cannot be processed; refold: all rows would be recomputed again for the same reason; leader: '
-  'another session leads the stream; statement: the database rejects a statement; database: it does not respond in '
-  'time; busy: the projector is working, and nothing has failed';
-comment on column subledger.projector_stall.since is
-  'When the stream was first observed at that position, by the database''s clock';
-
-create table subledger.subscription (
-  stream_id                integer not null,
-  original_transaction_id  text    not null,
-  product_id               text,
-  auto_renew               boolean,
-  auto_renew_product_id    text,
-  in_billing_retry         boolean,
-  expiration_intent        integer,
-  access_ends_at           timestamptz,
-  position                 bigint  not null,
-  facts                    text compression lz4 not null,
-  renewal_date             timestamptz,
-  renewal_price            bigint,
-  renewal_currency         text,
-  price_increase_status    integer,
-  last_transaction_id      text,
-  last_cause               text,
-  last_product_id          text,
-  last_payer_state         text,
-  first_start              timestamptz,
-  last_expiration_intent   integer,
-  constraint subscription_pkey primary key (stream_id, original_transaction_id),
-  constraint subscription_last_cause_check check (last_cause in ('paid', 'grace')),
-  constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family'))
-);
 
 comment on table subledger.subscription is
   'One row per original_transaction_id, which stays the same through renewal, cancellation and resubscription. '
@@ -590,7 +780,6 @@ comment on column subledger.subscription.position is 'Last event about the subsc
 comment on column subledger.subscription.facts is
   'Everything reported about the subscription, each with its time and the position of its evidence; the projector '
   'applies the next event to it. JSON, kept byte for byte: cast it to jsonb to query it';
-
 comment on column subledger.subscription.last_transaction_id is
   'With last_cause, identifies the last access period by start, with paid before grace; null if there are only owned '
   'ones. Stored here rather than with the period, so that a renewal does not update the row of the previous period';
@@ -602,46 +791,6 @@ comment on column subledger.subscription.last_expiration_intent is
   'Why access ended, if it has, with the codes of expiration_intent: the last one reported since that stretch of '
   'access began; null if Apple has reported none since';
 
-create table subledger.transaction (
-  stream_id                     integer not null,
-  original_transaction_id       text    not null,
-  transaction_id                text    not null,
-  web_order_line_item_id        text,
-  product_id                    text,
-  subscription_group_identifier text,
-  quantity                      integer,
-  purchase_date                 timestamptz,
-  original_purchase_date        timestamptz,
-  expires_date                  timestamptz,
-  revocation_date               timestamptz,
-  revocation_reason             integer,
-  is_upgraded                   boolean not null,
-  is_trial_period               boolean,
-  is_in_intro_offer_period      boolean,
-  in_app_ownership_type         text,
-  promotional_offer_id          text,
-  offer_code_ref_name           text,
-  app_account_token             text,
-  positions                     bigint[] not null,
-  type                          text,
-  revocation_type               text,
-  revocation_percentage         integer,
-  offer_type                    integer,
-  offer_identifier              text,
-  offer_discount_type           text,
-  offer_period                  text,
-  storefront                    text,
-  storefront_id                 text,
-  transaction_reason            text,
-  price                         bigint,
-  currency                      text,
-  app_transaction_id            text,
-  previous_original_transaction_id text,
-  billing_plan_type             text,
-  additional                    jsonb,
-  constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id)
-);
-
 comment on table subledger.transaction is
   'Current state of every purchase and renewal, with the names of Apple''s signed transactions (V1''s '
   'cancellation_date is revocation_date)';
@@ -651,39 +800,6 @@ comment on column subledger.transaction.offer_type is '1 introductory, 2 promoti
 comment on column subledger.transaction.price is 'In thousandths of the currency unit: 10990 is 10.99; null in V1';
 comment on column subledger.transaction.additional is 'Other fields that Apple signed, with Apple''s names';
 comment on column subledger.transaction.positions is 'Positions of the events that reported the transaction, ascending';
-
-create table subledger.access_period (
-  stream_id               integer     not null,
-  original_transaction_id text        not null,
-  starts_at               timestamptz not null,
-  ends_at                 timestamptz not null,
-  cause                   text        not null,
-  cut                     text,
-  transaction_id          text        not null,
-  product_id              text,
-  position                bigint      not null,
-  payer_state             text,
-  price                   bigint,
-  currency                text,
-  price_period            text,
-  first_start             timestamptz,
-  previous_end            timestamptz,
-  previous_cut            text,
-  previous_product_id     text,
-  effective_start         timestamptz,
-  effective_end           timestamptz,
-  churned_at              timestamptz,
-  first_month             integer,
-  last_month              integer,
-  expiration_intent       integer,
-  constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
-  constraint access_period_ends_at_check check (starts_at < ends_at),
-  constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
-  constraint access_period_cut_check check (cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off')),
-  constraint access_period_previous_cut_check
-    check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off')),
-  constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family'))
-);
 
 comment on table subledger.access_period is
   'When a subscription gives access: starts_at inclusive, ends_at exclusive. There is access at t if some row '
@@ -720,7 +836,18 @@ comment on column subledger.access_period.expiration_intent is
   'Why access ended at churned_at, with the codes of subscription.expiration_intent: the last one reported in that '
   'stretch of access or the gap after it; null if Apple reported none before access began again';
 
-create view subledger.subscription_now as
+comment on table subledger.projector_stall is
+  'Streams that make no progress although events are waiting, as observed by a projector. Not part of the '
+  'projections: a row is valid only while the checkpoint is at that position';
+comment on column subledger.projector_stall.position is 'Position of the checkpoint';
+comment on column subledger.projector_stall.cause is
+  'event: the next event cannot be processed; refold: all rows would be recomputed again for the same reason; leader: '
+  'another session leads the stream; statement: the database rejects a statement; database: it does not respond in '
+  'time; busy: the projector is working, and nothing has failed';
+comment on column subledger.projector_stall.since is
+  'When the stream was first observed at that position, by the database''s clock';
+
+create or replace view subledger.subscription_now as
 select
   stream.app,
   stream.environment,
@@ -743,46 +870,7 @@ join subledger.stream using (stream_id);
 
 comment on view subledger.subscription_now is 'Every subscription, and whether it gives access now';
 
-grant select on subledger.checkpoint, subledger.projector_stall, subledger.subscription, subledger.transaction,
-  subledger.access_period, subledger.subscription_now to subledger_reader;
-grant select, insert, update, delete on subledger.checkpoint, subledger.projector_stall, subledger.subscription,
-  subledger.transaction, subledger.access_period to subledger_projector;
-grant select on subledger.checkpoint, subledger.projector_stall, subledger.subscription, subledger.transaction,
-  subledger.access_period, subledger.subscription_now to subledger_analyst;
-
 -- Products ----------------------------------------------------------------------------------------------------------
--- The owner's settings of products, in addition to Apple's data. `subledger product` and the private listener write
--- them as subledger_products.
-
-do $$
-begin
-  begin
-    if not exists (select from pg_roles where rolname = 'subledger_products') then
-      create role subledger_products nologin;
-    end if;
-    if not (select rolsuper from pg_roles where rolname = current_user) then
-      grant subledger_products to current_user;
-    end if;
-  exception
-    when duplicate_object or unique_violation or insufficient_privilege then null;
-  end;
-end
-$$;
-
-create table subledger.product (
-  app        text not null,
-  product_id text not null,
-  kind       text,
-  duration   text,
-  constraint product_pkey primary key (app, product_id),
-  constraint product_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
-  constraint product_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
-  constraint product_kind_check check (kind in ('auto-renewable', 'non-renewing', 'consumable', 'non-consumable')),
-  constraint product_duration_check check ((kind is not distinct from 'non-renewing') = (duration is not null)),
-  constraint product_duration_format_check check (
-    duration ~ '^P([0-9]{1,4}Y)?([0-9]{1,4}M)?([0-9]{1,4}W)?([0-9]{1,5}D)?$' and duration ~ '[1-9]'
-  )
-);
 
 comment on table subledger.product is
   'The owner''s settings of products, in addition to Apple''s data, for all environments of an app. Members of '
@@ -795,21 +883,11 @@ comment on column subledger.product.duration is
   'How long one purchase lasts, ISO 8601 without hours (P3M, P1Y, P10D); required for non-renewing products, null for '
   'all others';
 
-create table subledger.product_entitlement (
-  app         text not null,
-  product_id  text not null,
-  entitlement text not null,
-  constraint product_entitlement_pkey primary key (app, product_id, entitlement),
-  constraint product_entitlement_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
-  constraint product_entitlement_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
-  constraint product_entitlement_entitlement_check check (entitlement <> '' and entitlement !~ '[\u0001-\u001f]')
-);
-
 comment on table subledger.product_entitlement is
   'Entitlements granted by products, many to many. A product without a row grants the entitlement named after its own '
   'id. Looked up on each read, so a change applies immediately and to the past too';
 
-create view subledger.product_catalog as
+create or replace view subledger.product_catalog as
 select
   app,
   string_agg(
@@ -823,37 +901,7 @@ comment on view subledger.product_catalog is
   'Kinds of an app''s products as one text, one product per line: rows are computed from it. Compare '
   'checkpoint.products';
 
-create function subledger.notify_products() returns trigger
-language plpgsql as $$
-begin
-  perform pg_notify('subledger_event', 'products');
-  return null;
-end
-$$;
-
--- Wakes the projector. If a trigger does not fire, the projector finds the change within seconds.
-create trigger product_notify
-  after insert or update or delete or truncate on subledger.product
-  for each statement execute function subledger.notify_products();
-
-grant usage on schema subledger to subledger_products;
-grant select on subledger.schema_version to subledger_products;
-grant select, insert, update, delete on subledger.product, subledger.product_entitlement to subledger_products;
-grant select on subledger.product, subledger.product_entitlement, subledger.product_catalog
-  to subledger_projector, subledger_reader, subledger_analyst;
-
 -- Customers ---------------------------------------------------------------------------------------------------------
--- Which purchases belong to one customer: projections of the log.
-
-create table subledger.customer_edge (
-  stream_id               integer not null,
-  original_transaction_id text    not null,
-  kind                    text    not null,
-  id                      text    not null,
-  position                bigint  not null,
-  constraint customer_edge_pkey primary key (stream_id, original_transaction_id, kind, id),
-  constraint customer_edge_kind_check check (kind in ('account', 'app_transaction', 'subscription'))
-);
 
 comment on table subledger.customer_edge is
   'What connects a subscription to others of its customer, according to Apple: an account token (not the buyer''s if '
@@ -862,18 +910,6 @@ comment on column subledger.customer_edge.kind is
   'account: an appAccountToken, in lower case; app_transaction: an appTransactionId; subscription: the smallest '
   'original_transaction_id of the notification';
 comment on column subledger.customer_edge.position is 'First event that reported it';
-
-create table subledger.customer_link (
-  stream_id           integer not null,
-  backend_customer_id text    not null,
-  position            bigint  not null,
-  kind                text    not null,
-  id                  text    not null,
-  replaced_position   bigint,
-  constraint customer_link_pkey primary key (stream_id, backend_customer_id, position, kind, id),
-  constraint customer_link_kind_check check (kind in ('account', 'app_transaction', 'subscription')),
-  constraint customer_link_replaced_position_check check (replaced_position > position)
-);
 
 comment on table subledger.customer_link is
   'Customer links set by a backend. Each link event has the complete links of a customer; the links of earlier events '
@@ -885,17 +921,6 @@ comment on column subledger.customer_link.kind is
 comment on column subledger.customer_link.replaced_position is
   'Event that replaced the link; null while it is in force';
 
-create index customer_link_id_idx on subledger.customer_link (stream_id, kind, id);
-
-create table subledger.customer_identity (
-  stream_id         integer not null,
-  kind              text    not null,
-  id                text    not null,
-  customer_group_id text    not null,
-  constraint customer_identity_pkey primary key (stream_id, kind, id),
-  constraint customer_identity_kind_check check (kind in ('link', 'account', 'app_transaction', 'subscription'))
-);
-
 comment on table subledger.customer_identity is
   'Every id of a customer, with the customer: ids connected by edges and links, directly or through other ids, belong '
   'to one customer. Streams never mix';
@@ -906,14 +931,9 @@ comment on column subledger.customer_identity.customer_group_id is
   'Smallest original_transaction_id of the customer by bytes, so it changes when a smaller one joins; begins with a '
   'colon while there is none';
 
-create index customer_identity_customer_group_id_idx on subledger.customer_identity (stream_id, customer_group_id);
-create index customer_identity_id_idx on subledger.customer_identity (id);
-
--- Link events of a customer by position.
-create index event_link_idx on subledger.event (stream_id, (facts #>> '{link,backendCustomerId}'), position)
-  where kind = 'link';
-
-create function subledger.customer_entitlement(stream_id integer, app text, customer_group_id text, instant timestamptz)
+create or replace function subledger.customer_entitlement(
+  stream_id integer, app text, customer_group_id text, instant timestamptz
+)
 returns table (
   entitlement text, until timestamptz, positions bigint[], product_ids text[], original_transaction_ids text[]
 )
@@ -967,7 +987,7 @@ comment on function subledger.customer_entitlement is
   'had begun by then, over all subscriptions; periods that overlap or touch form one run. It is in force if until is '
   'after the instant';
 
-create function subledger.entitlement_at(instant timestamptz)
+create or replace function subledger.entitlement_at(instant timestamptz)
 returns table (
   app text, environment text, customer text, known_as text, customer_group_id text, entitlement text, active boolean,
   until timestamptz, positions bigint[]
@@ -992,7 +1012,7 @@ $$;
 
 comment on function subledger.entitlement_at is 'View entitlement as of an instant, according to what is known today';
 
-create view subledger.entitlement as
+create or replace view subledger.entitlement as
 select app, environment, customer, known_as, customer_group_id, entitlement, active, until, positions
 from subledger.entitlement_at(now());
 
@@ -1014,54 +1034,13 @@ comment on column subledger.entitlement.until is
 comment on column subledger.entitlement.positions is
   'Positions of the first events that reported that access, ascending';
 
-grant select, insert, update, delete
-  on subledger.customer_edge, subledger.customer_link, subledger.customer_identity to subledger_projector;
-grant select on subledger.customer_edge, subledger.customer_link, subledger.customer_identity, subledger.entitlement
-  to subledger_reader, subledger_analyst;
-
 -- Changes -----------------------------------------------------------------------------------------------------------
--- The changes published to readers, in order. The projector writes them in the transaction that causes the change, when
--- a period begins or ends, and after a rebuild. They record what was published, and cannot be recomputed from the log.
-
-create table subledger.change_head (
-  stream_id       integer     not null,
-  number          bigint      not null,
-  published_until timestamptz not null,
-  next_at         timestamptz,
-  constraint change_head_pkey primary key (stream_id),
-  constraint change_head_number_check check (number >= 0)
-)
-with (fillfactor = 10);
 
 comment on table subledger.change_head is 'Last published change of each stream';
 comment on column subledger.change_head.number is 'Number of the last change; changes are numbered from 1 without gaps';
 comment on column subledger.change_head.published_until is
   'Every start and end of an access period up to and including this instant has been published';
 comment on column subledger.change_head.next_at is 'When the next start or end is due; null if there is none';
-
-create table subledger.change (
-  stream_id               integer     not null,
-  number                  bigint      not null,
-  published_at            timestamptz not null,
-  kind                    text        not null,
-  original_transaction_id text        not null,
-  at                      timestamptz not null,
-  cause                   text        not null,
-  position                bigint,
-  product_id              text,
-  until                   timestamptz,
-  auto_renew              boolean,
-  next_product_id         text,
-  constraint change_pkey primary key (stream_id, number),
-  constraint change_kind_check check (
-    kind in (
-      'opened', 'extended', 'shortened', 'closed', 'product_changed', 'renewal_switched', 'next_product',
-      'customer_changed'
-    )
-  ),
-  constraint change_cause_check check (cause in ('event', 'clock', 'products', 'rebuild')),
-  constraint change_position_check check ((cause = 'event') = (position is not null))
-);
 
 comment on table subledger.change is
   'Changes to the access or the intent of a subscription, in the order of publication. After a transaction that adds '
@@ -1086,7 +1065,7 @@ comment on column subledger.change.auto_renew is 'For renewal_switched: whether 
 comment on column subledger.change.next_product_id is
   'For next_product: product of the next renewal; null if it is the current one';
 
-create view subledger.change_feed as
+create or replace view subledger.change_feed as
 select
   stream.app, stream.environment, change.number, change.published_at, change.kind,
   change.original_transaction_id, change.at, change.cause, change.position, change.product_id, change.until,
@@ -1096,45 +1075,7 @@ join subledger.stream using (stream_id);
 
 comment on view subledger.change_feed is 'Changes with their app and environment; columns as in change';
 
--- Find the next start or end of a period to publish.
-create index access_period_starts_at_idx on subledger.access_period (stream_id, starts_at);
-create index access_period_ends_at_idx on subledger.access_period (stream_id, ends_at);
-
-grant select, insert, update on subledger.change_head to subledger_projector;
-grant select, insert on subledger.change to subledger_projector;
-grant select on subledger.change_head, subledger.change, subledger.change_feed to subledger_reader, subledger_analyst;
-
 -- Tokens ------------------------------------------------------------------------------------------------------------
--- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
--- schema creates and revokes tokens; the server reads them as subledger_authenticator, which can read no other table.
-
-do $$
-begin
-  begin
-    if not exists (select from pg_roles where rolname = 'subledger_authenticator') then
-      create role subledger_authenticator nologin;
-    end if;
-    if not (select rolsuper from pg_roles where rolname = current_user) then
-      grant subledger_authenticator to current_user;
-    end if;
-  exception
-    when duplicate_object or unique_violation or insufficient_privilege then null;
-  end;
-end
-$$;
-
-create table subledger.token (
-  token_id      text        not null,
-  secret_sha256 bytea       not null,
-  scope         text        not null,
-  name          text        not null,
-  created_at    timestamptz not null default now(),
-  revoked_at    timestamptz,
-  constraint token_pkey primary key (token_id),
-  constraint token_token_id_check check (token_id ~ '^[0-9a-f]{12}$'),
-  constraint token_secret_sha256_check check (octet_length(secret_sha256) = 32),
-  constraint token_scope_check check (scope in ('read', 'link', 'admin'))
-);
 
 comment on table subledger.token is
   'Access tokens for the private listener. A token cannot be derived from the stored values';
@@ -1145,11 +1086,6 @@ comment on column subledger.token.scope is
 comment on column subledger.token.name is 'Holder of the token, in the operator''s words';
 comment on column subledger.token.revoked_at is 'When it was revoked; null while it is active';
 
-create index token_in_force_idx on subledger.token (token_id) where revoked_at is null;
-
-grant usage on schema subledger to subledger_authenticator;
-grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
-
 -- Analysts ----------------------------------------------------------------------------------------------------------
 -- Views for analysts. They are computed from the log and the projections when they are read, and nothing is
 -- accumulated: a late event corrects every figure it affects.
@@ -1158,15 +1094,10 @@ grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to 
 -- of the events that reported the fact; look them up in analyst.events. Days and months are in UTC. Every view has the
 -- columns app and environment, so sum over them only on purpose. The views leave out bodies, device ids and the app's
 -- own user ids.
+--
+-- Some are written for the planner, with a comment at the place.
 
-create schema analyst;
-
-comment on schema analyst is
-  'Figures about subscriptions, each with the rows and the events it comes from, computed when read';
-
-create index event_renewal_failure_idx on subledger.event (stream_id, position) where kind = 'renewal_failure';
-
-create view analyst.events as
+create or replace view analyst.events as
 select
   stream.app,
   stream.environment,
@@ -1210,7 +1141,7 @@ comment on column analyst.events.transaction_id is 'The first transaction in it'
 comment on column analyst.events.product_id is 'Product of that transaction';
 comment on column analyst.events.defects is 'Number of its fields that could not be read';
 
-create view analyst.transactions as
+create or replace view analyst.transactions as
 select
   stream.app,
   stream.environment,
@@ -1293,7 +1224,7 @@ comment on column analyst.transactions.refund_percent is
   'Use it only where refund is not null: other revocations, such as of a family member, have 100 too';
 comment on column analyst.transactions.positions is 'Positions of the events that reported it, ascending';
 
-create view analyst.plans as
+create or replace view analyst.plans as
 with period as (
   select
     stream_id,
@@ -1348,7 +1279,7 @@ comment on column analyst.plans.length is 'P1W, P1M, P2M, P3M, P6M or P1Y';
 comment on column analyst.plans.months is 'The length in months; a year has 52 weeks';
 comment on column analyst.plans.transactions is 'Number of transactions of this length';
 
-create view analyst.ordered_periods as
+create or replace view analyst.ordered_periods as
 select
   stream.app,
   stream.environment,
@@ -1375,7 +1306,8 @@ select
   access_period.price_period,
   transaction.offer_discount_type,
   transaction.offer_period,
-  case when access_period.cause = 'grace' then array[access_period.position] else transaction.positions end as positions,
+  case when access_period.cause = 'grace' then array[access_period.position] else transaction.positions end
+    as positions,
   access_period.expiration_intent
 from subledger.access_period
 join subledger.stream using (stream_id)
@@ -1423,20 +1355,21 @@ comment on column analyst.ordered_periods.expiration_intent is
   'Why access ended at churned_at, if Apple reported it before access began again; codes as in movements_detail';
 
 -- With the zone as an interval, which is a subtraction; a zone name would be looked up for each row.
-create function analyst.day_from(instant timestamptz) returns date
+create or replace function analyst.day_from(instant timestamptz) returns date
 language sql immutable parallel safe as $$
   select ((instant at time zone interval '0') - interval '1 microsecond')::date + 1
 $$;
 
-create function analyst.month_of(instant timestamptz) returns date
+create or replace function analyst.month_of(instant timestamptz) returns date
 language sql immutable parallel safe as $$
   select date_trunc('month', instant at time zone interval '0')::date
 $$;
 
 comment on function analyst.day_from is 'First day whose 00:00 UTC is not before an instant';
+
 comment on function analyst.month_of is 'First day of the month of an instant, UTC';
 
-create view analyst.periods as
+create or replace view analyst.periods as
 select
   app,
   environment,
@@ -1496,7 +1429,7 @@ comment on column analyst.periods.offer_period is 'Length of the offer, ISO 8601
 comment on column analyst.periods.positions is
   'Positions of the events that reported the transaction, ascending; for grace, of the first one that reported it';
 
-create view analyst.active_subscribers_detail as
+create or replace view analyst.active_subscribers_detail as
 select
   app,
   environment,
@@ -1531,7 +1464,7 @@ comment on column analyst.active_subscribers_detail.last_day is 'Last day whose 
 comment on column analyst.active_subscribers_detail.positions is
   'Positions of the events that reported the transaction';
 
-create view analyst.active_subscribers as
+create or replace view analyst.active_subscribers as
 with alike as (
   -- Group periods with the same days first: there are few distinct combinations.
   select stream_id, product_id, payer_state, first_day, last_day, count(*) as subscriptions
@@ -1588,7 +1521,7 @@ comment on column analyst.active_subscribers.in_trial is 'In a free trial';
 comment on column analyst.active_subscribers.in_grace is 'With access after a failed renewal; not paying';
 comment on column analyst.active_subscribers.family is 'Used by family members, who do not pay';
 
-create view analyst.movements_detail as
+create or replace view analyst.movements_detail as
 with movement as (
   select
     app,
@@ -1620,8 +1553,8 @@ with movement as (
   -- Each part joins the stream: for a join after the union, the planner expects only a few rows.
   select
     stream.app, stream.environment, subscription.stream_id, subscription.last_product_id, 'churn',
-    subscription.access_ends_at, subscription.first_start, subscription.last_payer_state, subscription.last_expiration_intent,
-    subscription.original_transaction_id, subscription.last_transaction_id
+    subscription.access_ends_at, subscription.first_start, subscription.last_payer_state,
+    subscription.last_expiration_intent, subscription.original_transaction_id, subscription.last_transaction_id
   from subledger.subscription
   join subledger.stream using (stream_id)
   where subscription.access_ends_at <= now()
@@ -1669,7 +1602,7 @@ comment on column analyst.movements_detail.transaction_id is 'Transaction of tha
 comment on column analyst.movements_detail.positions is
   'Positions of the events that reported the transaction; for churn, of the period that ended';
 
-create view analyst.movements as
+create or replace view analyst.movements as
 with counted as (
   select month, stream_id, product_id, movement, count(*) as subscriptions
   from analyst.movements_detail
@@ -1699,7 +1632,7 @@ comment on column analyst.movements.renewals is 'Periods that began without a ga
 comment on column analyst.movements.reactivations is 'Subscriptions that began again after a gap';
 comment on column analyst.movements.churned is 'Subscriptions whose access ended';
 
-create function analyst.price_months(price_period text, plan_months numeric) returns numeric
+create or replace function analyst.price_months(price_period text, plan_months numeric) returns numeric
 language sql immutable parallel safe as $$
   select
     case
@@ -1715,17 +1648,18 @@ language sql immutable parallel safe as $$
     end
 $$;
 
-create function analyst.monthly_price(price bigint, months numeric) returns numeric
+create or replace function analyst.monthly_price(price bigint, months numeric) returns numeric
 language sql immutable parallel safe as $$
   select round(round(price / months, 6)) / 1000
 $$;
 
 comment on function analyst.price_months is
   'Number of months that a price covers: the offer''s if it was paid up front, the plan''s if not';
+
 comment on function analyst.monthly_price is
   'A price, in thousandths, per month: in the currency unit, rounded to thousandths';
 
-create view analyst.mrr_detail as
+create or replace view analyst.mrr_detail as
 select
   periods.app,
   periods.environment,
@@ -1765,7 +1699,7 @@ comment on column analyst.mrr_detail.first_day is 'First day whose 00:00 UTC lie
 comment on column analyst.mrr_detail.last_day is 'Last day whose 00:00 UTC lies in the period';
 comment on column analyst.mrr_detail.positions is 'Positions of the events that reported the transaction';
 
-create view analyst.mrr as
+create or replace view analyst.mrr as
 with alike as (
   -- Group periods with the same days and price first: there are few distinct combinations.
   select
@@ -1838,7 +1772,7 @@ comment on column analyst.mrr.subscriptions is 'Paying subscriptions whose price
 comment on column analyst.mrr.mrr is 'Their monthly value, in the currency unit, before Apple''s share';
 comment on column analyst.mrr.unpriced is 'Paying subscriptions that are not included in mrr';
 
-create view analyst.trials_detail as
+create or replace view analyst.trials_detail as
 select
   analyst.month_of(trial.starts_at) as month,
   trial.app,
@@ -1889,7 +1823,7 @@ comment on column analyst.trials_detail.converted_at is 'Start of the first paid
 comment on column analyst.trials_detail.positions is
   'Positions of the events that reported the trial and the paid period after it';
 
-create view analyst.trials as
+create or replace view analyst.trials as
 select
   trials_detail.month,
   trials_detail.app,
@@ -1920,7 +1854,7 @@ comment on column analyst.trials.conversion_percent is
   'Percentage of the decided trials that converted; null if none is decided';
 
 -- Without a subquery, so that the planner can inline the function.
-create function analyst.calendar_months(earlier timestamp, later timestamp) returns integer
+create or replace function analyst.calendar_months(earlier timestamp, later timestamp) returns integer
 language sql immutable parallel safe as $$
   select (
     (date_part('year', later) - date_part('year', earlier)) * 12
@@ -1928,7 +1862,7 @@ language sql immutable parallel safe as $$
   )::integer
 $$;
 
-create function analyst.months_since(first_start timestamptz, until timestamptz) returns integer
+create or replace function analyst.months_since(first_start timestamptz, until timestamptz) returns integer
 language sql immutable parallel safe as $$
   select
     analyst.calendar_months(first_start at time zone interval '0', until at time zone interval '0')
@@ -1942,10 +1876,11 @@ language sql immutable parallel safe as $$
 $$;
 
 comment on function analyst.calendar_months is 'Number of calendar months between two times';
+
 comment on function analyst.months_since is
   'Last monthly anniversary of an instant, at its time of day in UTC, that is before another instant';
 
-create view analyst.retention_detail as
+create or replace view analyst.retention_detail as
 select
   analyst.month_of(periods.first_start) as cohort,
   periods.app,
@@ -1978,7 +1913,7 @@ comment on column analyst.retention_detail.last_month is 'Last anniversary in th
 comment on column analyst.retention_detail.months_reached is 'Last anniversary that is not in the future';
 comment on column analyst.retention_detail.positions is 'Positions of the events that reported the transaction';
 
-create view analyst.retention as
+create or replace view analyst.retention as
 with held as (
   select app, environment, cohort, first_month, last_month, months_reached, count(*) as subscriptions
   from analyst.retention_detail
@@ -2019,7 +1954,7 @@ comment on column analyst.retention.reached is
   'Subscriptions that started at least that many months ago: divide active by this';
 comment on column analyst.retention.active is 'Subscriptions with access at that anniversary';
 
-create view analyst.refunds_detail as
+create or replace view analyst.refunds_detail as
 select distinct on (
   app, environment, original_transaction_id, coalesce(web_order_line_item_id, transaction_id)
 )
@@ -2057,7 +1992,7 @@ comment on column analyst.refunds_detail.amount is 'Refunded amount; null if the
 comment on column analyst.refunds_detail.currency is 'ISO 4217; null in V1';
 comment on column analyst.refunds_detail.positions is 'Positions of the events that reported the purchase';
 
-create view analyst.refunds as
+create or replace view analyst.refunds as
 select
   refunds_detail.month,
   refunds_detail.app,
@@ -2082,7 +2017,7 @@ comment on column analyst.refunds.in_full is 'Purchases refunded in full, which 
 comment on column analyst.refunds.in_part is 'Purchases refunded for the rest of their period';
 comment on column analyst.refunds.amount is 'Refunded amount, where known, in the currency unit';
 
-create view analyst.billing_retries_detail as
+create or replace view analyst.billing_retries_detail as
 with failure as (
   select
     event.stream_id,
@@ -2191,7 +2126,7 @@ comment on column analyst.billing_retries_detail.outcome is
 comment on column analyst.billing_retries_detail.positions is
   'Positions of the events that reported the failure, and of those that reported the period after it';
 
-create view analyst.billing_retries as
+create or replace view analyst.billing_retries as
 select
   billing_retries_detail.month,
   billing_retries_detail.app,
@@ -2219,7 +2154,7 @@ comment on column analyst.billing_retries.recovered_later is 'Charged after a ga
 comment on column analyst.billing_retries.retried is 'Not charged yet; Apple is still retrying';
 comment on column analyst.billing_retries.lost is 'Never charged';
 
-create view analyst.plan_changes_detail as
+create or replace view analyst.plan_changes_detail as
 select
   analyst.month_of(starts_at) as month,
   app,
@@ -2253,7 +2188,7 @@ comment on column analyst.plan_changes_detail.original_transaction_id is 'The su
 comment on column analyst.plan_changes_detail.transaction_id is 'First transaction of the new product';
 comment on column analyst.plan_changes_detail.positions is 'Positions of the events that reported it';
 
-create view analyst.plan_changes as
+create or replace view analyst.plan_changes as
 select
   plan_changes_detail.month,
   plan_changes_detail.app,
@@ -2277,7 +2212,7 @@ comment on column analyst.plan_changes.to_product_id is 'Product after the chang
 comment on column analyst.plan_changes.up is 'Took effect immediately';
 comment on column analyst.plan_changes.down is 'Took effect at a renewal';
 
-create view analyst.delivery_lag_detail as
+create or replace view analyst.delivery_lag_detail as
 select
   analyst.month_of(event.occurred_at) as month,
   stream.app,
@@ -2308,7 +2243,7 @@ comment on column analyst.delivery_lag_detail.received_at is 'When it was receiv
 comment on column analyst.delivery_lag_detail.lag_seconds is
   'received_at minus occurred_at; negative if the clocks differ';
 
-create view analyst.delivery_lag as
+create or replace view analyst.delivery_lag as
 select
   delivery_lag_detail.month,
   delivery_lag_detail.app,
@@ -2337,8 +2272,94 @@ comment on column analyst.delivery_lag.p50_seconds is 'Median';
 comment on column analyst.delivery_lag.p99_seconds is '99th percentile';
 comment on column analyst.delivery_lag.max_seconds is 'Maximum';
 
-grant usage on schema analyst to subledger_reader, subledger_analyst;
+-- Privileges on views and functions ---------------------------------------------------------------------------------
+
+grant select on subledger.product_catalog to subledger_projector;
+grant select on subledger.subscription_now, subledger.product_catalog, subledger.entitlement, subledger.change_feed
+  to subledger_reader, subledger_analyst;
 grant select on all tables in schema analyst to subledger_reader, subledger_analyst;
+
+-- Bodies are not for readers. Other functions can be executed by everybody, with the rights of the caller.
+revoke execute on function
+  subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
+  from public;
+grant execute on function
+  subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
+  to subledger_projector;
+
+-- Triggers ----------------------------------------------------------------------------------------------------------
+-- These statements come last, because an append waits from here to the commit. Their order is the one in which an
+-- append locks the tables, so that the two cannot wait for each other.
+
+create or replace function subledger.refuse_change() returns trigger
+language plpgsql as $$
+begin
+  raise exception 'subledger.% is append-only: % is refused', tg_table_name, lower(tg_op)
+    using errcode = 'insufficient_privilege';
+end
+$$;
+
+create or replace function subledger.seal_row() returns trigger
+language plpgsql as $$
+begin
+  new.seal := subledger.seal(new);
+  return new;
+end
+$$;
+
+create or replace function subledger.notify_products() returns trigger
+language plpgsql as $$
+begin
+  perform pg_notify('subledger_event', 'products');
+  return null;
+end
+$$;
+
+comment on function subledger.refuse_change is 'Refuses the statement: the table is append-only';
+comment on function subledger.seal_row is 'Sets the seal of a new row';
+comment on function subledger.notify_products is
+  'Wakes the projector. If it does not run, the projector finds the change within seconds';
+
+create or replace trigger stream_seal before insert on subledger.stream
+  for each row execute function subledger.seal_row();
+
+-- `enable always`: the trigger also fires if session_replication_role = replica.
+create or replace trigger jws_header_append_only
+  before update or delete or truncate on subledger.jws_header
+  for each statement execute function subledger.refuse_change();
+alter table subledger.jws_header enable always trigger jws_header_append_only;
+
+create or replace trigger event_seal before insert on subledger.event
+  for each row execute function subledger.seal_row();
+create or replace trigger event_append_only
+  before update or delete or truncate on subledger.event
+  for each statement execute function subledger.refuse_change();
+alter table subledger.event enable always trigger event_append_only;
+
+create or replace trigger event_conflict_seal before insert on subledger.event_conflict
+  for each row execute function subledger.seal_row();
+create or replace trigger event_conflict_append_only
+  before update or delete or truncate on subledger.event_conflict
+  for each statement execute function subledger.refuse_change();
+alter table subledger.event_conflict enable always trigger event_conflict_append_only;
+
+create or replace trigger certificate_verdict_seal before insert on subledger.certificate_verdict
+  for each row execute function subledger.seal_row();
+create or replace trigger certificate_verdict_append_only
+  before update or delete or truncate on subledger.certificate_verdict
+  for each statement execute function subledger.refuse_change();
+alter table subledger.certificate_verdict enable always trigger certificate_verdict_append_only;
+
+create or replace trigger projector_skip_seal before insert on subledger.projector_skip
+  for each row execute function subledger.seal_row();
+create or replace trigger projector_skip_append_only
+  before update or delete or truncate on subledger.projector_skip
+  for each statement execute function subledger.refuse_change();
+alter table subledger.projector_skip enable always trigger projector_skip_append_only;
+
+create or replace trigger product_notify
+  after insert or update or delete or truncate on subledger.product
+  for each statement execute function subledger.notify_products();
 
 -- Ownership ---------------------------------------------------------------------------------------------------------
 -- subledger_owner owns everything, so that each of its members can migrate the schema. If the user that applied this
@@ -2346,26 +2367,30 @@ grant select on all tables in schema analyst to subledger_reader, subledger_anal
 
 do $$
 declare
-  name text;
+  object record;
 begin
   if not pg_has_role(current_user, 'subledger_owner', 'member') then
     return;
   end if;
-  execute 'alter schema subledger owner to subledger_owner';
-  execute 'alter schema analyst owner to subledger_owner';
-  for name in
-    select oid::regclass
+  -- Only what has another owner: `alter table` waits for every session that uses the table.
+  for object in
+    select 'schema' as kind, nspname::regnamespace::text as name
+    from pg_namespace
+    where nspname in ('subledger', 'analyst')
+      and nspowner <> 'subledger_owner'::regrole
+    union all
+    select 'table', oid::regclass::text
     from pg_class
-    where relnamespace in ('subledger'::regnamespace, 'analyst'::regnamespace) and relkind in ('r', 'v')
-  loop
-    execute format('alter table %s owner to subledger_owner', name);
-  end loop;
-  for name in
-    select oid::regprocedure
+    where relnamespace in ('subledger'::regnamespace, 'analyst'::regnamespace)
+      and relkind in ('r', 'v')
+      and relowner <> 'subledger_owner'::regrole
+    union all
+    select 'function', oid::regprocedure::text
     from pg_proc
     where pronamespace in ('subledger'::regnamespace, 'analyst'::regnamespace)
+      and proowner <> 'subledger_owner'::regrole
   loop
-    execute format('alter function %s owner to subledger_owner', name);
+    execute format('alter %s %s owner to subledger_owner', object.kind, object.name);
   end loop;
 end
 $$;

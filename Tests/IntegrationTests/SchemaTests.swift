@@ -51,6 +51,88 @@ struct SchemaTests {
         await connection.close()
     }
 
+    /// A database whose repeatable half is, as recorded, that of another release.
+    private static func otherRelease() async throws -> (ConnectionConfiguration, PostgresConnection) {
+        let database = try await TestCluster.freshDatabase()
+        let owner = try await TestCluster.connect(database)
+        try await owner.script(
+            "update subledger.schema_version set repeatable_sha256 = sha256('x')", deadline: .now + .seconds(10))
+        return (database, owner)
+    }
+
+    @Test("the repeatable half of another release is replaced once; an owner's grants and views remain")
+    func repeatable() async throws {
+        let (database, owner) = try await Self.otherRelease()
+        try await owner.script(
+            """
+            grant select on analyst.mrr, analyst.trials_detail to subledger_products;
+            create view mine as select mrr from analyst.mrr
+            """, deadline: .now + .seconds(10))
+        let before = try await SchemaCatalog.lines(of: owner)
+        try await owner.script(
+            """
+            drop view analyst.trials;
+            drop trigger event_seal on subledger.event;
+            drop function analyst.months_since cascade;
+            alter table subledger.jws_header disable trigger jws_header_append_only;
+            comment on column subledger.event.kind is 'other';
+            create or replace function subledger.refuse_change() returns trigger language plpgsql as 'begin end'
+            """, deadline: .now + .seconds(10))
+
+        let outcomes = [try await Schema.migrate(owner), try await Schema.migrate(owner)]
+
+        #expect(outcomes == [.applied, .upToDate])
+        #expect(try await SchemaCatalog.lines(of: owner) == before)
+        for role in ["subledger_reader", "subledger_analyst"] {
+            let reader = try await TestCluster.connect(database.with(role: role))
+            try await reader.script(
+                "select from analyst.trials; select from analyst.retention; select from subledger.entitlement",
+                deadline: .now + .seconds(10))
+            await reader.close()
+        }
+        try await owner.script("select mrr from mine", deadline: .now + .seconds(10))
+        await owner.close()
+    }
+
+    @Test("a schema that is up to date is not locked")
+    func notLocked() async throws {
+        let database = try await TestCluster.freshDatabase()
+        let other = try await TestCluster.connect(database)
+        try await other.script(
+            "begin; lock table subledger.schema_version in share row exclusive mode", deadline: .now + .seconds(10))
+
+        let connection = try await TestCluster.connect(database)
+
+        #expect(try await Schema.migrate(connection) == .upToDate)
+        await connection.close()
+        await other.close()
+    }
+
+    @Test("a session that reads a view puts the replacement off, and does not stop the start")
+    func inUse() async throws {
+        let (database, owner) = try await Self.otherRelease()
+        let analyst = try await TestCluster.connect(database.with(role: "subledger_analyst"))
+        try await analyst.script("begin; select from analyst.mrr", deadline: .now + .seconds(10))
+
+        let during = try await Schema.migrate(owner)
+        await analyst.close()
+        _ = try await eventually("the view is replaced") { try await Schema.migrate(owner) == .applied ? true : nil }
+
+        #expect(during == .inUse)
+        await owner.close()
+    }
+
+    @Test("a user that does not own the schema accepts the repeatable half of another release")
+    func notOwner() async throws {
+        let (database, owner) = try await Self.otherRelease()
+        let reader = try await TestCluster.connect(database.with(role: "subledger_reader"))
+
+        #expect(try await Schema.migrate(reader) == .upToDate)
+        try await Schema.check(reader)
+        await reader.close()
+        await owner.close()
+    }
+
     struct Broken: Sendable, CustomTestStringConvertible {
         let constraint: String
         let sqlstate: String

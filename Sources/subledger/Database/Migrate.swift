@@ -16,6 +16,7 @@ struct Migrate: AsyncParsableCommand {
             switch database.outcome {
             case .applied: print("schema version \(Schema.version) applied")
             case .upToDate: print("schema is up to date at version \(Schema.version)")
+            case .inUse: throw MigrationError.inUse
             }
         }
     }

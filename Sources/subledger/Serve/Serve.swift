@@ -139,6 +139,9 @@ struct Serve: AsyncParsableCommand {
         if database.durability.synchronousCommitIsOff {
             logger.warning("database setting synchronous_commit is off; enabling it for the server's own sessions")
         }
+        if database.outcome == .inUse {
+            logger.warning("views of the schema are in use and were not replaced; the next start tries again")
+        }
         let appending = try await AppenderServices.make(
             roles, apps: configured, database: database, logger: logger)
         var receiver: ReceiverServices?
