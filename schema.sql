@@ -1018,7 +1018,8 @@ from subledger.entitlement_at(now());
 
 comment on view subledger.entitlement is
   'What each customer is entitled to now, and was before: one row for each id of the customer (known_as, see '
-  'customer_identity.kind) and each entitlement. Filter by customer and environment';
+  'customer_identity.kind) and each entitlement. Filter by customer, known_as and environment: the same text can be '
+  'ids of different customers, each of another kind';
 comment on column subledger.entitlement.app is 'Bundle ID';
 comment on column subledger.entitlement.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column subledger.entitlement.customer is 'An id of the customer';

@@ -28,7 +28,7 @@ enum AnswerQuestion: Sendable {
             ]
         case .customer(let expected):
             return Self.differences(
-                expected, await reader.entitlements(of: expected.customerId, at: expected.at))
+                expected, await reader.entitlements(of: expected.customer, at: expected.at))
         }
     }
 
@@ -37,7 +37,7 @@ enum AnswerQuestion: Sendable {
         func difference(_ name: String, _ right: AccessText, _ answered: AccessText?) -> AnswerDifference? {
             guard right != answered else { return nil }
             return AnswerDifference(
-                subject: "\(expected.customerId) \(name)", story: expected.story, at: expected.at, expected: right,
+                subject: "\(expected.customer.text) \(name)", story: expected.story, at: expected.at, expected: right,
                 answered: answered, isIncomplete: expected.isIncomplete)
         }
         func answered(_ name: String) -> AccessText? {

@@ -27,8 +27,9 @@ struct AnswerReader {
     }
 
     /// The active entitlements by name; nil if the server gave no usable answer.
-    func entitlements(of customerId: String, at instant: Instant) async -> [String: AccessText]? {
-        switch await answer("/customers/\(Self.segment(customerId))/entitlements", at: instant) {
+    func entitlements(of customer: SimulatedId, at instant: Instant) async -> [String: AccessText]? {
+        let kind = URLQueryItem(name: "as", value: customer.kind.rawValue)
+        switch await answer("/customers/\(Self.segment(customer.text))/entitlements", at: instant, kind) {
         case .unknown: return [:]
         case .document(let document):
             guard let listed = document.root["entitlements"], listed.isArray else { return nil }
@@ -47,9 +48,9 @@ struct AnswerReader {
         case document(JSONDocument), unknown
     }
 
-    private func answer(_ path: String, at instant: Instant) async -> Content? {
-        guard var request = Self.request(address, path, app, [URLQueryItem(name: "at", value: instant.description)])
-        else { return nil }
+    private func answer(_ path: String, at instant: Instant, _ more: URLQueryItem...) async -> Content? {
+        let query = [URLQueryItem(name: "at", value: instant.description)] + more
+        guard var request = Self.request(address, path, app, query) else { return nil }
         request.authorize(token)
         do {
             let response = try await client.execute(request, timeout: Limits.answerWaitMax)

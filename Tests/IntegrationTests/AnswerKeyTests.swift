@@ -15,7 +15,7 @@ struct AnswerKeyTests {
         """
         with answer as materialized (
           select line ->> 'app' as app, line ->> 'environment' as environment, line ->> 'customerId' as customer,
-            line ->> 'entitlement' as entitlement, (line ->> 'at')::timestamptz as at,
+            line ->> 'as' as known_as, line ->> 'entitlement' as entitlement, (line ->> 'at')::timestamptz as at,
             (line ->> 'active')::boolean as active,
             coalesce((line ->> 'until')::timestamptz, 'infinity') as until
           from (
@@ -36,6 +36,7 @@ struct AnswerKeyTests {
           where entitlement.app = answer.app
             and entitlement.environment = answer.environment
             and entitlement.customer = answer.customer
+            and entitlement.known_as = answer.known_as
             and entitlement.entitlement = answer.entitlement
         ) as given on true
         """)

@@ -10,20 +10,33 @@ import Testing
 struct CustomerReaderTests {
     typealias Row = CustomerLog.Row
 
-    private static func question(_ id: String, on day: Instant, app: String? = nil) -> CustomerReader.Question {
-        CustomerReader.Question(app: app, environment: .production, customerId: id, at: day)
+    private static func question(
+        _ id: String, as kind: CustomerKey.Kind? = nil, on day: Instant, app: String? = nil
+    ) -> CustomerReader.Question {
+        CustomerReader.Question(
+            CustomerReader.Reference(app: app, environment: .production, id: id, kind: kind), at: day)
     }
 
-    /// `known as: entitlement until subscriptions`, as of noon of day 3, known on a day.
-    private static func known(_ id: String, _ reader: CustomerReader, at knownAt: Instant?) async throws -> [String] {
-        let question = question(id, on: day(3))
-        let found =
+    /// `known as: entitlement until subscriptions`, as of noon of day 3, known on a day; or why there is no answer.
+    private static func known(
+        _ id: String, as kind: CustomerKey.Kind? = nil, _ reader: CustomerReader, at knownAt: Instant?
+    ) async throws -> [String] {
+        let question = question(id, as: kind, on: day(3))
+        let answer =
             if let knownAt { try await reader.entitlements(question, knownAt: knownAt) } else {
                 try await reader.entitlements(question)
             }
-        return found.flatMap { found in
-            found.entitlements.map { "\(found.knownAs): \($0.entitlement) \($0.until) \($0.subscriptions)" }
+        switch answer {
+        case .found(let found):
+            return found.entitlements.map { "\(found.knownAs): \($0.entitlement) \($0.until) \($0.subscriptions)" }
+        case .unknown: return []
+        case .severalApps(let apps): return ["several apps: \(apps)"]
+        case .severalKinds(let kinds): return ["several kinds: \(kinds.map(\.rawValue))"]
         }
+    }
+
+    private static func entitlements(_ answer: CustomerReader.Answer<CustomerReader.Found>) -> [Entitlement] {
+        if case .found(let found) = answer { found.entitlements } else { [] }
     }
 
     @Test("what was believed before a link, while it held, and after it was taken back; and before a refund")
@@ -66,8 +79,8 @@ struct CustomerReaderTests {
         }
     }
 
-    @Test("an id is the backend's own first, then a token, an appTransactionId, a subscription")
-    func precedence() async throws {
+    @Test("an id that different customers have is answered only as what the request says it is")
+    func ambiguousId() async throws {
         try await CustomerLog.with { log in
             try await log.tell([
                 .rows([Row("1", account: "2")]), .rows([Row("2", appTransaction: "3")]),
@@ -75,14 +88,57 @@ struct CustomerReaderTests {
             ])
             let reader = CustomerReader(pool: log.reader)
 
+            let until = "monthly \(day(32))"
             for known in [nil, day(2)] {
-                var found: [String] = []
-                for id in ["1", "2", "3", "4"] { found += try await Self.known(id, reader, at: known) }
-                #expect(
-                    found.map { $0.replacing("monthly \(day(32)) ", with: "") } == [
-                        "link: [\"4\"]", "account: [\"1\"]", "appTransaction: [\"2\"]", "subscription: [\"4\"]",
-                    ])
+                func answer(_ id: String, _ kind: CustomerKey.Kind? = nil) async throws -> [String] {
+                    try await Self.known(id, as: kind, reader, at: known)
+                }
+                #expect(try await answer("1") == [#"several kinds: ["link", "subscription"]"#])
+                #expect(try await answer("2") == [#"several kinds: ["account", "subscription"]"#])
+                #expect(try await answer("3") == [#"several kinds: ["app_transaction", "subscription"]"#])
+                #expect(try await answer("4") == [#"subscription: \#(until) ["4"]"#])
+                #expect(try await answer("1", .link) == [#"link: \#(until) ["4"]"#])
+                #expect(try await answer("1", .subscription) == [#"subscription: \#(until) ["1"]"#])
+                #expect(try await answer("2", .account) == [#"account: \#(until) ["1"]"#])
+                #expect(try await answer("2", .subscription) == [#"subscription: \#(until) ["2"]"#])
+                #expect(try await answer("3", .appTransaction) == [#"appTransaction: \#(until) ["2"]"#])
+                #expect(try await answer("4", .link) == [])
+                #expect(try await answer("3", .account) == [])
             }
+        }
+    }
+
+    @Test("an id of several kinds that identify the same customer is not ambiguous")
+    func sameCustomer() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell([.rows([Row("10", account: "20")]), .rows([Row("20", account: "20")])], on: 2)
+            try await log.tell([.links("10", [CustomerKey(.subscription, "10")])], on: 4)
+            let reader = CustomerReader(pool: log.reader)
+
+            let both = #"monthly \#(day(32)) ["10", "20"]"#
+            for known in [nil, day(5)] {
+                #expect(try await Self.known("10", reader, at: known) == ["link: \(both)"])
+                #expect(try await Self.known("20", reader, at: known) == ["account: \(both)"])
+                #expect(
+                    try await Self.known("10", as: .subscription, reader, at: known) == ["subscription: \(both)"])
+            }
+            #expect(try await Self.known("10", reader, at: day(3)) == ["subscription: \(both)"])
+            #expect(try await Self.known("10", as: .link, reader, at: day(3)) == [])
+        }
+    }
+
+    @Test("an id in several apps is answered for one app only")
+    func severalApps() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell([.rows([Row("10")])])
+            try await log.tell([.rows([Row("10", product: "yearly")])], app: "com.example.books")
+            let reader = CustomerReader(pool: log.reader)
+
+            let both = [#"several apps: ["com.example.books", "com.example.magazine"]"#]
+            #expect(try await Self.known("10", reader, at: nil) == both)
+            #expect(try await Self.known("10", reader, at: day(2)) == both)
+            let books = try await reader.entitlements(Self.question("10", on: day(3), app: "com.example.books"))
+            #expect(Self.entitlements(books).map(\.entitlement) == ["yearly"])
         }
     }
 
@@ -124,17 +180,17 @@ struct CustomerReaderTests {
             let pure = try await withThrowingTaskGroup(of: (Int, [Entitlement], [Entitlement]).self) { group in
                 for (index, question) in questions.enumerated() {
                     group.addTask {
-                        let alone = try await reader.entitlements(question).flatMap(\.entitlements)
-                        let fold = try await reader.entitlements(question, knownAt: day(31)).flatMap(\.entitlements)
+                        let alone = Self.entitlements(try await reader.entitlements(question))
+                        let fold = Self.entitlements(try await reader.entitlements(question, knownAt: day(31)))
                         return (index, alone, fold)
                     }
                 }
                 return try await group.reduce(into: [:]) { $0[$1.0] = ($1.1, $1.2) }
             }
 
-            #expect(batch.contains { $0.first?.entitlements.count ?? 0 > 1 })
+            #expect(batch.contains { Self.entitlements($0).count > 1 })
             for index in questions.indices {
-                let expected = batch[index].flatMap(\.entitlements)
+                let expected = Self.entitlements(batch[index])
                 #expect(pure[index]?.0 == expected, "\(questions[index]) seed \(TestSeed.value)")
                 #expect(pure[index]?.1 == expected, "\(questions[index]) seed \(TestSeed.value)")
             }
@@ -156,8 +212,8 @@ struct CustomerReaderTests {
             _ = try await eventually("the second is asked beside it") { try await Self.waiting(log) == 2 ? true : nil }
             await holder.close()
 
-            #expect(try await first.value.count == 1)
-            #expect(try await second.value.count == 1)
+            #expect(Self.entitlements(try await first.value).count == 1)
+            #expect(Self.entitlements(try await second.value).count == 1)
         }
     }
 

@@ -10,7 +10,7 @@ import Verification
 
 @Suite("Backends ask by any id of a customer, and state which purchases are a customer's")
 struct CustomerRoutesTests {
-    private static let here = "app=com.example.magazine&environment=production"
+    static let here = "app=com.example.magazine&environment=production"
     private static let october: Int64 = 1_570_000_000_000
     private static let december: Int64 = 1_576_000_000_000
 
@@ -31,7 +31,7 @@ struct CustomerRoutesTests {
         ]
     }
 
-    private static func withCustomers(_ test: (TestBundle) async throws -> Void) async throws {
+    static func withCustomers(_ test: (TestBundle) async throws -> Void) async throws {
         try await TestBundle.withServer { server in
             for body in bodies { _ = try await server.apple.post(try body.bytes) }
             try await server.isFolded()
@@ -39,7 +39,7 @@ struct CustomerRoutesTests {
         }
     }
 
-    private static func put(_ server: TestBundle, _ customer: String, _ links: String) async throws -> HTTPAnswer {
+    static func put(_ server: TestBundle, _ customer: String, _ links: String) async throws -> HTTPAnswer {
         try await server.owner.put(links, to: "/customers/\(customer)/links?\(here)")
     }
 
@@ -51,7 +51,7 @@ struct CustomerRoutesTests {
             #expect(answer.status == 200)
             #expect(
                 answer.body == """
-                    {"app":"com.example.magazine","environment":"production","customerId":"10",\
+                    {"app":"com.example.magazine","environment":"production","customerId":"10","knownAs":"subscription",\
                     "asOf":"2019-11-08T08:14:00.000Z","entitlements":[\
                     {"entitlement":"com.example.books","active":true,"until":"2019-12-10T17:46:40.000Z",\
                     "productIds":["com.example.books"],"subscriptions":["20"],"positions":[1]},\

@@ -118,6 +118,8 @@ struct SimulateCommandTests {
         #expect(ids.isSuperset(of: ["user-1-0-1", "user-1-0-2", "70000010000000000", "70000010000000002"]))
         for answer in answers where answer["customerId"] != nil {
             #expect(answer["entitlement"] is String && answer["at"] is String && answer["active"] is Bool)
+            let isOwn = (answer["customerId"] as? String)?.hasPrefix("user-") == true
+            #expect((answer["as"] as? String == "link") == isOwn)
             #expect((answer["until"] != nil) == (answer["active"] as? Bool == true))
         }
     }

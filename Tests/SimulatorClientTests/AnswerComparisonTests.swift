@@ -14,7 +14,7 @@ struct AnswerComparisonTests {
     private static let noEnd = AccessText(active: true, until: nil)
 
     private static let expected = CustomerAnswer(
-        customerId: "user-1", at: at,
+        customer: SimulatedId(.link, "user-1"), at: at,
         entitlements: [
             CustomerAnswer.Entitlement(name: "audio", active: false, until: nil),
             CustomerAnswer.Entitlement(name: "owned", active: true, until: nil),

@@ -41,7 +41,7 @@ struct CustomerStoryTests {
         for index in 0..<count {
             let rendered = storyteller.story(at: index)
             // The account is identified by its receipt in version 1 and by the appTransactionId in version 2.
-            var ids = rendered.subscriptions.map { Set($0.ids(.v2)) }
+            var ids = rendered.subscriptions.map { Set($0.ids(.v2).map(\.text)) }
             var last: [String: SimulatedLinks] = [:]
             for statement in rendered.statements { last[statement.backendCustomerId] = statement }
             for (backendCustomerId, statement) in last {
@@ -93,20 +93,18 @@ struct CustomerStoryTests {
     @Test("a customer has the same answer under every id, and no two customers share an id")
     func ids() throws {
         let simulation = try run()
-        var owner: [String: Int] = [:]
+        var owner: [SimulatedId: Int] = [:]
         for index in 0..<simulation.settings.subscriptions {
             let rendered = simulation.storyteller.story(at: index)
             let answers = simulation.customerAnswers(ofStory: index)
-            #expect(Set(answers.map(\.customerId)).allSatisfy { owner.updateValue(index, forKey: $0) == nil })
-            let expected = rendered.customers.flatMap { customer in
-                customer.backendIds + customer.subscriptions.flatMap { rendered.subscriptions[$0].ids(.v2) }
+            #expect(Set(answers.map(\.customer)).allSatisfy { owner.updateValue(index, forKey: $0) == nil })
+            func all(_ customer: SimulatedCustomer) -> [SimulatedId] {
+                customer.backendIds.map { SimulatedId(.link, $0) }
+                    + customer.subscriptions.flatMap { rendered.subscriptions[$0].ids(.v2) }
             }
-            #expect(Set(answers.map(\.customerId)) == Set(expected))
+            #expect(Set(answers.map(\.customer)) == Set(rendered.customers.flatMap(all)))
             for answer in answers {
-                let customers = rendered.customers.filter { customer in
-                    (customer.backendIds + customer.subscriptions.flatMap { rendered.subscriptions[$0].ids(.v2) })
-                        .contains(answer.customerId)
-                }
+                let customers = rendered.customers.filter { all($0).contains(answer.customer) }
                 #expect(customers.count == 1)
                 for entitlement in answer.entitlements {
                     let active = customers[0].subscriptions.contains { subscription in
@@ -124,10 +122,10 @@ struct CustomerStoryTests {
 
     @Test("version 1 has no answers by appTransactionId")
     func version1() throws {
-        let ids = Set(try run { $0.format = .v1 }.customerAnswers.map(\.customerId))
+        let kinds = Set(try run { $0.format = .v1 }.customerAnswers.map(\.customer.kind))
 
-        #expect(!ids.isEmpty && !ids.contains { $0.hasPrefix("70") && $0.count == 17 })
-        #expect(try run().customerAnswers.contains { $0.customerId.hasPrefix("70") && $0.customerId.count == 17 })
+        #expect(kinds == [.link, .account, .subscription])
+        #expect(Set(try run().customerAnswers.map(\.customer.kind)) == Set(SimulatedId.Kind.allCases))
     }
 
     @Test("answers are incomplete if a notification about one of the subscriptions is lost")
@@ -135,7 +133,7 @@ struct CustomerStoryTests {
         let answers = Array(try run { $0.lose = 0.1 }.customerAnswers)
         #expect(answers.contains(where: \.isIncomplete) && answers.contains { !$0.isIncomplete })
         #expect(
-            try run { $0.lose = 1 }.customerAnswers.allSatisfy { $0.isIncomplete || $0.customerId.hasPrefix("user-") })
+            try run { $0.lose = 1 }.customerAnswers.allSatisfy { $0.isIncomplete || $0.customer.kind == .link })
         #expect(try run().customerAnswers.allSatisfy { !$0.isIncomplete })
     }
 }

@@ -42,6 +42,21 @@ struct RequestQuery {
         return environment
     }
 
+    /// The kind of the requested customer id; nil if absent.
+    func customerKind() throws(Malformed) -> CustomerKey.Kind? {
+        guard let text = try text("as") else { return nil }
+        return try Self.customerKind(text, field: "as")
+    }
+
+    /// - Parameter text: Nil if the value is not a string.
+    static func customerKind(_ text: String?, field: String) throws(Malformed) -> CustomerKey.Kind {
+        guard let kind = text.flatMap(CustomerKey.Kind.init(rawValue:)) else {
+            let all = CustomerKey.Kind.allCases.map(\.rawValue).joined(separator: ", ")
+            throw Malformed(problem: "\(field) must be one of \(all)", field: field)
+        }
+        return kind
+    }
+
     func number(_ name: String, in range: ClosedRange<Int64>, default fallback: Int64) throws(Malformed) -> Int64 {
         guard let text = try text(name) else { return fallback }
         guard let number = Int64(text), range.contains(number) else {

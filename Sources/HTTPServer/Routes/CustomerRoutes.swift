@@ -37,40 +37,29 @@ struct CustomerRoutes: Sendable {
     // MARK: - Routes
 
     private func customer(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
-        let query = RequestQuery(request)
-        let environment = try query.environment()
-        let id = try Self.customerId(context)
-        let found = try await customers.customers(id, environment: environment, app: try query.text("app"))
-        guard let only = found.first else { throw Self.unknown(environment) }
-        guard found.count == 1 else { throw Self.ambiguous(found.map(\.app)) }
+        let reference = try Self.reference(request, context)
+        let only = try Self.only(try await customers.customer(reference), reference.environment)
         return JSONResponse.json(.ok) { writer in
-            writer.member("app", only.app)
-            writer.member("environment", environment.rawValue)
-            writer.member("customerId", id)
-            writer.member("knownAs", only.knownAs.rawValue)
+            reference.write(app: only.app, knownAs: only.knownAs, to: &writer)
             only.keys.write(to: &writer)
         }
     }
 
     private func entitlements(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
         let query = RequestQuery(request)
-        let environment = try query.environment()
+        let reference = try Self.reference(request, context)
         let at = try query.instant("at") ?? now()
         let knownAt = try query.instant("knownAt")
-        let question = CustomerReader.Question(
-            app: try query.text("app"), environment: environment, customerId: try Self.customerId(context), at: at)
-        let found =
+        let question = CustomerReader.Question(reference, at: at)
+        let answer =
             if let knownAt {
                 try await customers.entitlements(question, knownAt: knownAt)
             } else {
                 try await customers.entitlements(question)
             }
-        guard let only = found.first else { throw Self.unknown(environment) }
-        guard found.count == 1 else { throw Self.ambiguous(found.map(\.app)) }
+        let only = try Self.only(answer, reference.environment)
         return JSONResponse.json(.ok) { writer in
-            writer.member("app", only.app)
-            writer.member("environment", environment.rawValue)
-            writer.member("customerId", question.customerId)
+            reference.write(app: only.app, knownAs: only.knownAs, to: &writer)
             writer.member("asOf", at)
             writer.member("knownAt", knownAt)
             writer.key("entitlements")
@@ -85,39 +74,18 @@ struct CustomerRoutes: Sendable {
             }
             let environment = try json["environment"].map { try RequestQuery.environment($0.string) } ?? .production
             let at = try json.instant("at", in: "") ?? now()
-            guard let list = json["customerIds"], list.isArray else {
-                throw RequestQuery.Malformed(problem: "customerIds must be an array of strings", field: "customerIds")
-            }
-            let elements = list.elements(atMost: Limits.customersMax + 1)
-            guard elements.count <= Limits.customersMax else {
-                throw RequestQuery.Malformed(
-                    problem: "customerIds must have at most \(Limits.customersMax) elements", field: "customerIds")
-            }
-            var questions: [CustomerReader.Question] = []
-            for (index, element) in elements.enumerated() {
-                guard let id = element.string else {
-                    throw RequestQuery.Malformed(
-                        problem: "customerIds[\(index)] must be a string", field: "customerIds[\(index)]")
-                }
-                try LinkStatement.check(id, "customerIds[\(index)]")
-                questions.append(
-                    CustomerReader.Question(app: app, environment: environment, customerId: id, at: at))
-            }
-            let found = try await customers.entitlements(questions)
+            let questions = try Self.references(json, app, environment)
+                .map { CustomerReader.Question($0, at: at) }
+            let answers = try await customers.entitlements(questions)
             return JSONResponse.json(.ok) { writer in
                 writer.member("app", app)
                 writer.member("environment", environment.rawValue)
                 writer.member("asOf", at)
                 writer.key("customers")
-                writer.array(zip(questions, found)) { writer, answer in
+                writer.array(zip(questions, answers)) { writer, answer in
                     writer.object { writer in
-                        writer.member("customerId", answer.0.customerId)
-                        guard let only = answer.1.first else {
-                            writer.member("unknown", true)
-                            return
-                        }
-                        writer.key("entitlements")
-                        writer.array(only.entitlements) { $1.write(at: at, to: &$0) }
+                        writer.member("customerId", answer.0.customer.id)
+                        answer.1.write(at: at, to: &writer)
                     }
                 }
             }
@@ -125,10 +93,7 @@ struct CustomerRoutes: Sendable {
     }
 
     private func content(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
-        let query = RequestQuery(request)
-        let environment = try query.environment()
-        let id = try Self.customerId(context)
-        let app = try query.text("app")
+        let reference = try Self.reference(request, context)
         return try await bodies.withJSON(of: request) { json in
             let at = try json.instant("at", in: "") ?? now()
             guard let list = json["issues"], list.isArray else {
@@ -151,15 +116,11 @@ struct CustomerRoutes: Sendable {
                 }
                 issues.append((id, publishedAt))
             }
-            let found = try await customers.customers(id, environment: environment, app: app)
-            guard let only = found.first else { throw Self.unknown(environment) }
-            guard found.count == 1 else { throw Self.ambiguous(found.map(\.app)) }
+            let only = try Self.only(try await customers.customer(reference), reference.environment)
             let judged = ContentAccess.of(only.subscriptions, issues: issues.map(\.publishedAt), at: at)
             let reached = Dictionary(uniqueKeysWithValues: judged.map { ($0.publishedAt, $0.reachedBy) })
             return JSONResponse.json(.ok) { writer in
-                writer.member("app", only.app)
-                writer.member("environment", environment.rawValue)
-                writer.member("customerId", id)
+                reference.write(app: only.app, knownAs: only.knownAs, to: &writer)
                 writer.member("asOf", at)
                 writer.key("issues")
                 writer.array(issues) { writer, issue in
@@ -185,6 +146,9 @@ struct CustomerRoutes: Sendable {
             throw RequestQuery.Malformed(problem: "app must be a bundle id", field: "app")
         }
         let stream = StreamKey(app: app, environment: try query.environment())
+        guard try query.customerKind() ?? .link == .link else {
+            throw RequestQuery.Malformed(problem: "as must be link: only the backend's own ids have links", field: "as")
+        }
         guard let links else {
             throw Problem(
                 .notImplemented,
@@ -207,24 +171,6 @@ struct CustomerRoutes: Sendable {
             }
         }
     }
-
-    // MARK: - Parameters and errors
-
-    private static func customerId(_ context: BasicRequestContext) throws -> String {
-        let id = try PathParameter.text("customerId", context)
-        try LinkStatement.check(id, "customerId")
-        return id
-    }
-
-    private static func unknown(_ environment: Subscriptions.Environment) -> Problem {
-        Problem(.notFound, "no customer with this id in \(environment.rawValue)")
-    }
-
-    private static func ambiguous(_ apps: [String]) -> Problem {
-        Problem(
-            .conflict, "several apps have this id: choose one with ?app= (\(apps.joined(separator: ", ")))",
-            field: "app")
-    }
 }
 
 extension [CustomerKey] {
@@ -238,30 +184,5 @@ extension [CustomerKey] {
         write("appAccountTokens", .account)
         write("appTransactionIds", .appTransaction)
         write("subscriptions", .subscription)
-    }
-}
-
-extension BodyReader {
-    fileprivate func withJSON<Value>(
-        of request: Request, _ use: (JSONValue) async throws -> Value
-    ) async throws -> Value {
-        try await withBody(of: request) { body in
-            let json = try JSONDocument(body).root
-            guard json.isObject else { throw RequestQuery.Malformed(problem: "the body must be an object") }
-            return try await use(json)
-        }
-    }
-}
-
-extension JSONValue {
-    /// Returns nil if absent.
-    fileprivate func instant(_ key: StaticString, in path: String) throws(RequestQuery.Malformed) -> Instant? {
-        guard let value = self[key] else { return nil }
-        guard let instant = value.string.flatMap({ Instant(iso8601: $0) }) else {
-            throw RequestQuery.Malformed(
-                problem: "\(path)\(key) must be an ISO 8601 instant such as 2019-11-08T08:11:46Z",
-                field: "\(path)\(key)")
-        }
-        return instant
     }
 }

@@ -1,4 +1,3 @@
-import Encoding
 import EventLog
 import Postgres
 import Subscriptions
@@ -12,7 +11,7 @@ actor CustomerLookups {
     /// The query that the next one waits for; nil if the next one may start.
     private var awaited: Int?
 
-    private typealias Answer = Result<[CustomerReader.Found], ReadError>
+    private typealias Answer = Result<CustomerReader.Answer<CustomerReader.Found>, ReadError>
 
     private struct Waiting {
         let question: CustomerReader.Question
@@ -23,7 +22,9 @@ actor CustomerLookups {
         self.pool = pool
     }
 
-    func find(_ question: CustomerReader.Question) async throws(ReadError) -> [CustomerReader.Found] {
+    func find(
+        _ question: CustomerReader.Question
+    ) async throws(ReadError) -> CustomerReader.Answer<CustomerReader.Found> {
         let answer = await withCheckedContinuation { continuation in
             waiting.append(Waiting(question: question, continuation: continuation))
             startQuery()
@@ -67,29 +68,37 @@ actor CustomerLookups {
 
     nonisolated func find(
         _ questions: [CustomerReader.Question]
-    ) async throws(ReadError) -> [[CustomerReader.Found]] {
+    ) async throws(ReadError) -> [CustomerReader.Answer<CustomerReader.Found>] {
         do throws(PostgresError) {
             let rows = try await pool.query(
                 CustomerReadStatements.customerGrants,
                 [
-                    .array(questions.map(\.app)), .array(questions.map(\.environment.rawValue)),
-                    .array(questions.map(\.customerId)), .array(questions.map { $0.customerId.lowercased() }),
+                    .array(questions.map(\.customer.app)), .array(questions.map(\.customer.environment.rawValue)),
+                    .array(questions.map(\.customer.id)), .array(questions.map { $0.customer.id.lowercased() }),
+                    .array(questions.map(\.customer.kind?.rawValue)),
                 ], deadline: .now + Limits.readWaitMax)
             var known = [[KnownCustomer]](repeating: [], count: questions.count)
             for row in rows {
+                guard let kind = CustomerKey.Kind(rawValue: try row.value(at: 2)) else { continue }
                 let index = Int(try row.value(Int64.self, at: 0)) - 1
                 let app: String = try row.value(at: 1)
-                let kind = CustomerKey.Kind(rawValue: try row.value(at: 2)) ?? .subscription
                 let place: Int
                 if let found = known[index].firstIndex(where: { $0.app == app && $0.kind == kind }) {
                     place = found
                 } else {
                     place = known[index].count
-                    known[index].append(KnownCustomer(app: app, kind: kind))
+                    known[index].append(
+                        KnownCustomer(app: app, kind: kind, group: CustomerGroupID(stored: try row.value(at: 3))))
                 }
-                if let grant = try Entitlement.Grant.read(row, at: 3) { known[index][place].grants.append(grant) }
+                if let grant = try Entitlement.Grant.read(row, at: 4) { known[index][place].grants.append(grant) }
             }
-            return zip(questions, known).map { question, known in KnownCustomer.found(known, at: question.at) }
+            return zip(questions, known).map { question, known in
+                CustomerReader.Answer(known).map { customer in
+                    CustomerReader.Found(
+                        app: customer.app, knownAs: customer.kind,
+                        entitlements: Entitlement.all(of: customer.grants, at: question.at))
+                }
+            }
         } catch {
             throw ReadError(error)
         }
@@ -97,26 +106,11 @@ actor CustomerLookups {
 }
 
 /// A customer of one app, found by one of the kinds that the requested id may be of.
-private struct KnownCustomer {
+private struct KnownCustomer: CustomerMatch {
     let app: String
     let kind: CustomerKey.Kind
+    let group: CustomerGroupID
     var grants: [Entitlement.Grant] = []
-
-    /// The customer of each app, by the first kind that matches the id.
-    static func found(_ all: [KnownCustomer], at instant: Instant) -> [CustomerReader.Found] {
-        let first = all.filter { own in
-            !all.contains { $0.app == own.app && $0.kind.rank < own.kind.rank }
-        }
-        return first.sorted { ByteString($0.app) < ByteString($1.app) }.map { known in
-            CustomerReader.Found(
-                app: known.app, knownAs: known.kind, entitlements: Entitlement.all(of: known.grants, at: instant))
-        }
-    }
-}
-
-extension CustomerKey.Kind {
-    /// The precedence of the kinds of an id.
-    fileprivate var rank: Int { Self.allCases.firstIndex(of: self) ?? Self.allCases.count }
 }
 
 extension Entitlement.Grant {

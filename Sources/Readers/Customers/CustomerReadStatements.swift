@@ -3,19 +3,20 @@ import Postgres
 
 /// SQL for reading customers.
 enum CustomerReadStatements {
-    /// For each question, the customers with the id: a row for each period and each of its entitlements, with nulls if
-    /// there are none. The caller computes the entitlements: the database would take several times as long, and all
+    /// For each question, the customers with the id, one for each app and kind that matches: a row for each period and
+    /// each of its entitlements, with nulls if there are none. The caller computes the entitlements: the database would take several times as long, and all
     /// readers share it. `customer_entitlement` gives the same result in SQL.
     static let customerGrants = Statement(
         "customer_grants",
         """
-        select input.ordinal, stream.app, known.kind, subscription.id, access_period.starts_at, access_period.ends_at,
-          access_period.position, access_period.product_id, product_entitlement.entitlement
-        from unnest($1::text[], $2::text[], $3::text[], $4::text[])
-          with ordinality as input (app, environment, id, lower_id, ordinal)
+        select input.ordinal, stream.app, known.kind, known.customer_group_id, subscription.id, access_period.starts_at,
+          access_period.ends_at, access_period.position, access_period.product_id, product_entitlement.entitlement
+        from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
+          with ordinality as input (app, environment, id, lower_id, kind, ordinal)
         join subledger.customer_identity as known
           on known.id = any (array[input.id, input.lower_id])
           and known.id = case when known.kind = 'account' then input.lower_id else input.id end
+          and known.kind = coalesce(input.kind, known.kind)
         join subledger.stream
           on stream.stream_id = known.stream_id
           and stream.environment = input.environment
@@ -33,23 +34,19 @@ enum CustomerReadStatements {
           and product_entitlement.product_id = access_period.product_id
         """)
 
-    /// The customers with an id, at most one per app.
+    /// The customers with an id, one for each app and kind that matches.
     static let groups = Statement(
         "customer_groups",
         """
         select known.stream_id, stream.app, known.kind, known.customer_group_id, product_catalog.products
-        from (
-          select distinct on (stream_id) stream_id, kind, customer_group_id
-          from subledger.customer_identity
-          where id in ($3, $4)
-            and id = case when kind = 'account' then $4 else $3 end
-          order by stream_id, array_position(array['link', 'account', 'app_transaction', 'subscription'], kind)
-        ) as known
+        from subledger.customer_identity as known
         join subledger.stream using (stream_id)
         left join subledger.product_catalog using (app)
-        where stream.environment = $1
+        where known.id in ($3, $4)
+          and known.id = case when known.kind = 'account' then $4 else $3 end
+          and known.kind = coalesce($5, known.kind)
+          and stream.environment = $1
           and stream.app = coalesce($2, stream.app)
-        order by stream.app
         """)
 
     static let members = Statement(

@@ -8,28 +8,29 @@ extension CustomerReader {
     /// keys.
     ///
     /// Slower, since it folds the events of all affected subscriptions again.
-    package func entitlements(_ question: Question, knownAt: Instant) async throws(ReadError) -> [Found] {
+    package func entitlements(_ question: Question, knownAt: Instant) async throws(ReadError) -> Answer<Found> {
         do {
-            let id = question.customerId
+            let customer = question.customer
             let streams = try await pool.query(
                 CustomerReadStatements.streams,
                 [
-                    Parameter(question.environment.rawValue), Parameter(question.app), Parameter(id),
-                    Parameter(id.lowercased()),
+                    Parameter(customer.environment.rawValue), Parameter(customer.app), Parameter(customer.id),
+                    Parameter(customer.id.lowercased()),
                 ], deadline: .now + Limits.readWaitMax)
-            var found: [Found] = []
+            var matches: [PastCustomer] = []
             for stream in streams {
-                let app: String = try stream.value(at: 1)
-                guard let past = try await past(try stream.value(at: 0), id, knownAt, try stream.optional(at: 2)) else {
-                    continue
-                }
-                found.append(
-                    Found(
-                        app: app, knownAs: past.knownAs,
-                        entitlements: Entitlement.all(
-                            of: past.subscriptions, entitlements: try await mapping(app), at: question.at)))
+                matches += try await matchesKnown(
+                    try stream.value(at: 0), app: try stream.value(at: 1), customer.keys, knownAt,
+                    ProductCatalog(configured: try stream.optional(at: 2) ?? ""))
             }
-            return found
+            let past = Answer(matches)
+            var granted: [String: [String]] = [:]
+            if case .found(let match) = past { granted = try await mapping(match.app) }
+            return past.map { match in
+                Found(
+                    app: match.app, knownAs: match.kind,
+                    entitlements: Entitlement.all(of: match.subscriptions, entitlements: granted, at: question.at))
+            }
         } catch let error as PostgresError {
             throw ReadError(error)
         } catch let error as ReadError {
@@ -39,21 +40,20 @@ extension CustomerReader {
         }
     }
 
-    /// The customer as it was known in one stream; nil if it was not known.
-    private func past(
-        _ streamId: Int32, _ id: String, _ knownAt: Instant, _ products: String?
-    ) async throws -> (knownAs: CustomerKey.Kind, subscriptions: [Subscription])? {
-        let asked = CustomerKey.Kind.allCases.map { CustomerKey($0, id) }
+    /// The customers that some keys, one for each kind of id, were known to identify in one stream.
+    private func matchesKnown(
+        _ streamId: Int32, app: String, _ asked: [CustomerKey], _ knownAt: Instant, _ products: ProductCatalog
+    ) async throws -> [PastCustomer] {
         let reached = try await pool.query(
             CustomerReadStatements.everTied,
             [Parameter(streamId), .array(asked.map(\.kind.rawValue)), .array(asked.map(\.id.text))],
             deadline: .now + Limits.readWaitMax)
-        var customers: [String] = []
+        var backendIds: [String] = []
         var subscriptions: Set<String> = []
         var positions: Set<Int64> = []
         for row in reached {
             guard let key = try row.customerKey(at: 0) else { continue }
-            if key.kind == .link { customers.append(key.id.text) }
+            if key.kind == .link { backendIds.append(key.id.text) }
             guard let facts = try row.optional(JSONText.self, at: 2) else { continue }
             subscriptions.insert(key.id.text)
             positions.formUnion(
@@ -72,16 +72,21 @@ extension CustomerReader {
             for key in facts.customerKeys().keys { tie(CustomerKey(.subscription, subscription), key) }
         }
         for row in try await pool.query(
-            CustomerReadStatements.linksKnownAt, [Parameter(streamId), .array(customers), Parameter(knownAt)],
+            CustomerReadStatements.linksKnownAt, [Parameter(streamId), .array(backendIds), Parameter(knownAt)],
             deadline: .now + Limits.readWaitMax)
         {
             if let key = try row.customerKey(at: 1) { tie(CustomerKey(.link, try row.value(at: 0)), key) }
         }
-        guard let key = asked.first(where: known.contains) else { return nil }
-        let group = groups.name(of: CustomerGroupID(key))
-        let catalog = ProductCatalog(configured: products ?? "")
-        let own = folded.filter { groups.name(of: CustomerGroupID(CustomerKey(.subscription, $0.key))) == group }
-        return (key.kind, own.values.map { Subscription($0, products: catalog) })
+        var customers: [PastCustomer] = []
+        for key in asked where known.contains(key) {
+            let group = groups.name(of: CustomerGroupID(key))
+            let own = folded.filter { groups.name(of: CustomerGroupID(CustomerKey(.subscription, $0.key))) == group }
+            customers.append(
+                PastCustomer(
+                    app: app, kind: key.kind, group: group,
+                    subscriptions: own.values.map { Subscription($0, products: products) }))
+        }
+        return customers
     }
 
     private func fold(
@@ -112,4 +117,17 @@ extension CustomerReader {
         }
         return mapping
     }
+}
+
+/// A customer as it was known, by one of the kinds that the requested id may be of.
+private struct PastCustomer: CustomerMatch {
+    let app: String
+    let kind: CustomerKey.Kind
+    let group: CustomerGroupID
+    let subscriptions: [Subscription]
+}
+
+extension CustomerReader.Reference {
+    /// The keys that the id may be, in order of kind.
+    fileprivate var keys: [CustomerKey] { (kind.map { [$0] } ?? CustomerKey.Kind.allCases).map { CustomerKey($0, id) } }
 }

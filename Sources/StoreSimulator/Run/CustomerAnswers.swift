@@ -15,8 +15,7 @@ package struct CustomerAnswer: Sendable, Hashable {
         }
     }
 
-    /// A backend's id, an appAccountToken, an appTransactionId or an originalTransactionId.
-    package let customerId: String
+    package let customer: SimulatedId
     package let at: Instant
     /// All entitlements in the story, sorted by name. The customer has no others.
     package let entitlements: [Entitlement]
@@ -24,8 +23,10 @@ package struct CustomerAnswer: Sendable, Hashable {
     /// A notification about the customer is never delivered, so a server cannot know the answer.
     package let isIncomplete: Bool
 
-    package init(customerId: String, at: Instant, entitlements: [Entitlement], story: Story, isIncomplete: Bool) {
-        self.customerId = customerId
+    package init(
+        customer: SimulatedId, at: Instant, entitlements: [Entitlement], story: Story, isIncomplete: Bool
+    ) {
+        self.customer = customer
         self.at = at
         self.entitlements = entitlements
         self.story = story
@@ -53,7 +54,7 @@ extension Simulation {
             return customer.ids(subscriptions, settings.format).flatMap { id in
                 instants.shuffled(using: &random).prefix(Self.instantsMax).sorted().map { instant in
                     CustomerAnswer(
-                        customerId: id, at: instant,
+                        customer: id, at: instant,
                         entitlements: names.map { book.answer($0, at: instant) },
                         story: rendered.story, isIncomplete: isIncomplete)
                 }
@@ -73,9 +74,10 @@ extension EntitlementBook {
 }
 
 extension SimulatedCustomer {
-    fileprivate func ids(_ subscriptions: [SimulatedSubscription], _ format: Simulation.Format) -> [String] {
-        var seen: Set<String> = []
-        return (backendIds + subscriptions.flatMap { $0.ids(format) }).filter { seen.insert($0).inserted }
+    fileprivate func ids(_ subscriptions: [SimulatedSubscription], _ format: Simulation.Format) -> [SimulatedId] {
+        var seen: Set<SimulatedId> = []
+        let own = backendIds.map { SimulatedId(.link, $0) }
+        return (own + subscriptions.flatMap { $0.ids(format) }).filter { seen.insert($0).inserted }
     }
 }
 

@@ -35,10 +35,13 @@ package struct SimulatedSubscription: Sendable {
     /// The ids of the customer, as far as the format contains them.
     ///
     /// A family member's token is omitted, since it is the purchaser's.
-    package func ids(_ format: Simulation.Format) -> [String] {
+    package func ids(_ format: Simulation.Format) -> [SimulatedId] {
         let token = customer.isFamilyMember ? nil : customer.appAccountToken
         let account = format == .v1 ? nil : customer.appTransactionId
-        return [token, account, originalTransactionId].compactMap(\.self)
+        return [
+            token.map { SimulatedId(.account, $0) }, account.map { SimulatedId(.appTransaction, $0) },
+            SimulatedId(.subscription, originalTransactionId),
+        ].compactMap(\.self)
     }
 
     func link(by key: SimulatedLink.Key) -> SimulatedLink {

@@ -2,8 +2,9 @@ import Encoding
 
 /// An id that identifies a customer within a stream.
 package struct CustomerKey: Sendable, Hashable, Comparable {
+    /// What an id is. The same text can be ids of several kinds, of different customers.
     package enum Kind: String, Sendable, Hashable, CaseIterable {
-        /// The backend's own id. Lookups try the kinds in the order of the cases.
+        /// The backend's own id.
         case link
         /// An `appAccountToken`, lower-cased because Apple does not guarantee its case.
         case account

@@ -63,8 +63,8 @@ enum SimulationFiles {
     }
 
     /// For each subscription `{"app":…,"environment":…,"originalTransactionId":…,"at":…,"active":…,"story":…}`, and for
-    /// each id of a customer `{"app":…,"environment":…,"customerId":…,"entitlement":…,"at":…,"active":…,"until":…,
-    /// "story":…}`. `until` is the end of the access at `at`, null if it has no end, absent if not active. If a
+    /// each id of a customer `{"app":…,"environment":…,"customerId":…,"as":…,"entitlement":…,"at":…,"active":…,
+    /// "until":…,"story":…}`. `as` is what the id is, see ``SimulatedId/Kind``. `until` is the end of the access at `at`, null if it has no end, absent if not active. If a
     /// notification is never delivered, `"incomplete":true` is added.
     static func writeAnswers(of simulation: Simulation, to name: String) throws {
         var file = try OutputFile(name)
@@ -102,7 +102,8 @@ enum SimulationFiles {
         writer.object { writer in
             writer.member("app", app.bundleId)
             writer.member("environment", app.environment.rawValue)
-            writer.member("customerId", answer.customerId)
+            writer.member("customerId", answer.customer.text)
+            writer.member("as", answer.customer.kind.rawValue)
             writer.member("entitlement", entitlement.name)
             writer.member("at", answer.at)
             writer.member("active", entitlement.active)
