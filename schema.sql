@@ -576,7 +576,7 @@ comment on column subledger.event.facts is
   '{"transactions":[…],"renewals":[…]} with Apple''s names, dates as ISO 8601 UTC, ids as strings, missing fields '
   'omitted; "notification" has the other fields of a signed notification, "link" the links set by a backend';
 comment on column subledger.event.defects is
-  'Fields that could not be read, as [{"path","problem"}]; null if there are none';
+  'Fields that could not be read or say nothing, as [{"path","problem"}]; null if there are none';
 comment on column subledger.event.body is
   'The evidence. V1: the body as received, without the shared secret. V2: the signed text as Apple sent it, as '
   '{"signedPayload":"..."}; the JSON around it is not signed and is dropped. If the first byte is 1, the evidence is '
@@ -905,7 +905,7 @@ comment on view subledger.product_catalog is
 
 comment on table subledger.customer_edge is
   'What connects a subscription to others of its customer, according to Apple: an account token (not the buyer''s if '
-  'family-shared), an appTransactionId, or another subscription in the same notification';
+  'family-shared, and not the nil UUID), an appTransactionId, or another subscription in the same notification';
 comment on column subledger.customer_edge.kind is
   'account: an appAccountToken, in lower case; app_transaction: an appTransactionId; subscription: the smallest '
   'original_transaction_id of the notification';

@@ -82,6 +82,13 @@ struct JSONFields {
         scalar(key, expecting: "a text")
     }
 
+    /// An account token in lower case, because Apple does not guarantee its case. The nil UUID is reported as a defect.
+    mutating func accountToken(_ key: StaticString) -> String? {
+        let token = text(key)?.lowercased()
+        if token == CustomerKey.nilAccountToken { report(key, Defect.nilAccountToken) }
+        return token
+    }
+
     /// The strings of an array; other elements are skipped and reported as a defect.
     mutating func texts(_ key: StaticString) -> [String] {
         guard let value = value(key) else { return [] }

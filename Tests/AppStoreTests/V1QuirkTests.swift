@@ -344,6 +344,36 @@ struct V1QuirkTests {
         #expect(!fold([event]).isActive(at: day("2021-09-08")))
     }
 
+    @Test("the nil UUID as account token stays in the transaction, with a defect")
+    func nilAccountToken() throws {
+        let event = try renewed.withRow(["app_account_token": "00000000-0000-0000-0000-000000000000"]).event()
+        let near = try renewed.withRow(["app_account_token": "00000000-0000-0000-0000-000000000001"]).event()
+
+        #expect(event.transactions.map(\.appAccountToken) == ["00000000-0000-0000-0000-000000000000"])
+        #expect(
+            event.defects == [
+                Defect(
+                    path: "unified_receipt.latest_receipt_info[0].app_account_token",
+                    problem: "is the nil UUID, which identifies no account")
+            ])
+        #expect(near.defects == [])
+    }
+
+    @Test("ignored account tokens of many rows do not displace another defect")
+    func nilAccountTokens() throws {
+        var rows = (0..<100).map { number in
+            newRow("\(1_000_000_000_000_000 + number)", start, end)
+                .with(["app_account_token": "00000000-0000-0000-0000-000000000000"])
+        }
+        rows[99] = rows[99].with(["quantity": "many"])
+
+        let event = try newBody("DID_RENEW", rows: rows).event()
+
+        #expect(event.defects.count == 100)
+        #expect(event.defects.first?.path == "unified_receipt.latest_receipt_info[99].quantity")
+        #expect(event.defects.dropFirst().allSatisfy(\.isIgnoredAccountToken))
+    }
+
     @Test("offers, ownership and the account token are read where the row has them")
     func optionalFields() throws {
         let event = try renewed.withRow([

@@ -66,6 +66,23 @@ struct V2OddBodyTests {
         #expect(event.renewals.first?.expirationIntent == 77)
     }
 
+    @Test("the nil UUID as account token stays in the transaction and the renewal, each with a defect")
+    func nilAccountToken() throws {
+        let none = "00000000-0000-0000-0000-000000000000"
+        let event = try body.changing {
+            $0.transaction?["appAccountToken"] = .text(none)
+            $0.renewal?["appAccountToken"] = .text(none)
+        }.event()
+
+        #expect(event.transactions.map(\.appAccountToken) == [none])
+        #expect(event.renewals.map(\.appAccountToken) == [none])
+        #expect(
+            Set(event.defects.map(\.path)) == [
+                "data.signedTransactionInfo.appAccountToken", "data.signedRenewalInfo.appAccountToken",
+            ])
+        #expect(event.defects.allSatisfy { $0.problem == "is the nil UUID, which identifies no account" })
+    }
+
     static let transactionFields = [
         "webOrderLineItemId", "productId", "subscriptionGroupIdentifier", "purchaseDate", "originalPurchaseDate",
         "expiresDate", "quantity", "type", "appAccountToken", "inAppOwnershipType", "signedDate", "revocationDate",

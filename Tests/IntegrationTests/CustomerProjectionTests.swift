@@ -29,6 +29,21 @@ struct CustomerProjectionTests {
             ])
     }
 
+    @Test("the nil UUID as account token makes nobody one customer")
+    func nilAccountToken() async throws {
+        let none = "00000000-0000-0000-0000-000000000000"
+        let found = try await Self.identities([
+            .rows([Row("20", account: none)]), .rows([Row("10", account: none)]),
+            .rows([Row("30", account: none, appTransaction: "70")]), .rows([Row("40", appTransaction: "70")]),
+        ])
+
+        #expect(
+            found == [
+                "app_transaction 70 → 30", "subscription 10 → 10", "subscription 20 → 20", "subscription 30 → 30",
+                "subscription 40 → 30",
+            ])
+    }
+
     @Test("one appTransactionId does too")
     func appTransaction() async throws {
         let found = try await Self.identities([

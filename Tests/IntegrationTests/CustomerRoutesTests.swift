@@ -160,6 +160,10 @@ struct CustomerRoutesTests {
                 #"{"links":[{"email":"a"}]}"#,
                 "links[0] must be an object with one of appAccountToken, appTransactionId, originalTransactionId"
             ),
+            (
+                #"{"links":[{"appAccountToken":"00000000-0000-0000-0000-000000000000"}]}"#,
+                "links[0].appAccountToken must not be the nil UUID, which identifies no account"
+            ),
             ("[]", "the body must be an object"),
             (
                 #"{"links":[{"appAccountToken":"\#(String(repeating: "x", count: 257))"}]}"#,

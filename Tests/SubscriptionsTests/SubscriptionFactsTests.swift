@@ -61,6 +61,21 @@ struct SubscriptionFactsTests {
             SubscriptionFacts(arriving: [told]).customerKeys() == [CustomerKey(.subscription, "900000000000001"): 1])
     }
 
+    @Test("the nil UUID as account token ties nothing, and another token of the subscription does")
+    func nilAccountToken() {
+        let none = row("1000000000000001", "2018-02-20", "2018-03-20") {
+            $0.appAccountToken = "00000000-0000-0000-0000-000000000000"
+        }
+        let own = row("1000000000000002", "2018-03-20", "2018-04-20") {
+            $0.appAccountToken = "00000000-0000-4000-8000-000000000001"
+        }
+
+        #expect(SubscriptionFacts(arriving: [Told("2018-03-01", [none])]).customerKeys() == [:])
+        #expect(
+            SubscriptionFacts(arriving: [Told("2018-03-01", [none]), Told("2018-04-01", [own])]).customerKeys()
+                == [CustomerKey(.account, "00000000-0000-4000-8000-000000000001"): 2])
+    }
+
     @Test("a subscription without facts comes back from its stored text")
     func empty() throws {
         let facts = SubscriptionFacts(originalTransactionId: testSubscription)

@@ -34,7 +34,7 @@ extension JSONFields {
         row.inAppOwnershipType = text("in_app_ownership_type")
         row.promotionalOfferId = text("promotional_offer_id")
         row.offerCodeRefName = text("offer_code_ref_name")
-        row.appAccountToken = text("app_account_token")?.lowercased()
+        row.appAccountToken = accountToken("app_account_token")
         return row
     }
 

@@ -116,10 +116,13 @@ struct V1Normaliser: Sendable {
             defects: Self.distinct(defects + body.defects))
     }
 
-    /// Removes duplicates, since a field that is read twice reports its defect twice.
+    /// Removes duplicates, since a field that is read twice reports its defect twice. Ignored account tokens come last:
+    /// every row of a receipt may have one, and they must not displace other defects.
     private static func distinct(_ defects: [Defect]) -> [Defect] {
         var seen: Set<Defect> = []
-        return Array(defects.filter { seen.insert($0).inserted }.prefix(defectsMax))
+        let all = defects.filter { seen.insert($0).inserted }
+        let ordered = all.filter { !$0.isIgnoredAccountToken } + all.filter(\.isIgnoredAccountToken)
+        return Array(ordered.prefix(defectsMax))
     }
 
     // MARK: Environment

@@ -44,7 +44,7 @@ extension JSONFields: FieldVisitor {
     mutating func visit(_ field: Field, _ source: String?, _ target: inout String?) {
         switch field.kind {
         case .identifier: target = identifier(field.name)
-        case .accountToken: target = text(field.name)?.lowercased()
+        case .accountToken: target = accountToken(field.name)
         case .signed, .revocation: target = text(field.name)
         case .unsigned, .derived: break
         }

@@ -12,6 +12,8 @@ struct NotificationMetrics: Sendable {
     private let unknownFields = Counter(label: "subledger_unknown_fields_total")
     private let defects = Counter(label: "subledger_defects_total")
     private let cancellationsWithoutPurchase = Counter(label: "subledger_cancellations_without_purchase_total")
+    private let nilAccountTokens = Counter(
+        label: "subledger_account_tokens_ignored_total", dimensions: [("reason", "nil_uuid")])
 
     private enum Outcome: String, CaseIterable {
         case stored, duplicate, conflict
@@ -48,7 +50,9 @@ struct NotificationMetrics: Sendable {
         if prepared.hasShortChain { shortChains.increment() }
         if event.kind == .other { unknownTypes.increment() }
         unknownFields.increment(by: event.unknownFields.count)
-        defects.increment(by: event.defects.count)
+        let ignoredTokens = event.defects.count(where: \.isIgnoredAccountToken)
+        nilAccountTokens.increment(by: ignoredTokens)
+        defects.increment(by: event.defects.count - ignoredTokens)
         if event.defects.contains(.cancellationWithoutPurchase) { cancellationsWithoutPurchase.increment() }
     }
 

@@ -54,6 +54,9 @@ package struct LinkStatement: Sendable, Hashable {
             throw Malformed(field: "\(path).\(field)", problem: "must be a string")
         }
         try check(id, "\(path).\(field)")
+        if kind == .account, id == CustomerKey.nilAccountToken {
+            throw Malformed(field: "\(path).\(field)", problem: "must not be the nil UUID, which identifies no account")
+        }
         return CustomerKey(kind, id)
     }
 

@@ -6,7 +6,7 @@ extension SubscriptionFacts {
     /// same notification or from which this one was migrated.
     ///
     /// A family-shared row carries the buyer's account token, which does not identify the member. An `appTransactionId`
-    /// is always the member's own.
+    /// is always the member's own. ``CustomerKey/nilAccountToken`` is no key.
     ///
     /// - Parameter last: Only events up to this position are considered.
     package func customerKeys(upTo last: Int64 = .max) -> [CustomerKey: Int64] {
@@ -29,7 +29,8 @@ extension SubscriptionFacts {
             {
                 add(.subscription, previous, statement.position)
             }
-            if !shared.contains(transaction.fact.transactionId) {
+            let isBuyers = shared.contains(transaction.fact.transactionId)
+            if !isBuyers, transaction.fact.appAccountToken != CustomerKey.nilAccountToken {
                 add(.account, transaction.fact.appAccountToken, statement.position)
             }
         }

@@ -144,6 +144,12 @@ package struct Defect: Sendable, Hashable {
     /// A cancellation notification contains no cancelled purchase, so access that should have ended continues.
     package static let cancellationWithoutPurchase = Defect(
         path: "cancellation_date_ms", problem: "is of a purchase that the receipt does not hold")
+
+    /// The problem of an account token that is kept as a fact, but identifies no account.
+    package static let nilAccountToken = "is the nil UUID, which identifies no account"
+
+    /// True for an account token that was read and is ignored.
+    package var isIgnoredAccountToken: Bool { problem == Self.nilAccountToken }
 }
 
 /// An event of a known stream with the bytes that prove it: the only input that the log accepts.
