@@ -68,6 +68,10 @@ package enum Limits {
     static let localBurstEventsMax = 100
     /// Most customers of one request for entitlements.
     static let customersMax = 1000
+    /// Page size of the ids of a customer if the request does not set one; nearly all customers have fewer.
+    static let customerIdsDefault = 100
+    /// Largest page of the ids of a customer.
+    static let customerIdsMax = 1000
     /// Most issues of one request for content.
     static let issuesMax = 10_000
     /// Page size of the event log if the request does not set one.
@@ -76,8 +80,8 @@ package enum Limits {
     static let changesDefault = 100
     /// Largest page of the change feed: each change includes its customer.
     static let changesMax = 1000
-    /// Most bytes of the changes in one response: each change includes its customer, which may have thousands of
-    /// subscriptions. A single larger change is sent by itself.
+    /// Most bytes of the changes in one response: each change includes its customer, whose entitlements may list
+    /// thousands of subscriptions. A single larger change is sent by itself.
     static let changesBytesMax = 4 << 20
     /// Longest time for which a request waits for a change; shorter than the usual timeouts of proxies and clients.
     static let changeWaitMax = Duration.seconds(60)

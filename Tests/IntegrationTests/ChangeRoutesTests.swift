@@ -70,6 +70,37 @@ struct ChangeRoutesTests {
         }
     }
 
+    @Test("a change lists at most 100 ids of each kind of its customer, says if there are more, and all entitlements")
+    func manyIds() async throws {
+        try await TestBundle.withServer { server in
+            for (first, count) in [(1001, 100), (2001, 101)] {
+                let rows = (first..<first + count).map { number in
+                    V1Body.Row(
+                        "\(number)", subscription: "\(number)", purchase: Self.now - Self.hour,
+                        expires: Self.now + Self.hour)
+                }
+                let body = V1Body(type: "INITIAL_BUY", rows: rows, subscription: "\(first)", autoRenew: true)
+                _ = try await server.apple.post(try body.bytes)
+            }
+            try await server.isFolded()
+
+            let changes = try await Self.page(server, "\(Self.here)&limit=1000").changes
+            #expect(changes.count == 201)
+            for change in changes {
+                let isOfMany = (change["originalTransactionId"] as? String)?.hasPrefix("2") == true
+                let customer = try #require(change["customer"] as? [String: Any])
+                let subscriptions = try #require(customer["subscriptions"] as? [String])
+                #expect(subscriptions == (1...100).map { String((isOfMany ? 2000 : 1000) + $0) })
+                #expect(customer["more"] as? Bool == (isOfMany ? true : nil))
+                let entitlements = try #require(customer["entitlements"] as? [[String: Any]])
+                #expect(entitlements.map { ($0["subscriptions"] as? [String])?.count } == [isOfMany ? 101 : 100])
+            }
+            let all = try await server.backend.get("/customers/2050?\(Self.here)&as=subscription&limit=1000")
+            #expect((all.json["subscriptions"] as? [String])?.count == 101)
+            #expect(all.json["more"] == nil)
+        }
+    }
+
     @Test("a waiting request is answered when a change arrives or its wait is over")
     func longPoll() async throws {
         try await TestBundle.withServer { server in

@@ -4,6 +4,7 @@ import NIOCore
 import Testing
 
 @testable import HTTPServer
+@testable import Readers
 
 @Suite("the documented limits are the numbers of the code")
 struct LimitsTableTests {
@@ -29,6 +30,8 @@ struct LimitsTableTests {
         "log lines of refused requests": "\(HTTP.refusalLinesPerSecond)/s for each reason",
         "health check": seconds(HTTP.healthWaitMax),
         "customers of one request": "\(HTTP.customersMax)",
+        "ids of a page of a customer": "\(HTTP.customerIdsMax)",
+        "ids of each kind in a change": "\(Readers.Limits.changeIdsMax)",
         "issues of one request": "\(HTTP.issuesMax)",
         "events of a page": "\(EventLog.Limits.pageEventsMax)",
         "changes of a page": "\(HTTP.changesMax), \(bytes(HTTP.changesBytesMax))",

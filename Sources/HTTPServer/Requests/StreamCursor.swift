@@ -1,4 +1,3 @@
-import Foundation
 import Subscriptions
 
 /// The position after which a client continues to read the events or changes of a stream. It stays valid across
@@ -24,12 +23,7 @@ struct StreamCursor: Hashable {
 
     /// Decodes a cursor; nil if ``text`` cannot have this value.
     init?(_ text: String) {
-        let padded =
-            text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
-            + String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
-        guard let data = Data(base64Encoded: padded), let content = String(data: data, encoding: .utf8) else {
-            return nil
-        }
+        guard let content = CursorText.decode(text) else { return nil }
         let parts = content.split(separator: " ", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 4, let list = List(rawValue: String(parts[0])), let position = Int64(parts[1]),
             position >= 0, let environment = Subscriptions.Environment(rawValue: String(parts[2]))
@@ -38,10 +32,7 @@ struct StreamCursor: Hashable {
         guard self.text == text else { return nil }
     }
 
-    /// Base64url without padding, so it needs no escaping in a URL.
     var text: String {
-        Data("\(list.rawValue) \(position) \(stream.environment.rawValue) \(stream.app)".utf8).base64EncodedString()
-            .replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")
-            .replacingOccurrences(of: "=", with: "")
+        CursorText.encode("\(list.rawValue) \(position) \(stream.environment.rawValue) \(stream.app)")
     }
 }

@@ -232,6 +232,7 @@ extension ChangeReader.PublishedChange {
             writer.key("customer")
             writer.object { writer in
                 customer.keys.write(to: &writer)
+                writer.member("more", customer.hasMoreKeys ? true : nil)
                 writer.key("entitlements")
                 writer.array(customer.entitlements) { $1.write(at: instant, to: &$0) }
             }

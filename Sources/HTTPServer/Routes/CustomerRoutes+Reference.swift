@@ -21,6 +21,15 @@ extension CustomerRoutes {
         return id
     }
 
+    /// The id after which a page of a customer's ids starts; nil for the first page.
+    static func after(_ query: RequestQuery) throws(RequestQuery.Malformed) -> CustomerKey? {
+        guard let text = try query.text("after") else { return nil }
+        guard let cursor = KeyCursor(text) else {
+            throw RequestQuery.Malformed(problem: "after must be a cursor from an earlier page", field: "after")
+        }
+        return cursor.key
+    }
+
     /// The customers that member `customerIds` of a body identifies: each element is an id, or an object with an id and
     /// its kind.
     static func references(

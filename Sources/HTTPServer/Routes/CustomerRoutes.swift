@@ -37,11 +37,19 @@ struct CustomerRoutes: Sendable {
     // MARK: - Routes
 
     private func customer(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
+        let query = RequestQuery(request)
         let reference = try Self.reference(request, context)
-        let only = try Self.only(try await customers.customer(reference), reference.environment)
+        let limit = try query.number(
+            "limit", in: 1...Int64(Limits.customerIdsMax), default: Int64(Limits.customerIdsDefault))
+        let answer = try await customers.ids(reference, after: try Self.after(query), limit: Int(limit))
+        let page = try Self.only(answer, reference.environment)
         return JSONResponse.json(.ok) { writer in
-            reference.write(app: only.app, knownAs: only.knownAs, to: &writer)
-            only.keys.write(to: &writer)
+            reference.write(app: page.app, knownAs: page.knownAs, to: &writer)
+            page.keys.write(to: &writer)
+            if page.hasMore {
+                writer.member("cursor", page.keys.last.map { KeyCursor($0).text })
+                writer.member("more", true)
+            }
         }
     }
 

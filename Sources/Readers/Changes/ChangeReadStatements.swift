@@ -26,23 +26,43 @@ enum ChangeReadStatements {
         limit $4
         """)
 
-    /// All ids of the customers of some subscriptions.
+    /// The customer of each of some subscriptions: a row with nulls. And for each of these customers, its first ids of
+    /// each kind, in the order of ``CustomerKey``, and whether it has more of that kind. A customer's ids are not
+    /// repeated for each of its subscriptions, which may be many.
     static let keysOfSubscriptions = Statement(
         "change_keys_of_subscriptions",
         """
-        select subscription.id, member.kind, member.id
-        from subledger.customer_identity as subscription
-        join subledger.customer_identity as member
-          on member.stream_id = subscription.stream_id
-          and member.customer_group_id = subscription.customer_group_id
-        where subscription.stream_id = $1
-          and subscription.kind = 'subscription'
-          and subscription.id = any ($2::text[])
+        with named as (
+          select id, customer_group_id
+          from subledger.customer_identity
+          where stream_id = $1
+            and kind = 'subscription'
+            and id = any ($2::text[])
+        )
+        select customer_group_id, null::text, id, null::boolean
+        from named
+        union all
+        select customer_group_id, kind, id, has_more
+        from (
+          select member.customer_group_id, member.kind, member.id,
+            row_number() over (
+              partition by member.customer_group_id, member.kind
+              order by member.id collate "C"
+            ) as place,
+            count(*) over (partition by member.customer_group_id, member.kind) > $3 as has_more
+          from (
+            select distinct customer_group_id
+            from named
+          ) as customer
+          join subledger.customer_identity as member
+            on member.stream_id = $1
+            and member.customer_group_id = customer.customer_group_id
+        ) as numbered
+        where place <= $3
         """)
 
     /// The customer of each of some subscriptions: a row with nulls. And for each of these customers, a row for each
-    /// period and each of its entitlements. A customer's periods are not repeated for each of its subscriptions, which
-    /// may be many. The caller computes the entitlements, see ``CustomerReadStatements/customerGrants``.
+    /// period and each of its entitlements. The caller computes the entitlements, see ``CustomerReadStatements/customerGrants``.
     static let grantsOfSubscriptions = Statement(
         "change_grants_of_subscriptions",
         """

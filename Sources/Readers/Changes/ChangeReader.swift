@@ -38,11 +38,13 @@ package struct ChangeReader: Sendable {
         package let through: Int64
     }
 
-    /// The customer of a changed subscription: all its ids, and its entitlements at the time of reading. Entitlements
-    /// cover all subscriptions of the customer, so one stays active if another subscription grants it.
+    /// The customer of a changed subscription: its ids, and its entitlements at the time of reading. Entitlements cover
+    /// all subscriptions of the customer, so one stays active if another subscription grants it.
     package struct Customer: Sendable {
-        /// In order of kind and bytes.
+        /// The first ids of each kind, in the order of ``CustomerKey``.
         package internal(set) var keys: [CustomerKey] = []
+        /// Whether the customer has more ids.
+        package internal(set) var hasMoreKeys = false
         package internal(set) var entitlements: [Entitlement] = []
     }
 
@@ -110,27 +112,37 @@ package struct ChangeReader: Sendable {
                 statement, [Parameter(streamId), .array(subscriptions)] + more, deadline: .now + Limits.readWaitMax)
         }
         // Both queries look up by subscription, since customers may be merged or split between them.
-        var customers: [String: Customer] = [:]
-        for row in try await query(ChangeReadStatements.keysOfSubscriptions, []) {
-            guard let key = try row.customerKey(at: 1) else { continue }
-            customers[try row.value(at: 0), default: Customer()].keys.append(key)
+        var (keyGroups, grantGroups): ([String: String], [String: String]) = ([:], [:])
+        var known: [String: Customer] = [:]
+        for row in try await query(
+            ChangeReadStatements.keysOfSubscriptions, [Parameter(Int64(Limits.changeIdsMax))])
+        {
+            let group: String = try row.value(at: 0)
+            if let hasMore: Bool = try row.optional(at: 3) {
+                guard let key = try row.customerKey(at: 1) else { continue }
+                known[group, default: Customer()].keys.append(key)
+                if hasMore { known[group]?.hasMoreKeys = true }
+            } else {
+                keyGroups[try row.value(at: 2)] = group
+            }
         }
-        var groups: [String: String] = [:]
+        for group in known.keys { known[group]?.keys.sort() }
         var grants: [String: [Entitlement.Grant]] = [:]
         for row in try await query(ChangeReadStatements.grantsOfSubscriptions, [Parameter(app)]) {
             let group: String = try row.value(at: 0)
             if let grant = try Entitlement.Grant.read(row, at: 1) {
                 grants[group, default: []].append(grant)
             } else {
-                let subscription: String = try row.value(at: 1)
-                groups[subscription] = group
+                grantGroups[try row.value(at: 1)] = group
             }
         }
         let entitlements = grants.mapValues { Entitlement.all(of: $0, at: instant) }
-        for (subscription, group) in groups {
-            customers[subscription, default: Customer()].entitlements = entitlements[group] ?? []
+        var customers: [String: Customer] = [:]
+        for subscription in subscriptions {
+            var customer = keyGroups[subscription].flatMap { known[$0] } ?? Customer()
+            customer.entitlements = grantGroups[subscription].flatMap { entitlements[$0] } ?? []
+            customers[subscription] = customer
         }
-        for subscription in subscriptions { customers[subscription]?.keys.sort() }
         return customers
     }
 }

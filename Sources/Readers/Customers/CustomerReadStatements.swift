@@ -49,17 +49,32 @@ enum CustomerReadStatements {
           and stream.app = coalesce($2, stream.app)
         """)
 
-    static let members = Statement(
-        "customer_members",
+    /// The ids of a customer after one of them, in the order of ``CustomerKey``.
+    static let ids = Statement(
+        "customer_ids",
         """
-        select customer_identity.kind, customer_identity.id, subscription.facts
+        select kind, id
         from subledger.customer_identity
-        left join subledger.subscription
-          on customer_identity.kind = 'subscription'
-          and subscription.stream_id = customer_identity.stream_id
+        where stream_id = $1
+          and customer_group_id = $2
+          and (kind collate "C", id collate "C") > ($3, $4)
+        order by kind collate "C", id collate "C"
+        limit $5
+        """)
+
+    /// The subscriptions of a customer.
+    static let subscriptions = Statement(
+        "customer_subscriptions",
+        """
+        select subscription.original_transaction_id, subscription.facts
+        from subledger.customer_identity
+        join subledger.subscription
+          on subscription.stream_id = customer_identity.stream_id
           and subscription.original_transaction_id = customer_identity.id
         where customer_identity.stream_id = $1
           and customer_identity.customer_group_id = $2
+          and customer_identity.kind = 'subscription'
+        order by subscription.original_transaction_id collate "C"
         """)
 
     /// The streams in which an id is or was known.

@@ -44,22 +44,83 @@ package struct CustomerReader: Sendable {
         try await lookups.find(questions)
     }
 
-    /// All ids of a customer, and its subscriptions as of today.
+    /// Some ids of a customer of one app.
+    package struct IDPage: Sendable {
+        package let app: String
+        /// The first of the id's kinds.
+        package let knownAs: CustomerKey.Kind
+        /// In the order of ``CustomerKey``.
+        package let keys: [CustomerKey]
+        /// Whether the customer has ids after these.
+        package let hasMore: Bool
+    }
+
+    /// The ids of a customer after one of them, or from the first one on.
+    ///
+    /// - Parameter key: The last id of the page before. The customer need not have it any longer.
+    package func ids(
+        _ reference: Reference, after key: CustomerKey?, limit: Int
+    ) async throws(ReadError) -> Answer<IDPage> {
+        try await answer(reference) { stored in
+            let rows = try await pool.query(
+                CustomerReadStatements.ids,
+                [
+                    Parameter(stored.streamId), Parameter(stored.group.text.text), Parameter(key?.kind.rawValue ?? ""),
+                    Parameter(key?.id.text ?? ""), Parameter(Int64(limit + 1)),
+                ],
+                deadline: .now + Limits.readWaitMax)
+            var keys: [CustomerKey] = []
+            for row in rows {
+                guard let key = try row.customerKey(at: 0) else { continue }
+                keys.append(key)
+            }
+            return IDPage(
+                app: stored.app, knownAs: stored.kind, keys: Array(keys.prefix(limit)), hasMore: rows.count > limit)
+        }
+    }
+
+    /// The subscriptions of a customer of one app, as of today.
     package struct Customer: Sendable {
         package let app: String
         /// The first of the id's kinds.
         package let knownAs: CustomerKey.Kind
-        /// In order of kind and bytes.
-        package let keys: [CustomerKey]
         /// In byte order of their ids.
         package let subscriptions: [Subscription]
     }
 
-    /// The ids and subscriptions of a customer.
+    /// A customer with its subscriptions.
     package func customer(_ reference: Reference) async throws(ReadError) -> Answer<Customer> {
+        try await answer(reference) { stored in
+            let rows = try await pool.query(
+                CustomerReadStatements.subscriptions,
+                [Parameter(stored.streamId), Parameter(stored.group.text.text)],
+                deadline: .now + Limits.readWaitMax)
+            var subscriptions: [Subscription] = []
+            for row in rows {
+                let facts = try SubscriptionFacts(
+                    originalTransactionId: try row.value(at: 0),
+                    json: try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root)
+                subscriptions.append(Subscription(facts, products: stored.products))
+            }
+            return Customer(app: stored.app, knownAs: stored.kind, subscriptions: subscriptions)
+        }
+    }
+
+    private struct StoredCustomer: CustomerMatch {
+        let streamId: Int32
+        let app: String
+        let kind: CustomerKey.Kind
+        let group: CustomerGroupID
+        let products: ProductCatalog
+    }
+
+    /// Finds a customer, and reads more about it.
+    private func answer<Value: Sendable>(
+        _ reference: Reference, _ read: (StoredCustomer) async throws -> Value
+    ) async throws(ReadError) -> Answer<Value> {
         do {
-            switch try await group(of: reference) {
-            case .found(let group): return .found(try await customer(group))
+            switch try await stored(reference) {
+            case .found(let customer): return .found(try await read(customer))
             case .unknown: return .unknown
             case .severalApps(let apps): return .severalApps(apps)
             case .severalKinds(let kinds): return .severalKinds(kinds)
@@ -73,15 +134,7 @@ package struct CustomerReader: Sendable {
         }
     }
 
-    private struct StoredCustomer: CustomerMatch {
-        let streamId: Int32
-        let app: String
-        let kind: CustomerKey.Kind
-        let group: CustomerGroupID
-        let products: ProductCatalog
-    }
-
-    private func group(of reference: Reference) async throws(PostgresError) -> Answer<StoredCustomer> {
+    private func stored(_ reference: Reference) async throws(PostgresError) -> Answer<StoredCustomer> {
         let rows = try await pool.query(
             CustomerReadStatements.groups,
             [
@@ -99,27 +152,5 @@ package struct CustomerReader: Sendable {
                     products: ProductCatalog(configured: try row.optional(at: 4) ?? "")))
         }
         return Answer(matches)
-    }
-
-    private func customer(_ stored: StoredCustomer) async throws -> Customer {
-        let members = try await pool.query(
-            CustomerReadStatements.members, [Parameter(stored.streamId), Parameter(stored.group.text.text)],
-            deadline: .now + Limits.readWaitMax)
-        var keys: [CustomerKey] = []
-        var subscriptions: [Subscription] = []
-        for member in members {
-            guard let key = try member.customerKey(at: 0) else { continue }
-            keys.append(key)
-            guard let facts = try member.optional(JSONText.self, at: 2) else { continue }
-            subscriptions.append(
-                Subscription(
-                    try SubscriptionFacts(originalTransactionId: key.id.text, json: try JSONDocument(facts.utf8).root),
-                    products: stored.products))
-        }
-        return Customer(
-            app: stored.app, knownAs: stored.kind, keys: keys.sorted(),
-            subscriptions: subscriptions.sorted {
-                ByteString($0.originalTransactionId) < ByteString($1.originalTransactionId)
-            })
     }
 }
