@@ -29,7 +29,6 @@ struct CustomerPageTests {
                     """)
             #expect(try await page("&limit=4").json["more"] == nil)
             #expect(try await page("").json["cursor"] == nil)
-
         }
     }
 
