@@ -1,3 +1,4 @@
+import Encoding
 import EventLog
 import Postgres
 import Subscriptions
