@@ -371,7 +371,7 @@ struct V1QuirkTests {
 
         #expect(event.defects.count == 100)
         #expect(event.defects.first?.path == "unified_receipt.latest_receipt_info[99].quantity")
-        #expect(event.defects.dropFirst().allSatisfy(\.isIgnoredAccountToken))
+        #expect(event.defects.dropFirst().allSatisfy { $0.isIgnoredAccountToken })
     }
 
     @Test("offers, ownership and the account token are read where the row has them")
