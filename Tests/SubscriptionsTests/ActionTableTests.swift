@@ -1,12 +1,12 @@
 import Subscriptions
 import Testing
 
-/// One row of the table of actions: what is told after a first purchase of [Feb 20, Mar 20), and what comes of it.
+/// One row of the table of actions: events after a first purchase of [Feb 20, Mar 20), and the expected result.
 struct Action: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var told: [Told]
     var spans: [Span]
-    /// The instant at which the phase, the switch and the next product are asked for.
+    /// The instant at which the status, the renewal switch and the next product are read.
     var at: String
     var status: SubscriptionStatus
     var autoRenew: Bool?
@@ -129,7 +129,7 @@ struct Action: Sendable, CustomTestStringConvertible {
             "upgrade", [Told("2018-03-01", [replacedA, upgraded], [premiumOn])], [Span("2018-02-20", "2018-04-01")],
             at: "2018-03-01", .active, autoRenew: true, next: premium),
         Action(
-            "price increase asked",
+            "price increase pending consent",
             [Told("2018-03-01", [rowA], [intention(autoRenew: true) { $0.priceIncreaseStatus = 0 }])],
             [Span("2018-02-20", "2018-03-20")], at: "2018-03-01", .active, autoRenew: true),
         Action(
@@ -221,9 +221,9 @@ struct Action: Sendable, CustomTestStringConvertible {
     static let all = renewals + plans + failures + refunds
 }
 
-@Suite("The table of actions")
+@Suite("Table of actions")
 struct ActionTableTests {
-    @Test("an action has the table's result, in any order of arrival", arguments: Action.all, Arrival.allCases)
+    @Test("an action gives the result in the table for any order of arrival", arguments: Action.all, Arrival.allCases)
     func result(action: Action, arrival: Arrival) {
         let subscription = Subscription(arriving: arrival.arrange(action.told))
 
@@ -233,7 +233,7 @@ struct ActionTableTests {
         #expect(subscription.renewal(at: day(action.at)).autoRenewProductId == action.next)
     }
 
-    @Test("a trial is an ordinary period that is marked as one")
+    @Test("a trial is an ordinary period with the trial flag")
     func trial() {
         let trial = row("1000000000000001", "2018-02-20", "2018-02-27") { $0.isTrialPeriod = true }
 
@@ -243,7 +243,7 @@ struct ActionTableTests {
         #expect(subscription.transactions.first?.transaction.isTrialPeriod == true)
     }
 
-    @Test("the consent to a higher price is told with the renewal")
+    @Test("the consent to a price increase is reported with the renewal")
     func priceConsent() {
         let asked = intention(autoRenew: true) { $0.priceIncreaseStatus = 0 }
         let agreed = intention(autoRenew: true) { $0.priceIncreaseStatus = 1 }
@@ -258,7 +258,7 @@ struct ActionTableTests {
         #expect(subscription.renewal(at: day("2018-03-03")).priceIncreaseStatus == 1)
     }
 
-    @Test("a period is paid for by the product bought, from the upgrade on by the new one")
+    @Test("the product of a period is the one bought, and the new one from the upgrade on")
     func products() {
         let subscription = Subscription(arriving: [
             Told("2018-02-20", [Action.rowA], [Action.on]),

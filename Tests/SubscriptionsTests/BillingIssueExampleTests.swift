@@ -2,7 +2,7 @@ import Encoding
 import Subscriptions
 import Testing
 
-/// How long access goes on when a renewal fails: the app's grace setting, as table 6-2 works it out.
+/// How long access continues when a renewal fails: the app's grace setting, as in table 6-2.
 enum GraceSetting: CaseIterable, Sendable {
     case none, days3, days16, days28
 
@@ -18,7 +18,7 @@ enum GraceSetting: CaseIterable, Sendable {
     var coversRecovery: Bool { self == .days16 || self == .days28 }
 }
 
-/// Whether the row paid on May 5, inside grace, shows the payment or the end of the failed period as its purchase.
+/// Whether the row paid on May 5, inside grace, has the payment or the end of the failed period as its purchase date.
 enum RecoveryPurchase: CaseIterable, Sendable {
     case atPayment, atFailedExpiry
 }
@@ -62,7 +62,7 @@ struct BillingIssueExample {
         return untilFailure + [recovery] + (setting.coversRecovery ? [] : [renewal])
     }
 
-    /// After 60 days without payment. The old grace date may stay in the last statement.
+    /// After 60 days without payment. The last statement may still have the old grace date.
     func exhausted(graceStays: Bool) -> [Told] {
         let givenUp = intention(autoRenew: false) {
             $0.autoRenewStatusChangeDate = day("2018-06-19")
@@ -77,7 +77,7 @@ struct BillingIssueExample {
 @Suite("Worked example 2: the billing issue")
 struct BillingIssueExampleTests {
     @Test(
-        "access is what the table says, for every grace setting and order of arrival",
+        "access matches the table for every grace setting and order of arrival",
         arguments: GraceSetting.allCases, Arrival.allCases)
     func access(setting: GraceSetting, arrival: Arrival) {
         for purchase in RecoveryPurchase.allCases {
@@ -96,7 +96,7 @@ struct BillingIssueExampleTests {
     }
 
     @Test(
-        "every question of the table has the table's answer",
+        "access on each date of the table matches the table",
         arguments: [
             ("2018-04-19", [true, true, true, true]),
             ("2018-04-20", [false, true, true, true]),
@@ -120,7 +120,7 @@ struct BillingIssueExampleTests {
     }
 
     @Test(
-        "the status goes from active over grace to retry, and back to active with the payment",
+        "the status changes from active through grace to retry, and back to active after the payment",
         arguments: [
             ("2018-04-19", [SubscriptionStatus.active, .active, .active, .active]),
             ("2018-04-20", [.retry, .grace, .grace, .grace]),
@@ -152,7 +152,7 @@ struct BillingIssueExampleTests {
     }
 
     @Test(
-        "a switch-off after the recovery, within the dates of the grace, cuts no grace",
+        "a switch-off after the recovery, within the grace dates, does not shorten the grace",
         arguments: [GraceSetting.days16, .days28], RecoveryPurchase.allCases)
     func switchOffAfterRecovery(setting: GraceSetting, purchase: RecoveryPurchase) throws {
         let example = BillingIssueExample(setting: setting, purchase: purchase)
@@ -191,14 +191,14 @@ struct BillingIssueExampleTests {
         #expect(Subscription(arriving: told).spans == [Span("2018-02-20", "2018-05-08")])
     }
 
-    @Test("the payment method running out on Apr 19 has no effect, since no fact states it")
+    @Test("the expiry of the payment method on Apr 19 has no effect")
     func paymentMethodExpires() {
         let subscription = Subscription(arriving: BillingIssueExample(setting: .none).untilFailure)
 
         #expect(subscription.isActive(at: day("2018-04-19T23:59:59.999Z")))
     }
 
-    @Test("the end of grace is the next change, and retry is what follows")
+    @Test("the next change is the end of grace, to retry")
     func graceEndIsNextChange() throws {
         let subscription = Subscription(arriving: BillingIssueExample(setting: .days3).untilFailure)
 
@@ -208,7 +208,7 @@ struct BillingIssueExampleTests {
         #expect(change.to == .retry)
     }
 
-    @Test("grace stays known after the recovery left it out")
+    @Test("a grace period remains after a recovery that does not mention it")
     func graceIsNeverForgotten() throws {
         let subscription = Subscription(arriving: BillingIssueExample(setting: .days3).recovered)
 
@@ -221,7 +221,7 @@ struct BillingIssueExampleTests {
     }
 
     @Test(
-        "sixty days of retry give no access beyond grace and end as expired",
+        "sixty days of retry give no access beyond grace and end in expired",
         arguments: GraceSetting.allCases, [true, false])
     func neverRecovered(setting: GraceSetting, graceStays: Bool) {
         for arrival in Arrival.allCases {

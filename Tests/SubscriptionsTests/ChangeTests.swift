@@ -1,14 +1,14 @@
 import Subscriptions
 import Testing
 
-/// What the change feed tells of the actions of the lifecycle table.
+/// What the change feed publishes for the actions of the lifecycle table.
 struct ChangeTests {
     private let first = row("1000000000000001", "2018-02-20", "2018-03-20")
     private let second = row("1000000000000002", "2018-03-20", "2018-04-20")
     private let on = intention(autoRenew: true)
     private let off = intention(autoRenew: false)
 
-    /// How the subscription differs by what was told last, seen at an instant.
+    /// The changes that the last of these statements causes, seen at an instant.
     private func changes(at instant: String, _ told: [Told]) -> [Change] {
         let (old, new) = (Subscription(arriving: told.dropLast()), Subscription(arriving: told))
         return SubscriptionSnapshot(new).changes(
@@ -30,7 +30,7 @@ struct ChangeTests {
             autoRenewStatus: autoRenew, nextProductId: next)
     }
 
-    @Test("a first purchase opens, and its switch that is on is nothing new")
+    @Test("a first purchase with renewal on publishes opened and no change of renewal")
     func firstPurchase() {
         #expect(
             changes(at: "2018-02-21", [Told("2018-02-20", [first], [on])]) == [
@@ -38,12 +38,12 @@ struct ChangeTests {
             ])
     }
 
-    @Test("what was over before it was heard of changes nothing")
+    @Test("a period that ended before its event arrived publishes no change")
     func history() {
         #expect(changes(at: "2018-05-01", [Told("2018-02-20", [first], [on])]) == [])
     }
 
-    @Test("a renewal charged early extends, and the clock then changes nothing at its start")
+    @Test("a renewal charged early publishes extended, and the clock publishes nothing at its start")
     func renewal() {
         let told = [Told("2018-02-20", [first], [on]), Told("2018-03-19", [first, second], [on])]
         #expect(
@@ -54,7 +54,7 @@ struct ChangeTests {
         #expect(clock(told, after: "2018-03-19", through: "2018-04-19") == [])
     }
 
-    @Test("an end comes from the clock, at its instant, and once")
+    @Test("the clock publishes the end of a period once, at its instant")
     func expiry() {
         let told = [Told("2018-02-20", [first], [on])]
         let closed = change(.closed, at: "2018-03-20", cause: .clock, product: monthly)
@@ -63,7 +63,7 @@ struct ChangeTests {
         #expect(clock(told, after: "2018-03-20", through: "2019-03-20") == [])
     }
 
-    @Test("who has not looked for long is told of each boundary in its order")
+    @Test("the clock publishes all boundaries since the last check, in order")
     func longSilence() {
         let back = row("1000000000000003", "2018-06-17", "2018-07-17")
         let told = [Told("2018-02-20", [first], [on]), Told("2018-06-17", [first, back], [on])]
@@ -75,7 +75,7 @@ struct ChangeTests {
             ])
     }
 
-    @Test("switching renewal off and on is told, and does not touch access")
+    @Test("switching renewal off and on publishes a change of renewal and none of access")
     func switching() {
         let told = [
             Told("2018-02-20", [first], [on]), Told("2018-03-01", [first], [off]), Told("2018-03-02", [first], [on]),
@@ -90,7 +90,7 @@ struct ChangeTests {
             ])
     }
 
-    @Test("a downgrade is a plan; when it takes effect the product changes, and the plan that came true is not told")
+    @Test("a downgrade publishes the next product; when it takes effect, only the change of product")
     func downgrade() {
         let lower = "com.example.magazine.basic"
         let planned = intention(autoRenew: true, next: lower)
@@ -103,7 +103,7 @@ struct ChangeTests {
             changes(at: "2018-03-01", Array(told.prefix(2))) == [
                 change(.nextProduct, at: "2018-03-01", cause: .event(position: 2), next: lower)
             ])
-        // The period before has just ended; heard of a day early, the product changes by the clock.
+        // The period before has just ended. If the renewal is reported a day early, the clock changes the product.
         #expect(
             changes(at: "2018-03-20", told) == [
                 change(.opened, at: "2018-03-20", cause: .event(position: 3), product: lower, until: "2018-04-20")
@@ -112,14 +112,14 @@ struct ChangeTests {
             clock(told, after: "2018-03-19", through: "2018-03-20") == [
                 change(.productChanged, at: "2018-03-20", cause: .clock, product: lower, until: "2018-04-20")
             ])
-        // Withdrawn instead.
+        // Withdrawn before it takes effect.
         #expect(
             changes(at: "2018-03-02", Array(told.prefix(2)) + [Told("2018-03-02", [first], [on])]) == [
                 change(.nextProduct, at: "2018-03-02", cause: .event(position: 3))
             ])
     }
 
-    @Test("grace extends; its end comes from the clock; switching off in it closes at once")
+    @Test("grace publishes extended; the clock publishes its end; switching off within it publishes closed at once")
     func grace() {
         let failed = intention(autoRenew: true) {
             $0.isInBillingRetryPeriod = true
@@ -144,7 +144,7 @@ struct ChangeTests {
             ])
     }
 
-    @Test("a refund of the current row closes; of an old row it changes nothing; one of the next row shortens")
+    @Test("a refund publishes closed for the current row, shortened for the next row, nothing for an old row")
     func refunds() {
         let told = [Told("2018-02-20", [first], [on]), Told("2018-03-19", [first, second], [on])]
         let current = Told("2018-03-25", [first, second.refunded("2018-03-25")])
@@ -154,7 +154,7 @@ struct ChangeTests {
             ])
         let old = Told("2018-03-25", [first.refunded("2018-03-25"), second])
         #expect(changes(at: "2018-03-25", told + [old]) == [])
-        // The row that is left was known before: what shortened the access is the event that was folded.
+        // The remaining row was known before, so the cause is the event that shortened the access.
         #expect(
             changes(at: "2018-03-19", told + [current]) == [
                 change(
@@ -162,7 +162,7 @@ struct ChangeTests {
             ])
     }
 
-    @Test("an upgrade changes the product")
+    @Test("an upgrade publishes a change of product")
     func upgrade() {
         let upgraded = row("1000000000000001", "2018-02-20", "2018-03-20") {
             $0.isUpgraded = true

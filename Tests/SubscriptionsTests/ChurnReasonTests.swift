@@ -2,8 +2,8 @@ import Encoding
 import Subscriptions
 import Testing
 
-/// What Apple said about an end of access is kept with the period that ended, once access has begun again.
-@Suite("Why access ended, where it began again")
+/// Apple's reason for an end of access is kept with the period that ended after access begins again.
+@Suite("Reason of a past churn")
 struct ChurnReasonTests {
     private struct Lapse: Equatable {
         let at: Instant
@@ -18,7 +18,7 @@ struct ChurnReasonTests {
 
     private let expired = intention(autoRenew: false) { $0.expirationIntent = 1 }
 
-    @Test("a renewal failed and was charged later: a billing error, at the end of what had given access")
+    @Test("a failed renewal that is charged later has a billing error as the reason, at the end of access")
     func recovered() {
         for (setting, end) in [(GraceSetting.none, "2018-04-20"), (.days3, "2018-04-23")] {
             for arrival in Arrival.allCases {
@@ -29,7 +29,7 @@ struct ChurnReasonTests {
         }
     }
 
-    @Test("switched off, expired and bought again: by the customer")
+    @Test("a switch-off followed by expiry and a new purchase has the customer as the reason")
     func boughtAgain() {
         let example = MagazineExample()
         var told = example.told
@@ -40,7 +40,7 @@ struct ChurnReasonTests {
         }
     }
 
-    @Test("nothing was said, or only when it had begun again: no reason")
+    @Test("the reason is null if none was reported before access began again")
     func unsaid() {
         let example = MagazineExample()
         let late = Told("2018-06-17T00:00:01Z", [example.rowA, example.rowB, example.rowC], [expired])
@@ -55,7 +55,7 @@ struct ChurnReasonTests {
         let rowD = row("1000000000000004", "2018-09-01", "2018-10-01")
         var told = example.told
         told.insert(Told("2018-04-20", [example.rowA, example.rowB], [expired]), at: 3)
-        // Nothing was said about renewal when it was bought again, nor later.
+        // The new purchase has no renewal info, nor does any later event.
         told[4].facts.renewals = []
         told.append(Told("2018-09-01", [rowD], []))
 
@@ -65,7 +65,7 @@ struct ChurnReasonTests {
             ])
     }
 
-    @Test("of the last end only what was said since that stretch of access began")
+    @Test("the reason of the latest end comes from statements made since that stretch of access began")
     func lastEnd() {
         let example = MagazineExample()
         var told = example.told
@@ -74,7 +74,7 @@ struct ChurnReasonTests {
         #expect(churnedOnce?.expirationIntent == 1)
         #expect(churnedOnce?.firstStart == example.rowA.purchaseDate)
 
-        // Nothing was said about renewal when it was bought again.
+        // The new purchase has no renewal info.
         told[4].facts.renewals = []
         told = Array(told[..<5])
         #expect(Subscription(arriving: told).lastReportingPeriod?.period.start == day("2018-06-17"))

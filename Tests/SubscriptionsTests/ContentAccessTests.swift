@@ -2,7 +2,7 @@ import Encoding
 import Subscriptions
 import Testing
 
-@Suite("A magazine's issues are readable by the period that reached them")
+@Suite("Access to issues of a magazine")
 struct ContentAccessTests {
     /// One issue on the 1st of each month of 2018.
     private static let issues = (1...8).map { day("2018-0\($0)-01") }
@@ -17,7 +17,7 @@ struct ContentAccessTests {
         (.rowCRefunded, [2, 3, 4]), (.rowsAAndBRefunded, [6, 7]), (.rowBReversed, [2, 3, 4, 6, 7]),
     ]
 
-    @Test("the subscriber of the magazine table reads these months", arguments: expected)
+    @Test("the subscriber of the magazine table can read these months", arguments: expected)
     func table(_ variant: MagazineVariant, _ months: [Int]) {
         #expect(Self.readable(variant.told) == months)
         #expect(Self.readable(variant.told.reversed()) == months)
@@ -36,7 +36,7 @@ struct ContentAccessTests {
         #expect(Self.readable(told, at: day("2018-06-17")) == [2, 3, 4, 6])
     }
 
-    @Test("the answer names the rule and the period")
+    @Test("the result names the rule and the period")
     func reason() throws {
         let subscription = Subscription(SubscriptionFacts(arriving: MagazineVariant.base.told))
 
@@ -63,7 +63,7 @@ struct ContentAccessTests {
     }
 }
 
-@Suite("Purchases without an expiry")
+@Suite("Purchases without an expiry date")
 struct OneTimePurchaseTests {
     private static func purchase(
         _ id: String, _ date: String, product: String, quantity: Int? = 1, subscription: String = "1000000000000001"
@@ -99,7 +99,7 @@ struct OneTimePurchaseTests {
         #expect(refunded.status(at: day("2018-04-01")) == .refunded)
     }
 
-    @Test("a non-renewing subscription ends after its configured duration, and not at all by its facts")
+    @Test("a non-renewing subscription ends after its configured duration, which is not in its facts")
     func nonRenewing() {
         let season = Self.subscription([Told("2018-01-31", [Self.purchase("1", "2018-11-30", product: "season")])])
 
@@ -109,7 +109,7 @@ struct OneTimePurchaseTests {
         #expect(season.status(at: day("2019-02-28")) == .expired)
     }
 
-    @Test("consumables are counted by quantity, without those taken back")
+    @Test("consumables are counted by quantity, without refunded ones")
     func consumables() {
         let first = Self.purchase("1", "2018-01-01", product: "coins", quantity: 3)
         let second = Self.purchase("2", "2018-02-01", product: "coins", quantity: 2)
@@ -125,14 +125,14 @@ struct OneTimePurchaseTests {
         #expect(subscription.status(at: day("2018-04-01")) == .owned)
     }
 
-    @Test("quantities beyond all measure do not overflow")
+    @Test("very large quantities do not overflow")
     func hugeQuantities() {
         let all = ["1", "2"].map { Self.purchase($0, "2018-01-01", product: "coins", quantity: .max) }
 
         #expect(Self.subscription([Told("2018-01-01", all)]).consumables(at: day("2018-02-01")) == .max)
     }
 
-    @Test("a catalog is read from the text of the database")
+    @Test("a catalog is read from its text in the database")
     func catalogText() {
         let text = "non-consumable\tatlas\nconsumable\tcoins\nnon-renewing P3M\tseason"
 
@@ -142,7 +142,7 @@ struct OneTimePurchaseTests {
         #expect(ProductCatalog.isWellFormed(""))
     }
 
-    @Test("products whose ids differ in bytes alone are different products")
+    @Test("products whose ids differ only in their bytes are different products")
     func catalogBytes() {
         let (composed, decomposed) = ("\u{E9}", "e\u{301}")
         let text = "consumable\t\(decomposed)\nnon-renewing P1Y\t\(composed)"
@@ -155,7 +155,7 @@ struct OneTimePurchaseTests {
     }
 
     @Test(
-        "a text that no configuration gives is recognised",
+        "a malformed catalog is detected",
         arguments: [
             "consumable", "consumable\t", "consumable\ta\n", "consumable P3M\ta", "non-renewing\ta", "rented\ta",
             "consumable\tb\nconsumable\ta", "consumable\ta\nconsumable\ta", "non-renewing P3X\ta",
@@ -164,7 +164,7 @@ struct OneTimePurchaseTests {
         #expect(!ProductCatalog.isWellFormed(text))
     }
 
-    @Test("a subscription row whose expiry could not be read is not taken for something owned")
+    @Test("a subscription row with an unreadable expiry is not treated as a permanent purchase")
     func unreadableExpiry() {
         var lost = Self.purchase("1", "2018-02-20", product: monthly)
         lost.webOrderLineItemId = "9"
@@ -189,7 +189,7 @@ struct OneTimePurchaseTests {
         #expect(day(start).advanced(by: duration) == day(end))
     }
 
-    @Test("what is no duration is refused", arguments: ["", "P", "P0D", "1M", "PT1H", "P1D1M", "P-1M", "p1m"])
+    @Test("an invalid duration is rejected", arguments: ["", "P", "P0D", "1M", "PT1H", "P1D1M", "P-1M", "p1m"])
     func malformed(_ text: String) {
         #expect(CalendarDuration(iso8601: text) == nil)
     }

@@ -3,7 +3,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-/// The promises of the fold, tried on thousands of made-up subscriptions. A failure names the story's number.
+/// The invariants of the fold, tested on thousands of generated subscriptions. A failure has the number of the story.
 @Suite("Invariants of the fold")
 struct InvariantTests {
     private func stories(
@@ -21,7 +21,7 @@ struct InvariantTests {
         #expect(failures.isEmpty, "\(message)")
     }
 
-    @Test("access is what the rules say, at every instant that matters, in order, reversed, shuffled and doubled")
+    @Test("access follows the rules at every boundary, for events in order, reversed, shuffled and repeated")
     func agreesWithTheRules() {
         stories(2500, from: 0) { story, generator in
             let arrivals = [
@@ -41,7 +41,7 @@ struct InvariantTests {
         }
     }
 
-    @Test("the same deliveries in any order, each any number of times, give the same bytes (1)")
+    @Test("the same deliveries in any order and any number of times give the same bytes (1)")
     func orderAndRepeats() throws {
         stories(2000, from: 10_000) { story, generator in
             let deliveries = story.told.enumerated().map { index, told in
@@ -63,7 +63,7 @@ struct InvariantTests {
         }
     }
 
-    @Test("statements of one time that contradict each other are settled the same way in any order (2)")
+    @Test("contradictory statements with the same time give one result in any order (2)")
     func equalTimes() {
         stories(1000, from: 20_000) { story, generator in
             let oneTime = story.steps[0].told.occurredAt
@@ -83,7 +83,7 @@ struct InvariantTests {
         }
     }
 
-    @Test("access is a union of periods of which none is empty or runs backwards (3)")
+    @Test("access is a union of periods with a start before their end (3)")
     func periods() {
         stories(1000, from: 30_000) { story, _ in
             let subscription = Subscription(arriving: story.told)
@@ -99,7 +99,7 @@ struct InvariantTests {
         }
     }
 
-    @Test("renewals never remove access, refunds never add it, the switch alone changes none (4, 5, 7)")
+    @Test("renewals never remove access, refunds never add it, and the switch alone changes none (4, 5, 7)")
     func steps() {
         stories(2000, from: 40_000) { story, _ in
             var facts = SubscriptionFacts(originalTransactionId: testSubscription)
@@ -130,7 +130,7 @@ struct InvariantTests {
         spans.filter { $0.start < end }.map { Span($0.start, min($0.end, end)) }
     }
 
-    @Test("a refund followed by its reversal equals never refunded (6)")
+    @Test("a refund followed by its reversal gives the same access as no refund (6)")
     func refundReversed() {
         stories(1500, from: 50_000, allowing: [.restore, .upgrade]) { story, generator in
             guard let row = story.rows.filter({ !$0.isUpgraded }).randomElement(using: &generator) else { return nil }
@@ -149,7 +149,7 @@ struct InvariantTests {
         }
     }
 
-    @Test("what is known today of an instant is what was believed then, when nothing was taken back since (8)")
+    @Test("without refunds, access at an instant is the same computed then and computed today (8)")
     func knownIsBelieved() {
         stories(1000, from: 60_000, allowing: [.restore, .upgrade]) { story, _ in
             let known = Subscription(arriving: story.told)
@@ -168,7 +168,7 @@ struct InvariantTests {
         }
     }
 
-    @Test("facts come back from their stored text as they were")
+    @Test("facts are unchanged after they are stored and read")
     func roundTrip() throws {
         try stories(500, from: 70_000) { story, _ in
             let facts = SubscriptionFacts(arriving: story.told)

@@ -1,7 +1,7 @@
 import Subscriptions
 import Testing
 
-/// The magazine subscriber of Apple's table 6-1: two months, a lapse, one month more. Notional year 2018.
+/// The magazine subscriber of Apple's table 6-1: two months, a lapse, another month. The example uses the year 2018.
 struct MagazineExample {
     let rowA = row("1000000000000001", "2018-02-20", "2018-03-20")
     let rowB = row("1000000000000002", "2018-03-20", "2018-04-20")
@@ -63,7 +63,7 @@ enum MagazineVariant: CaseIterable, Sendable {
 @Suite("Worked example 1: the magazine")
 struct MagazineExampleTests {
     @Test(
-        "access is what the table says, in every variant and every order of arrival",
+        "access matches the table for every variant and order of arrival",
         arguments: MagazineVariant.allCases, Arrival.allCases)
     func access(variant: MagazineVariant, arrival: Arrival) {
         let told = arrival.arrange(variant.told)
@@ -74,7 +74,7 @@ struct MagazineExampleTests {
     }
 
     @Test(
-        "the status just after each date is that of the table",
+        "the status just after each date matches the table",
         arguments: [
             ("2018-02-01", SubscriptionStatus.never), ("2018-02-20", .active), ("2018-03-01", .active),
             ("2018-03-20", .active),
@@ -88,7 +88,7 @@ struct MagazineExampleTests {
         #expect(subscription.status(at: day(expected.date)) == expected.status)
     }
 
-    @Test("a period holds its first instant and not its last")
+    @Test("a period includes its first instant and excludes its end")
     func halfOpen() {
         let subscription = Subscription(arriving: MagazineExample().told)
 
@@ -99,7 +99,7 @@ struct MagazineExampleTests {
         #expect(!subscription.isActive(at: day("2018-04-20")))
     }
 
-    @Test("the lapse is nowhere stated and lies between the rows")
+    @Test("the lapse lies between two rows and has no row")
     func lapse() {
         let subscription = Subscription(arriving: MagazineExample().told)
 
@@ -108,7 +108,7 @@ struct MagazineExampleTests {
         #expect(subscription.period(at: day("2018-06-17"))?.transactionId == "1000000000000003")
     }
 
-    @Test("the next change is the end of the paid time, over renewals that are known already")
+    @Test("the next change is the end of the paid time, beyond renewals that are already known")
     func nextChange() throws {
         let subscription = Subscription(arriving: MagazineExample().told)
 
@@ -122,7 +122,7 @@ struct MagazineExampleTests {
         #expect(subscription.nextChange(after: day("2018-07-17")) == nil)
     }
 
-    @Test("renewal is switched on until it is switched off, and on again from the new purchase")
+    @Test("renewal is on until it is switched off, and on again from the new purchase")
     func renewal() {
         let subscription = Subscription(arriving: MagazineExample().told)
 
@@ -132,7 +132,7 @@ struct MagazineExampleTests {
         #expect(subscription.renewal(at: day("2018-06-17")).autoRenewStatus == true)
     }
 
-    @Test("a refund changes what we know of the past, and not what we believed then")
+    @Test("a refund changes past access as known today, and not as computed before the refund")
     func knownAndBelieved() {
         let example = MagazineExample()
         let untilApril15 = Array(example.told.prefix(3))

@@ -1,8 +1,8 @@
 import Subscriptions
 import Testing
 
-/// Copies of one purchase have one web_order_line_item_id and ids of their own. The latest statement about any of them
-/// says whether the purchase was taken back.
+/// Copies of one purchase share a web_order_line_item_id and have different transaction ids. The latest statement about
+/// any of them decides whether the purchase is refunded.
 @Suite("Restored copies of one purchase")
 struct RestoredCopyTests {
     private let bought = row("1000000000000001", "2018-01-01", "2018-02-01")
@@ -10,7 +10,7 @@ struct RestoredCopyTests {
         row("1000000000000009", "2018-01-01", "2018-02-01") { $0.webOrderLineItemId = bought.webOrderLineItemId }
     }
 
-    @Test("the reversal of a refund gives every copy back, whichever copy it is about", arguments: Arrival.allCases)
+    @Test("the reversal of a refund restores every copy, whichever copy it names", arguments: Arrival.allCases)
     func reversal(_ arrival: Arrival) {
         for reversed in [bought, restored] {
             let told = [
@@ -27,7 +27,7 @@ struct RestoredCopyTests {
         }
     }
 
-    @Test("a refund takes every copy back, whichever copy it is about", arguments: Arrival.allCases)
+    @Test("a refund revokes every copy, whichever copy it names", arguments: Arrival.allCases)
     func refund(_ arrival: Arrival) {
         for refunded in [bought, restored] {
             let told = [
@@ -41,7 +41,7 @@ struct RestoredCopyTests {
         }
     }
 
-    @Test("refunded again after the reversal is refunded", arguments: Arrival.allCases)
+    @Test("a purchase that is refunded again after a reversal is refunded", arguments: Arrival.allCases)
     func refundedAgain(_ arrival: Arrival) {
         let told = [
             Told("2018-01-05", [bought, restored]), Told("2018-01-10", [bought.refunded("2018-01-10")]),
@@ -51,7 +51,7 @@ struct RestoredCopyTests {
         #expect(Subscription(arriving: arrival.arrange(told)).access == [])
     }
 
-    @Test("of two copies in one receipt the one that is taken back decides", arguments: Arrival.allCases)
+    @Test("a receipt with a refunded and an unrefunded copy refunds both", arguments: Arrival.allCases)
     func oneReceipt(_ arrival: Arrival) {
         let told = [
             Told("2018-01-10", [bought.refunded("2018-01-10"), restored]),
@@ -61,7 +61,7 @@ struct RestoredCopyTests {
         #expect(Subscription(arriving: arrival.arrange(told)).access == [])
     }
 
-    @Test("a row that does not state its revocation decides nothing", arguments: Arrival.allCases)
+    @Test("a row without a statement about revocation does not reverse a refund", arguments: Arrival.allCases)
     func unstated(_ arrival: Arrival) {
         var silent = restored
         silent.statesRevocation = false
@@ -73,7 +73,7 @@ struct RestoredCopyTests {
         #expect(Subscription(arriving: arrival.arrange(told)).access == [])
     }
 
-    @Test("what is stated of each transaction stays as it was stated")
+    @Test("the stored statement of each copy stays unchanged")
     func statements() {
         let subscription = Subscription(arriving: [
             Told("2018-01-05", [bought, restored]), Told("2018-01-10", [bought.refunded("2018-01-10")]),

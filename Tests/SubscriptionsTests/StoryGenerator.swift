@@ -2,7 +2,7 @@ import Encoding
 import Subscriptions
 import TestSupport
 
-/// A made-up life of one subscription: what the App Store would tell, and who is entitled when by the rules.
+/// A generated life of one subscription: what the App Store would report, and the access that follows from the rules.
 struct Story {
     enum StepKind: Hashable {
         case purchase, renewal, recovery, failure, autoRenew, switchOffInGrace, plan, upgrade, restore
@@ -12,7 +12,7 @@ struct Story {
     struct Step {
         var kind: StepKind
         var told: Told
-        /// Expiry of the latest row when this was told.
+        /// The expiry of the latest row when the step happens.
         var expiry: Instant
     }
 
@@ -26,7 +26,7 @@ struct Story {
     private var clock = day("2015-01-01")
     private var renewal = intention(autoRenew: true)
     private var phase = Phase.none
-    /// Rows that failed to renew with grace; what their refund does to the grace is nowhere laid down.
+    /// Rows that failed to renew with grace; how their refund affects the grace is not documented.
     private var graceRows: Set<String> = []
     private let length: Int64
     private let allowed: Set<StepKind>
@@ -47,9 +47,9 @@ struct Story {
         }
     }
 
-    // MARK: The rules of access, told anew
+    // MARK: The rules of access, implemented a second time
 
-    /// Whether the subscription gives access by what is known at the end of the story.
+    /// Whether the subscription gives access, from all that is known at the end of the story.
     func isEntitled(at instant: Instant) -> Bool {
         rows.contains { covers($0, instant) } || graces.contains { $0.start <= instant && instant < $0.end }
     }
@@ -65,14 +65,14 @@ struct Story {
         return start <= instant && instant < end
     }
 
-    /// Every instant at which access may change, with its neighbours.
+    /// Every instant at which access may change, and its neighbours.
     var probes: [Instant] {
         let rowDates = rows.flatMap { [$0.purchaseDate, $0.expiresDate, $0.revocationDate].compactMap { $0 } }
         let dates = rowDates + graces.flatMap { [$0.start, $0.end] } + steps.map(\.told.occurredAt)
         return Set(dates.flatMap { date in [-1, 0, 1].map { date.advanced(byMilliseconds: $0) } }).sorted()
     }
 
-    // MARK: Telling
+    // MARK: Steps
 
     private var last: Transaction { rows[rows.count - 1] }
     private var expiry: Instant { rows.compactMap(\.expiresDate).max() ?? clock }
@@ -102,7 +102,7 @@ struct Story {
 
     private mutating func step() {
         let coin = Int.random(in: 0..<100, using: &generator)
-        // Whatever is told before the expiry is told in time, so that belief and knowledge can be compared.
+        // Events before the expiry arrive on time, so that access computed then and now can be compared.
         let isSoonOver = phase == .running && clock.advanced(byMilliseconds: Self.dayLength) >= last.expiresDate!
         if !rows.isEmpty, coin < 30, phase != .retry, !isSoonOver, changeThePast() { return }
         switch phase {
@@ -127,7 +127,7 @@ struct Story {
         if rows[index].revocationDate != nil {
             guard allowed.contains(.reversal) else { return false }
             copies.forEach { rows[$0].revocationDate = nil }
-            // One of the copies may be all that is told of.
+            // The notification may be about only one of the copies.
             let id = rows[index].transactionId
             tell(.reversal, at: clock.advanced(byMilliseconds: Self.dayLength / 3), touching: [id], alone: id)
         } else if generator.chance(70) {
@@ -172,7 +172,7 @@ struct Story {
         tell(.autoRenew, at: instant)
     }
 
-    /// A switch-off with a time inside grace cuts the grace there, also when the subscription has recovered meanwhile.
+    /// A switch-off dated inside grace cuts the grace there, even if the subscription has recovered since.
     private mutating func cutGrace(at instant: Instant) {
         for index in graces.indices where graces[index].start <= instant && instant < graces[index].end {
             graces[index].end = instant
@@ -237,7 +237,7 @@ struct Story {
         tell(.recovery, at: payment)
     }
 
-    /// The customer switches renewal off, which ends grace at once, or sixty days pass without payment.
+    /// The customer switches renewal off, which ends grace at once, or sixty days pass without a payment.
     private mutating func giveUp() {
         let end = last.expiresDate!
         let byCustomer = generator.chance(50)

@@ -54,7 +54,7 @@ extension Transaction {
     }
 }
 
-/// What one notification states, and the time that it is about.
+/// What one notification states, and the time that it refers to.
 struct Told: Hashable {
     var occurredAt: Instant
     var facts: Facts
@@ -69,7 +69,7 @@ struct Told: Hashable {
     }
 }
 
-/// One arrival of what was told: its place in the log and our clock.
+/// One delivery of a statement: its position in the log and our clock.
 struct Delivery: Hashable {
     var told: Told
     var receivedAt: Instant
@@ -77,7 +77,7 @@ struct Delivery: Hashable {
 }
 
 extension SubscriptionFacts {
-    /// Folds in the order given; position and time of receipt follow that order.
+    /// Folds in the given order; position and time of receipt follow that order.
     init(arriving told: [Told], subscription: String = testSubscription) {
         self.init(originalTransactionId: subscription)
         for (index, told) in told.enumerated() {
@@ -90,7 +90,7 @@ extension SubscriptionFacts {
         fold(told.facts, occurredAt: told.occurredAt, receivedAt: delivery.receivedAt, position: delivery.position)
     }
 
-    /// Later than all that the stories tell, so that late and unordered arrival is honest.
+    /// Later than all dates in the stories, so that late and unordered arrival is realistic.
     static func arrival(_ index: Int) -> Instant {
         day("2060-01-01").advanced(byMilliseconds: Int64(index) * 1000)
     }
@@ -102,7 +102,7 @@ extension SubscriptionFacts {
     }
 }
 
-/// A stretch of access, whatever rows and grace it is made of.
+/// A stretch of access, regardless of its rows and grace periods.
 struct Span: Hashable, CustomStringConvertible {
     var start: Instant
     var end: Instant

@@ -31,7 +31,7 @@ struct SubscriptionFactsTests {
         }
     }
 
-    @Test("every field comes back from the stored text")
+    @Test("every field is unchanged after it is stored and read")
     func everyField() throws {
         let facts = SubscriptionFacts(arriving: [Told("2018-03-01", [full()], [fullRenewal()])])
 
@@ -44,7 +44,7 @@ struct SubscriptionFactsTests {
     }
 
     @Test(
-        "a migrated subscription is tied to the subscription that it was migrated from, and no subscription to itself")
+        "a migrated subscription gets the key of the one it was migrated from, and no subscription its own")
     func migrated() {
         let told = Told(
             "2018-03-01",
@@ -76,7 +76,7 @@ struct SubscriptionFactsTests {
                 == [CustomerKey(.account, "00000000-0000-4000-8000-000000000001"): 2])
     }
 
-    @Test("a subscription without facts comes back from its stored text")
+    @Test("a subscription without facts is unchanged after it is stored and read")
     func empty() throws {
         let facts = SubscriptionFacts(originalTransactionId: testSubscription)
 
@@ -88,14 +88,14 @@ struct SubscriptionFactsTests {
         #expect(Subscription(read).status(at: day("2018-02-20")) == .never)
     }
 
-    @Test("a stored transaction that cannot be read is refused and not passed over")
+    @Test("reading a stored transaction that cannot be decoded fails")
     func unreadable() throws {
         let root = try JSONDocument(Array(#"{"transactions": [1], "renewals": []}"#.utf8)).root
 
         #expect(throws: FactsError.self) { try SubscriptionFacts(originalTransactionId: testSubscription, json: root) }
     }
 
-    @Test("facts of other subscriptions are passed over")
+    @Test("facts of other subscriptions are skipped")
     func otherSubscriptions() {
         var facts = SubscriptionFacts(originalTransactionId: "3000000000000001")
         let empty = facts
@@ -106,7 +106,7 @@ struct SubscriptionFactsTests {
         #expect(facts == empty)
     }
 
-    @Test("the evidence of a period is the first event that stated it, and stays so when it is stated again")
+    @Test("the evidence of a period is the first event that stated it, even if it is stated again")
     func evidence() {
         let rowA = row("1000000000000001", "2018-02-20", "2018-03-20")
         let told = [Told("2018-02-20", [rowA]), Told("2018-02-25", [rowA]), Told("2018-02-20", [rowA])]
@@ -116,7 +116,7 @@ struct SubscriptionFactsTests {
         #expect(subscription.access.map(\.position) == [1])
     }
 
-    @Test("what a later statement leaves out about the purchase stays known")
+    @Test("facts of a purchase remain if a later statement omits them")
     func laterStatementSaysLess() {
         let bare = row("1000000000000001", "2018-02-20", "2018-03-20") {
             $0.webOrderLineItemId = nil
@@ -135,7 +135,7 @@ struct SubscriptionFactsTests {
         #expect(subscription.access == [])
     }
 
-    @Test("an event without a time of its own is ordered by its receipt")
+    @Test("an event without a date is ordered by its time of receipt")
     func noTime() {
         let rowA = row("1000000000000001", "2018-02-20", "2018-03-20")
         var facts = SubscriptionFacts(originalTransactionId: testSubscription)

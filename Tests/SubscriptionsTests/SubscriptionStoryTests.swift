@@ -7,7 +7,7 @@ struct SubscriptionStoryTests {
     private let rowB = row("1000000000000002", "2018-03-20", "2018-04-20")
     private let on = intention(autoRenew: true)
 
-    @Test("a refund of one product leaves another subscription untouched")
+    @Test("a refund of one product does not affect another subscription")
     func otherProduct() {
         let other = row(
             "3000000000000001", "2018-02-20", "2018-03-20", product: premium, subscription: "3000000000000001")
@@ -25,7 +25,7 @@ struct SubscriptionStoryTests {
         #expect(untouched.transactions.map(\.transaction) == [other])
     }
 
-    @Test("a subscription takes from a mixed receipt only its own rows and its own renewal")
+    @Test("a subscription reads only its own rows and renewal info from a mixed receipt")
     func twoSubscriptions() {
         let other = row("3000000000000001", "2018-01-01", "2019-01-01", subscription: "3000000000000001")
         let otherOff = intention(autoRenew: false, subscription: "3000000000000001")
@@ -37,7 +37,9 @@ struct SubscriptionStoryTests {
         #expect(subscription.renewal(at: day("2018-02-20")).autoRenewStatus == true)
     }
 
-    @Test("refunded, reversed and refunded again with another date is refunded", arguments: Arrival.allCases)
+    @Test(
+        "a purchase that is refunded, reversed and refunded again with another date is refunded",
+        arguments: Arrival.allCases)
     func refundedAgain(arrival: Arrival) {
         let told = [
             Told("2018-02-20", [rowA], [on]),
@@ -53,7 +55,9 @@ struct SubscriptionStoryTests {
         #expect(subscription.transactions.first?.transaction.revocationDate == day("2018-03-05"))
     }
 
-    @Test("refunded, reversed and refunded again with the same date is refunded", arguments: Arrival.allCases)
+    @Test(
+        "a purchase that is refunded, reversed and refunded again with the same date is refunded",
+        arguments: Arrival.allCases)
     func refundedAgainSameDate(arrival: Arrival) {
         let told = [
             Told("2018-02-20", [rowA], [on]),
@@ -65,7 +69,7 @@ struct SubscriptionStoryTests {
         #expect(Subscription(arriving: arrival.arrange(told)).spans == [])
     }
 
-    @Test("a replaced row with a cancellation date is cut there and is no refund", arguments: Arrival.allCases)
+    @Test("an upgraded row with a cancellation date ends there and is not a refund", arguments: Arrival.allCases)
     func upgradeIsNoRefund(arrival: Arrival) {
         var replaced = rowA.refunded("2018-03-01")
         replaced.isUpgraded = true
@@ -83,7 +87,7 @@ struct SubscriptionStoryTests {
         #expect(subscription.transactions.allSatisfy { !$0.transaction.isRefunded })
     }
 
-    @Test("a refund of the upgrade does not bring the replaced period back")
+    @Test("a refund of the upgrade does not restore the replaced period")
     func refundOfUpgrade() {
         var replaced = rowA
         replaced.isUpgraded = true
@@ -97,7 +101,7 @@ struct SubscriptionStoryTests {
         #expect(subscription.spans == [Span("2018-02-20", "2018-03-01")])
     }
 
-    @Test("a refund of the replaced row, dated after the upgrade, does not lengthen it")
+    @Test("a refund of the replaced row, dated after the upgrade, does not extend it")
     func refundOfReplacedRow() {
         var replaced = rowA
         replaced.isUpgraded = true
@@ -112,7 +116,7 @@ struct SubscriptionStoryTests {
         #expect(!subscription.isActive(at: day("2018-03-09")))
     }
 
-    @Test("trial, conversion and the refund of the conversion leave the trial")
+    @Test("a refund of the conversion leaves only the trial")
     func trialThenConversion() {
         let trial = row("1000000000000001", "2018-02-20", "2018-02-27") { $0.isTrialPeriod = true }
         let paid = row("1000000000000002", "2018-02-27", "2018-03-27") { $0.isTrialPeriod = false }
@@ -127,7 +131,7 @@ struct SubscriptionStoryTests {
         #expect(refunded.spans == [Span("2018-02-20", "2018-02-27")])
     }
 
-    @Test("an early charge changes no access before the expiry and keeps the running period in force")
+    @Test("an early charge changes no access before the expiry, and the running period stays current")
     func earlyCharge() {
         let subscription = Subscription(arriving: [
             Told("2018-02-20", [rowA], [on]), Told("2018-03-19T06:00:00Z", [rowA, rowB], [on]),
@@ -138,7 +142,7 @@ struct SubscriptionStoryTests {
         #expect(subscription.nextChange(after: day("2018-03-19T12:00:00Z"))?.at == day("2018-04-20"))
     }
 
-    @Test("of overlapping periods the one bought later is in force")
+    @Test("the later purchase of two overlapping periods is current")
     func overlap() {
         let later = row("1000000000000002", "2018-03-01", "2018-04-01", product: premium)
 
@@ -148,7 +152,7 @@ struct SubscriptionStoryTests {
         #expect(subscription.period(at: day("2018-03-02"))?.productId == premium)
     }
 
-    @Test("a shorter plan bought inside grace takes nothing from the grace before it", arguments: Arrival.allCases)
+    @Test("a shorter plan bought inside grace does not shorten the grace", arguments: Arrival.allCases)
     func shortPlanInsideGrace(arrival: Arrival) {
         let failed = intention(autoRenew: true) {
             $0.isInBillingRetryPeriod = true
@@ -168,7 +172,7 @@ struct SubscriptionStoryTests {
     }
 
     @Test(
-        "grace follows the period that failed, not a longer one that an upgrade had replaced",
+        "grace follows the period that failed to renew, not a longer one that was upgraded",
         arguments: Arrival.allCases)
     func graceAfterUpgrade(_ arrival: Arrival) {
         let yearly = row("1000000000000001", "2018-01-01", "2019-01-01") {
@@ -189,7 +193,7 @@ struct SubscriptionStoryTests {
         #expect(subscription.status(at: day("2019-01-11")) == .retry)
     }
 
-    @Test("a refund reaches the restored copy of its row", arguments: Arrival.allCases)
+    @Test("a refund revokes the restored copy of its row", arguments: Arrival.allCases)
     func refundOfRestored(_ arrival: Arrival) {
         let bought = row("1000000000000001", "2018-01-01", "2018-02-01")
         let restored = row("1000000000000009", "2018-01-01", "2018-02-01") {
@@ -206,7 +210,7 @@ struct SubscriptionStoryTests {
     }
 
     @Test(
-        "a refund takes the grace with it, also when a restored copy expires with the row", arguments: Arrival.allCases)
+        "a refund ends the grace too if a restored copy expires with the row", arguments: Arrival.allCases)
     func graceOfRestored(_ arrival: Arrival) {
         let bought = row("1000000000000001", "2018-01-01", "2018-02-01")
         let restored = row("1000000000000009", "2018-01-01", "2018-02-01") {
@@ -226,7 +230,7 @@ struct SubscriptionStoryTests {
         #expect(subscription.access.isEmpty)
     }
 
-    @Test("a row that does not state its revocation does not take one back", arguments: Arrival.allCases)
+    @Test("a row without a statement about revocation does not reverse a refund", arguments: Arrival.allCases)
     func unstatedRevocation(_ arrival: Arrival) {
         let bought = row("1000000000000001", "2018-01-01", "2018-02-01") { $0.statesRevocation = false }
         let told = [
@@ -257,7 +261,7 @@ struct SubscriptionStoryTests {
         #expect(Subscription(arriving: arrival.arrange(told)).spans == [Span("2018-02-20", "2018-04-05")])
     }
 
-    @Test("one recovery told twice, under two names, is one period")
+    @Test("a recovery reported twice is one period")
     func recoveryToldTwice() {
         let told = [
             Told("2018-02-20", [rowA], [on]),
@@ -271,7 +275,7 @@ struct SubscriptionStoryTests {
         #expect(subscription.transactions.count == 2)
     }
 
-    @Test("copies of one row whose dates differ by milliseconds are one period")
+    @Test("copies of a row whose dates differ by milliseconds are one period")
     func milliseconds() {
         let exact = row("1000000000000001", "2020-03-20T11:27:07.636Z", "2020-04-20T11:27:07.636Z")
         let rounded = row("1000000000000001", "2020-03-20T11:27:07Z", "2020-04-20T11:27:07Z")
@@ -283,7 +287,7 @@ struct SubscriptionStoryTests {
         #expect(subscription.access.count == 1)
     }
 
-    @Test("the switch and the next product are those of the latest statement, however late an older one arrives")
+    @Test("the switch and the next product come from the latest statement, even if an older one arrives later")
     func olderRenewal() {
         let off = intention(autoRenew: false, next: premium) { $0.autoRenewStatusChangeDate = day("2018-03-25") }
         let late = Told("2018-03-20", [rowA, rowB], [on])
@@ -295,7 +299,7 @@ struct SubscriptionStoryTests {
         #expect(subscription.spans == [Span("2018-02-20", "2018-04-20")])
     }
 
-    @Test("access never depends on the switch, the retry flag or the intent alone", arguments: [true, false])
+    @Test("access does not depend on the renewal switch, the retry flag or the intent", arguments: [true, false])
     func flagsDecideNothing(flag: Bool) {
         let flags = intention(autoRenew: flag) {
             $0.isInBillingRetryPeriod = flag
@@ -307,7 +311,7 @@ struct SubscriptionStoryTests {
         #expect(subscription.spans == [Span("2018-02-20", "2018-03-20")])
     }
 
-    @Test("a row without dates gives no access and is kept")
+    @Test("a row without dates is kept and gives no access")
     func noDates() {
         let bare = Transaction(transactionId: "1000000000000001", originalTransactionId: testSubscription)
 
