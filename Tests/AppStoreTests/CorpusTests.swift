@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Decoder and verifier keep their promises for the fuzzer's corpus, the fixtures and mutations of both")
+@Suite("Decoder and verifier on the fuzzer's corpus, the fixtures and mutations of both")
 struct CorpusTests {
     private static let mutationsPerInput = 100
 
@@ -52,7 +52,7 @@ struct KnownInput: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// Makes inputs that differ from a known one in a few places, the same ones for the same seed.
+/// Makes inputs that differ from a known input in a few places. The same seed makes the same inputs.
 struct Mutator {
     private let original: [UInt8]
     /// Pieces to insert: the words of the fuzzer's dictionary, and other known inputs.

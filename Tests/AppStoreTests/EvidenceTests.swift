@@ -3,7 +3,7 @@ import Foundation
 import Subscriptions
 import Testing
 
-@Suite("Decoding a body shows which parts of its evidence can be stored decoded")
+@Suite("Parts of a body's evidence that can be stored decoded")
 struct EvidenceTests {
     private static let receipt = String(repeating: "QUJD", count: 100)
     private let apps = Apps([App(bundleId: testBundle, sharedSecrets: [testSecret])])
@@ -34,7 +34,7 @@ struct EvidenceTests {
         }
     }
 
-    @Test("a signed notification with the signed texts inside it")
+    @Test("a signed notification gives the signed texts inside it")
     func inner() throws {
         let body = V2FieldTests.body
         var texts: [[UInt8]] = []
@@ -50,7 +50,7 @@ struct EvidenceTests {
         #expect(texts.count == 2)
     }
 
-    @Test("what surrounds the signed text is dropped, escapes of the outer JSON too")
+    @Test("text around the signed payload is dropped, and escapes of the outer JSON are resolved")
     func around() throws {
         let body = V2FieldTests.body.unsigned
         let text = String(decoding: body, as: UTF8.self)
@@ -64,7 +64,7 @@ struct EvidenceTests {
         #expect(innerTexts(evidence).count == 2)
     }
 
-    @Test("a signed text that is written with escapes inside another is left as it is")
+    @Test("a signed text that contains escapes inside another is stored unchanged")
     func escaped() throws {
         let escaped = V2FieldTests.body.filled { part in
             Array("\\u0065".utf8) + unsignedJWS(part).dropFirst()
@@ -78,7 +78,7 @@ struct EvidenceTests {
         #expect(innerTexts(evidence).isEmpty)
     }
 
-    @Test("a version 1 body with its receipts, wherever they are")
+    @Test("a version 1 body gives its receipts at every level")
     func receipts() throws {
         let body = body.with(["latest_receipt": .text(Self.receipt)])
             .withUnified(["latest_receipt": .text(Self.receipt + "QQ==")])
@@ -92,7 +92,7 @@ struct EvidenceTests {
     }
 
     @Test(
-        "a receipt that is not canonical base64 is left as it is",
+        "a receipt that is not canonical base64 is stored unchanged",
         arguments: ["QQ", "QR==", "====", "-_-_", "QUJ!"])
     func oddReceipts(end: String) throws {
         let body = body.with(["latest_receipt": .text(Self.receipt + end)])
@@ -103,7 +103,7 @@ struct EvidenceTests {
         #expect(decoded(evidence).isEmpty)
     }
 
-    @Test("a receipt that holds the secret, or is the secret, is emptied")
+    @Test("a receipt that contains or equals the secret is emptied")
     func secretReceipts() throws {
         let receipt = Self.receipt + testSecret
         let holding = try kept(body.with(["latest_receipt": .text(receipt)]))

@@ -3,7 +3,7 @@ import StoreSimulator
 import Subscriptions
 import Testing
 
-@Suite("Chains that were verified are remembered, and forged bodies leave no trace")
+@Suite("Cache of verified chains")
 struct KnownChainTests {
     private static let payload = V2Body("TEST", at: "2024-06-01").payload.bytes
     private let verifier = SignatureVerifier(roots: V2Receiver.roots(.standard), knownChainsMax: 2)
@@ -16,7 +16,7 @@ struct KnownChainTests {
         try await verifier.verify(try SignedObject(jws[...]), fallback: V2Receiver.receivedAt).certificates.id
     }
 
-    /// A header that nobody has sent before, with trusted certificates.
+    /// A forged body with trusted certificates and a header that was not sent before.
     private static func forged(_ number: Int, x5c: [String] = TestCertificates.standard.x5c) -> [UInt8] {
         let header = V2Text.header(x5c: V2Text.list(x5c), more: ",\"a\":\(number)")
         var text = V2Text(header: header, payload: payload)
@@ -24,7 +24,7 @@ struct KnownChainTests {
         return text.text + [UInt8(ascii: ".")] + base64URL(Array(text.signature.rawRepresentation))
     }
 
-    @Test("a chain is remembered once, whatever else the headers with it hold")
+    @Test("a chain is cached once, regardless of the other members of the header")
     func once() async throws {
         let first = try await verify(JWSSigner.standard.sign(Self.payload))
         let text = V2Text(header: V2Text.header(more: ",\"kid\":\"1\""), payload: Self.payload)
@@ -54,7 +54,7 @@ struct KnownChainTests {
         #expect(verifier.knownChains == [genuine])
     }
 
-    @Test("the least recently used chain is evicted, and a forged body is no use")
+    @Test("the least recently used chain is evicted, and a forged body does not count as a use")
     func eviction() async throws {
         let chains = (2025...2027).map(Self.certificates)
         let signers = chains.map { JWSSigner($0) }
@@ -68,7 +68,7 @@ struct KnownChainTests {
         #expect(verifier.knownChains == [first, third])
     }
 
-    @Test("a known chain is judged at the time of each signature")
+    @Test("a cached chain is verified at the time of each signature")
     func validity() async throws {
         let signer = JWSSigner(Self.certificates(lastYear: 2024))
         _ = try await verify(signer.sign(Self.payload))

@@ -5,7 +5,7 @@ import Subscriptions
 import SwiftASN1
 import X509
 
-/// DER of an answer to an OCSP request (RFC 6960, section 4.2.1), right unless told otherwise.
+/// DER of a response to an OCSP request (RFC 6960, section 4.2.1), valid unless a test changes it.
 struct RevocationAnswer {
     enum Status {
         case good
@@ -17,13 +17,13 @@ struct RevocationAnswer {
     var producedAt = Date()
     var thisUpdate = Date()
     var nextUpdate: Date? = Date() + 86_400
-    /// In place of what the request holds.
+    /// Replaces the value of the request.
     var certID: [UInt8]?
     var nonce: [UInt8]?
     var hasNonce = true
-    /// In place of the issuer's.
+    /// Replaces the issuer.
     var signer: RevocationChain.Issuer?
-    /// The responder's own certificate, if it is not the issuer that signs.
+    /// The responder's own certificate, unless the issuer itself signs.
     var certificate: Certificate?
 
     func der(to request: [UInt8], by issuer: RevocationChain.Issuer) throws -> [UInt8] {
@@ -57,7 +57,7 @@ struct RevocationAnswer {
         }
     }
 
-    /// An answer that is only a status: 3 is "try later".
+    /// A response that is only a status: 3 is "try later".
     static func response(
         status: UInt8, _ content: (inout DER.Serializer) throws -> Void = { _ in }
     ) throws -> [UInt8] {
@@ -103,7 +103,7 @@ struct RevocationAnswer {
         }
     }
 
-    /// The parts of a request that its answer repeats, as they came.
+    /// The parts of a request that its response repeats, as received.
     struct Request {
         let certID: [UInt8]
         /// The nonce, as a sequence of extensions.

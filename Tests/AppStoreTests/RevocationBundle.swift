@@ -3,7 +3,7 @@ import Encoding
 import Synchronization
 import TestSupport
 
-/// A checker with its responder, a clock that a test moves, and what it reported.
+/// A checker with its responder, a clock that a test sets, and the reported verdicts.
 struct RevocationBundle {
     let certificates: RevocationChain
     let responder: RevocationResponder
@@ -11,13 +11,13 @@ struct RevocationBundle {
     let clock = TestClock()
     let reports = Reports()
 
-    /// - Parameter change: Bounds that are not the usual ones.
+    /// - Parameter change: Changes the default limits.
     init(
         _ certificates: RevocationChain? = nil, mode: RevocationMode = .required,
         _ change: (inout RevocationLimits) -> Void = { _ in }
     ) throws {
         var limits = RevocationLimits()
-        // Tests that are not about time should not fail on a slow machine.
+        // Tests of other behaviour should not fail on a slow machine.
         limits.checkWaitMax = .seconds(60)
         limits.answerWaitMax = .seconds(60)
         change(&limits)
@@ -32,7 +32,7 @@ struct RevocationBundle {
         await checker.verdict(of: certificates.chain(number))
     }
 
-    /// The verdict, once its check has ended to the last step.
+    /// The verdict, after its check has finished completely.
     func settled(_ number: UInt8 = 1) async throws -> RevocationVerdict {
         let verdict = await verdict(number)
         try await idle()
@@ -43,7 +43,7 @@ struct RevocationBundle {
         checker.knownVerdict(of: certificates.chain(number))
     }
 
-    /// Waits until so many verdicts were reported.
+    /// Waits until this many verdicts are reported.
     func reported(_ count: Int) async throws -> [RevocationVerdict] {
         try await eventually("\(count) verdicts are reported") {
             let verdicts = reports.verdicts
@@ -51,14 +51,14 @@ struct RevocationBundle {
         }
     }
 
-    /// Waits until no check is under way.
+    /// Waits until no check is running.
     func idle() async throws {
         _ = try await eventually("all checks end") { checker.isIdle ? true : nil }
     }
 
-    /// Waits until so many questions have no answer yet.
+    /// Waits until this many requests are unanswered.
     func waiting(_ count: Int) async throws {
-        _ = try await eventually("\(count) questions wait") { responder.waiting == count ? true : nil }
+        _ = try await eventually("\(count) requests wait") { responder.waiting == count ? true : nil }
     }
 }
 

@@ -5,11 +5,11 @@ import Subscriptions
 import Testing
 import X509
 
-/// A chain of three with the keys of those who issue in it. Made for each test; trusted by nobody else.
+/// A chain of three certificates with the keys of its issuers, made for each test. No other test trusts it.
 struct RevocationChain {
     static let leafResponder = "http://leaf.test/ocsp"
     static let intermediateResponder = "http://intermediate.test/ocsp"
-    /// Within the validity of all certificates, and not now.
+    /// Within the validity of all certificates, and not the current time.
     static let validationTime = date("2021-06-01")
 
     let root: Issuer
@@ -20,7 +20,7 @@ struct RevocationChain {
         let key: P256.Signing.PrivateKey
         let certificate: Certificate
 
-        /// A certificate for OCSP responders, if it has the usage.
+        /// A certificate for OCSP responders if it has the usage.
         func responder(hasUsage: Bool) throws -> Issuer {
             let key = P256.Signing.PrivateKey()
             return Issuer(
@@ -59,7 +59,7 @@ struct RevocationChain {
                 }))
     }
 
-    /// - Parameter number: Chains with different numbers are different to the checker.
+    /// - Parameter number: Chains with different numbers have different ids.
     func chain(_ number: UInt8 = 1, validationTime: Date = validationTime) -> CertificateChain {
         CertificateChain(
             id: ChainID(sha256: [UInt8](repeating: number, count: 32)), leaf: leaf,
@@ -75,7 +75,7 @@ private func access(_ address: String) -> AuthorityInformationAccess {
     AuthorityInformationAccess([.init(method: .ocspServer, location: .uniformResourceIdentifier(address))])
 }
 
-/// - Parameter issuer: Nil for a certificate that signs itself.
+/// - Parameter issuer: Nil for a self-signed certificate.
 private func makeCertificate(
     _ name: String, of key: P256.Signing.PrivateKey, by issuer: RevocationChain.Issuer?, until: String,
     extensions: Certificate.Extensions

@@ -6,9 +6,9 @@ import Testing
 private let leafResponder = RevocationChain.leafResponder
 private let intermediateResponder = RevocationChain.intermediateResponder
 
-@Suite("A chain is good or revoked only if its issuers say so")
+@Suite("Verdict on a chain from the responses of its issuers")
 struct RevocationCheckTests {
-    @Test("leaf and intermediate good: good, each asked for once")
+    @Test("a chain is good if leaf and intermediate are good, and each responder is asked once")
     func good() async throws {
         let bundle = try RevocationBundle()
 
@@ -16,7 +16,8 @@ struct RevocationCheckTests {
         #expect(bundle.responder.asked == [leafResponder, intermediateResponder])
     }
 
-    @Test("one of them revoked: revoked", arguments: [leafResponder, intermediateResponder])
+    @Test(
+        "a chain is revoked if one of its certificates is revoked", arguments: [leafResponder, intermediateResponder])
     func revoked(address: String) async throws {
         let bundle = try RevocationBundle()
         bundle.responder.at(address, RevocationAnswer(status: .revoked))
@@ -24,7 +25,7 @@ struct RevocationCheckTests {
         #expect(await bundle.verdict() == .revoked)
     }
 
-    /// What a responder does instead of answering well, by its name.
+    /// Responses that are not a valid verdict, by name.
     private static let silences: [(String, RevocationResponder.Behaviour)] = [
         ("unknown status", { try RevocationAnswer(status: .unknown).der(to: $0, by: $1) }),
         ("good, stale", { try RevocationAnswer(nextUpdate: Date() - 5000).der(to: $0, by: $1) }),
@@ -40,7 +41,7 @@ struct RevocationCheckTests {
             }
         ),
         (
-            "revoked by a certificate of the issuer that is not for this",
+            "revoked by a certificate of the issuer without the OCSP usage",
             { request, issuer in
                 let responder = try issuer.responder(hasUsage: false)
                 return try RevocationAnswer(status: .revoked, signer: responder, certificate: responder.certificate)
@@ -65,7 +66,7 @@ struct RevocationCheckTests {
     ]
 
     @Test(
-        "anything else from one of them: unknown",
+        "any other response from one responder gives unknown",
         arguments: silences.map(\.0), [leafResponder, intermediateResponder])
     func silence(name: String, address: String) async throws {
         let behaviour = try #require(Self.silences.first { $0.0 == name }).1
@@ -75,13 +76,13 @@ struct RevocationCheckTests {
         #expect(await bundle.verdict() == .unknown)
     }
 
-    @Test("the largest answer allowed is read, one byte more is not")
+    @Test("the largest allowed response is read, and one byte more is not")
     func size() async throws {
         let certificates = try RevocationChain()
         let answer = Captured()
         let first = try RevocationBundle(certificates)
         first.responder.at(leafResponder) { request, issuer in
-            // Without a nonce it answers the next question as well.
+            // Without a nonce the same response is valid for the next request.
             let der = try RevocationAnswer(hasNonce: false).der(to: request, by: issuer)
             answer.bytes.withLock { $0 = der }
             return der
@@ -91,7 +92,7 @@ struct RevocationCheckTests {
 
         for (bytesMax, expected) in [(bytes.count, RevocationVerdict.good), (bytes.count - 1, .unknown)] {
             let bundle = try RevocationBundle(certificates) { $0.answerBytesMax = bytesMax }
-            // Shorter than the leaf's: it names the root, and signatures differ in length by less than the names do.
+            // Shorter than the response for the leaf: it names the root, and names differ more in length than signatures.
             bundle.responder.at(leafResponder) { _, _ in bytes }
             bundle.responder.at(intermediateResponder) { request, issuer in
                 try RevocationAnswer(hasNonce: false).der(to: request, by: issuer)
@@ -105,7 +106,7 @@ struct RevocationCheckTests {
         let bytes = Mutex<[UInt8]>([])
     }
 
-    @Test("a responder that the issuer appointed may answer, without a nonce too", arguments: [true, false])
+    @Test("a responder appointed by the issuer is accepted, with or without a nonce", arguments: [true, false])
     func appointed(hasNonce: Bool) async throws {
         let bundle = try RevocationBundle()
         bundle.responder.everywhere { request, issuer in
@@ -117,7 +118,7 @@ struct RevocationCheckTests {
         #expect(await bundle.verdict() == .good)
     }
 
-    @Test("a leaf nobody answers for does not hide a revoked intermediate")
+    @Test("an unreachable leaf responder does not hide a revoked intermediate")
     func leafAway() async throws {
         let bundle = try RevocationBundle()
         bundle.responder.at(leafResponder) { _, _ in throw RevocationResponder.Unreachable() }
@@ -127,7 +128,7 @@ struct RevocationCheckTests {
         #expect(bundle.responder.asked == [leafResponder, intermediateResponder])
     }
 
-    @Test("nor does a leaf whose responder is silent")
+    @Test("a silent leaf responder does not hide a revoked intermediate")
     func leafSilent() async throws {
         let bundle = try RevocationBundle { $0.answerWaitMax = .seconds(2) }
         bundle.responder.at(leafResponder) { _, _ in
@@ -137,11 +138,11 @@ struct RevocationCheckTests {
         bundle.responder.at(intermediateResponder, RevocationAnswer(status: .revoked))
 
         #expect(await bundle.verdict() == .revoked)
-        // Not twice: it had its time.
+        // It is not asked twice: it has used its time.
         #expect(bundle.responder.asked == [leafResponder, intermediateResponder])
     }
 
-    @Test("silence ends at its limit, even that of a transport that cannot be cancelled")
+    @Test("a responder times out at its limit, even if its transport cannot be cancelled")
     func deaf() async throws {
         let gate = Gate()
         let bundle = try RevocationBundle { $0.answerWaitMax = .milliseconds(50) }
@@ -154,7 +155,7 @@ struct RevocationCheckTests {
         gate.open()
     }
 
-    @Test("a check ends at its limit")
+    @Test("a check times out at its limit")
     func slow() async throws {
         let gate = Gate()
         let bundle = try RevocationBundle { $0.checkWaitMax = .milliseconds(50) }
@@ -169,9 +170,9 @@ struct RevocationCheckTests {
     }
 }
 
-@Suite("A chain for which nobody can be asked is unknown")
+@Suite("Chains without a usable responder address")
 struct RevocationAddressTests {
-    @Test("no responder named at all: unknown, and nobody is asked")
+    @Test("a chain without a responder is unknown, and no request is sent")
     func none() async throws {
         let bundle = try RevocationBundle(RevocationChain(leafResponder: nil, intermediateResponder: nil))
 
@@ -179,7 +180,7 @@ struct RevocationAddressTests {
         #expect(bundle.responder.asked.isEmpty)
     }
 
-    @Test("one of two named: unknown, though what there is is good")
+    @Test("a chain with only one responder is unknown even if the response is good")
     func half() async throws {
         for certificates in [try RevocationChain(leafResponder: nil), try RevocationChain(intermediateResponder: nil)] {
             let bundle = try RevocationBundle(certificates)
@@ -189,7 +190,7 @@ struct RevocationAddressTests {
         }
     }
 
-    @Test("one of two named, and it says revoked: revoked")
+    @Test("a chain with only one responder is revoked if the response is revoked")
     func halfRevoked() async throws {
         let bundle = try RevocationBundle(RevocationChain(leafResponder: nil))
         bundle.responder.at(intermediateResponder, RevocationAnswer(status: .revoked))
@@ -197,7 +198,7 @@ struct RevocationAddressTests {
         #expect(await bundle.verdict() == .revoked)
     }
 
-    @Test("a root that names a responder, which the library refuses, is not revoked for that")
+    @Test("a root that names a responder, which the library rejects, makes the chain unknown, not revoked")
     func root() async throws {
         let bundle = try RevocationBundle(RevocationChain(rootResponder: "http://root.test/"))
 
@@ -205,7 +206,7 @@ struct RevocationAddressTests {
         #expect(bundle.responder.asked.isEmpty)
     }
 
-    @Test("validity counts at the validation time: an expired leaf may be good, one outside is not revoked for that")
+    @Test("validity is checked at the validation time: a leaf expired then is unknown, one expired since is good")
     func validity() async throws {
         let certificates = try RevocationChain(leafUntil: "2022-01-01")
 
@@ -218,7 +219,7 @@ struct RevocationAddressTests {
         }
     }
 
-    @Test("a leaf of another issuer is not revoked for that")
+    @Test("a leaf of another issuer makes the chain unknown, not revoked")
     func broken() async throws {
         let bundle = try RevocationBundle()
         let other = try RevocationChain()
@@ -235,7 +236,7 @@ private func stranger() throws -> RevocationChain.Issuer {
     try RevocationChain().intermediate
 }
 
-/// Another serial number: the last bytes of a CertID.
+/// A different serial number: the last bytes of a CertID.
 private func otherCertID(in request: [UInt8]) throws -> [UInt8] {
     var certID = try RevocationAnswer.Request(request).certID
     certID[certID.count - 1] ^= 1

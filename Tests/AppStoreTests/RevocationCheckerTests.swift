@@ -9,9 +9,9 @@ private func unreachable(_: [UInt8], _: RevocationChain.Issuer) throws -> [UInt8
     throw RevocationResponder.Unreachable()
 }
 
-@Suite("Verdicts are kept, and learnt anew when they age")
+@Suite("Cached verdicts are checked again when they age")
 struct RevocationCacheTests {
-    @Test("good holds for an hour, then it is asked for again")
+    @Test("a good verdict is valid for an hour and then checked again")
     func good() async throws {
         let bundle = try RevocationBundle()
         #expect(try await bundle.settled() == .good)
@@ -28,7 +28,7 @@ struct RevocationCacheTests {
         #expect(bundle.reports.verdicts == [.good])
     }
 
-    @Test("unknown is tried again after 30 s, twice as long each time, at most 15 min; an answer starts over")
+    @Test("an unknown verdict is retried after 30 s, doubling up to 15 min; any other verdict resets the delay")
     func backOff() async throws {
         let bundle = try RevocationBundle()
         bundle.responder.everywhere(unreachable)
@@ -57,7 +57,7 @@ struct RevocationCacheTests {
         #expect(bundle.reports.verdicts == [.unknown, .good, .unknown])
     }
 
-    @Test("revoked is asked for again after an hour, while it still holds; silence does not lift it, good does")
+    @Test("a revoked verdict is checked again after an hour; only a good response replaces it")
     func lifted() async throws {
         let bundle = try RevocationBundle()
         bundle.responder.at(leafResponder, RevocationAnswer(status: .revoked))
@@ -86,7 +86,7 @@ struct RevocationCacheTests {
         #expect(bundle.reports.instants == [day("2026-01-01"), day("2026-01-01T02:00:00Z")])
     }
 
-    @Test("a clock that is set back does not make a verdict hold for longer")
+    @Test("setting the clock back does not extend a verdict")
     func clockSetBack() async throws {
         let bundle = try RevocationBundle()
         #expect(try await bundle.settled() == .good)
@@ -98,7 +98,7 @@ struct RevocationCacheTests {
         #expect(bundle.responder.asked.count == 4)
     }
 
-    @Test("revocations from before a restart hold at once, and are asked for again when they are an hour old")
+    @Test("revocations restored after a restart apply at once and are checked again when they are an hour old")
     func restored() async throws {
         let bundle = try RevocationBundle(mode: .background)
         bundle.checker.restore(revoked: [bundle.certificates.chain().id: day("2025-12-31T23:30:00Z")])
@@ -112,9 +112,9 @@ struct RevocationCacheTests {
     }
 }
 
-@Suite("One check serves all who ask")
+@Suite("One check for concurrent requests")
 struct RevocationJoinTests {
-    @Test("a thousand questions in background mode start one check, and none of them waits")
+    @Test("a thousand lookups in background mode start one check, and none of them waits")
     func background() async throws {
         let gate = Gate()
         let bundle = try RevocationBundle(mode: .background)
@@ -133,7 +133,7 @@ struct RevocationJoinTests {
         #expect(bundle.responder.asked.count == 2)
     }
 
-    @Test("in required mode knowing starts nothing; in mode off nothing does")
+    @Test("a lookup starts no check in required mode, and mode off starts none at all")
     func quiet() async throws {
         let required = try RevocationBundle(mode: .required)
         let off = try RevocationBundle(mode: .off)
@@ -146,7 +146,7 @@ struct RevocationJoinTests {
         #expect(off.responder.asked.isEmpty)
     }
 
-    @Test("a hundred that wait for one chain get one check's verdict")
+    @Test("a hundred requests for one chain share the verdict of one check")
     func joined() async throws {
         let gate = Gate()
         let bundle = try RevocationBundle()
@@ -166,12 +166,12 @@ struct RevocationJoinTests {
         }
 
         #expect(verdicts == Array(repeating: .revoked, count: 101))
-        // Leaf, and once more in the run that tells "revoked" from silence.
+        // The leaf, and once more in the run that distinguishes "revoked" from no response.
         #expect(bundle.responder.asked == [leafResponder, leafResponder])
         #expect(try await bundle.reported(1) == [.revoked])
     }
 
-    @Test("who stops waiting gets unknown at once, and the check goes on for the others")
+    @Test("a cancelled request returns unknown at once, and the check continues for the others")
     func cancelled() async throws {
         let gate = Gate()
         let bundle = try RevocationBundle()
@@ -190,7 +190,7 @@ struct RevocationJoinTests {
         #expect(await patient.value == .good)
     }
 
-    @Test("at most two checks are under way, and all get their turn")
+    @Test("at most two checks run at the same time, and all requests get a verdict")
     func checksMax() async throws {
         let gate = Gate()
         let bundle = try RevocationBundle()
@@ -213,7 +213,7 @@ struct RevocationJoinTests {
         #expect(bundle.responder.waitingMost == 2)
     }
 
-    @Test("a check whose verdict is being stored keeps nobody waiting")
+    @Test("storing a verdict does not delay requests")
     func slowReport() async throws {
         let gate = Gate()
         let certificates = try RevocationChain()
@@ -227,9 +227,9 @@ struct RevocationJoinTests {
     }
 }
 
-@Suite("What is remembered of chains is bounded")
+@Suite("Limits of the verdict cache")
 struct RevocationRoomTests {
-    @Test("the chain that was not asked for the longest is forgotten first")
+    @Test("the least recently used chain is evicted first")
     func forgets() async throws {
         let bundle = try RevocationBundle { $0.chainsMax = 2 }
         for number: UInt8 in [1, 2] { #expect(try await bundle.settled(number) == .good) }
@@ -242,7 +242,7 @@ struct RevocationRoomTests {
         #expect(bundle.known(3) == .good)
     }
 
-    @Test("a revocation is forgotten last, and the latest are restored")
+    @Test("a revoked chain is evicted last, and only the latest revocations are restored")
     func revoked() async throws {
         let bundle = try RevocationBundle { $0.chainsMax = 2 }
         let now = bundle.clock.now
@@ -258,7 +258,7 @@ struct RevocationRoomTests {
         #expect([1, 3, 4, 5].map { bundle.known($0) } == [nil, .revoked, nil, .good])
     }
 
-    @Test("a chain for which there is no room is unknown at once")
+    @Test("a chain beyond the limit is unknown at once")
     func full() async throws {
         let gate = Gate()
         let bundle = try RevocationBundle { $0.chainsMax = 1 }
@@ -275,7 +275,7 @@ struct RevocationRoomTests {
         #expect(await first.value == .good)
     }
 
-    @Test("stopping answers all who wait, reports nothing, and nothing starts any more")
+    @Test("stopping returns unknown to all requests, reports no verdict and starts no new check")
     func stopped() async throws {
         let gate = Gate()
         let bundle = try RevocationBundle { $0.checksMax = 1 }

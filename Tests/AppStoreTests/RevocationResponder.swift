@@ -1,7 +1,7 @@
 import AppStore
 import Synchronization
 
-/// The responders of a chain's issuers, in this process. Good news, unless a test says otherwise.
+/// The responders of a chain's issuers, in this process. They answer "good" unless a test changes it.
 final class RevocationResponder: OCSPTransport {
     typealias Behaviour = @Sendable (_ request: [UInt8], _ issuer: RevocationChain.Issuer) async throws -> [UInt8]
 
@@ -21,9 +21,9 @@ final class RevocationResponder: OCSPTransport {
         self.chain = chain
     }
 
-    /// The addresses asked, in order.
+    /// The requested addresses, in order.
     var asked: [String] { state.withLock { $0.asked } }
-    /// Questions without an answer at present, and the most there ever were.
+    /// The number of requests without a response now, and its maximum.
     var waiting: Int { state.withLock { $0.waiting } }
     var waitingMost: Int { state.withLock { $0.waitingMost } }
 
@@ -54,7 +54,7 @@ final class RevocationResponder: OCSPTransport {
     }
 }
 
-/// Lets nobody through until it is opened, not even the cancelled.
+/// Blocks every caller, cancelled ones too, until it is opened.
 final class Gate: Sendable {
     private let state = Mutex((isOpen: false, waiting: [CheckedContinuation<Void, Never>]()))
 

@@ -2,7 +2,7 @@ import AppStore
 import Subscriptions
 import Testing
 
-@Suite("Bodies that are no V1 notification, and bodies that nearly are")
+@Suite("Undecodable V1 bodies and damaged V1 notifications")
 struct UndecodableBodyTests {
     private func refusal(_ bytes: [UInt8]) -> UndecodableBody? {
         do {
@@ -18,7 +18,7 @@ struct UndecodableBodyTests {
     }
 
     @Test(
-        "a text that is not JSON is refused as that",
+        "text that is not JSON is rejected as not JSON",
         arguments: [
             "hello", "notification_type=RENEWAL", "{", "{\"notification_type\": \"RENEWAL\"", "<xml/>",
             "{\"notification_type\": \"RENEWAL\",}",
@@ -30,22 +30,24 @@ struct UndecodableBodyTests {
         }
     }
 
-    @Test("an empty body is refused as empty")
+    @Test("an empty body is rejected as empty")
     func empty() {
         guard case .notJSON(let error) = refusal("") else {
-            Issue.record("not refused as JSON")
+            Issue.record("expected notJSON")
             return
         }
         #expect(error.problem == .empty)
     }
 
-    @Test("JSON that is no object is refused as that", arguments: ["[]", "\"a\"", "1", "null", "true", "[{}]"])
+    @Test(
+        "JSON that is not an object is rejected as not an object",
+        arguments: ["[]", "\"a\"", "1", "null", "true", "[{}]"])
     func notAnObject(text: String) {
         #expect(refusal(text) == .notAnObject)
     }
 
     @Test(
-        "an object without a type is no notification",
+        "an object without a type is rejected as not a notification",
         arguments: [
             "{}", #"{"a": 1}"#, #"{"environment": "PROD"}"#, #"{"notification_type": null}"#,
             #"{"notificationType": "DID_RENEW"}"#, #"{"unified_receipt": {"notification_type": "RENEWAL"}}"#,
@@ -55,7 +57,7 @@ struct UndecodableBodyTests {
     }
 
     @Test(
-        "a body with signedPayload is taken as version 2, also when it names a type",
+        "a body with signedPayload is decoded as version 2, even if it has a type",
         arguments: [
             #"{"signedPayload": "eyJ.eyJ.sig"}"#, #"{"notification_type": "TEST", "signedPayload": "eyJ.eyJ.sig"}"#,
         ])
@@ -63,7 +65,7 @@ struct UndecodableBodyTests {
         #expect(refusal(text) == .malformed(.notBase64, .notification))
     }
 
-    @Test("refusals quote nothing of the body")
+    @Test("error descriptions quote nothing from the body")
     func quotesNothing() {
         let texts = ["{\"secret-value\"", "\"secret-value\"", "{\"a\": \"secret-value\"}", "secret-value"]
 
@@ -74,7 +76,7 @@ struct UndecodableBodyTests {
     }
 
     @Test(
-        "a type that cannot be read leaves an event of no known kind, with its facts",
+        "an event with an unreadable type has an unknown kind and keeps its facts",
         arguments: [
             #""\uD800""#, "7", "{}", "[]",
         ])
@@ -88,7 +90,7 @@ struct UndecodableBodyTests {
         #expect(event.transactions.count == 1)
     }
 
-    @Test("a NUL never reaches a fact, and the rest of the row survives")
+    @Test("a string with a NUL is a defect, and the rest of the row is kept")
     func nul() throws {
         let body = newBody("DID_RENEW", rows: [newRow("1000000000000002", "2022-01-01", "2022-02-01")])
             .withRow(["product_id": .raw(#""com.example\u0000.monthly""#)])
@@ -100,7 +102,7 @@ struct UndecodableBodyTests {
         #expect(event.defects.map(\.path) == ["unified_receipt.latest_receipt_info[0].product_id"])
     }
 
-    @Test("a text with a lone surrogate is a defect, and the rest of the row survives")
+    @Test("a string with a lone surrogate is a defect, and the rest of the row is kept")
     func loneSurrogate() throws {
         let body = newBody("DID_RENEW", rows: [newRow("1000000000000002", "2022-01-01", "2022-02-01")])
             .withRow(["product_id": .raw(#""com.example\uD83D.monthly""#)])
@@ -112,7 +114,7 @@ struct UndecodableBodyTests {
         #expect(event.defects.map(\.path) == ["unified_receipt.latest_receipt_info[0].product_id"])
     }
 
-    @Test("a text that is not UTF-8 is a defect, and the rest of the row survives")
+    @Test("a string that is not UTF-8 is a defect, and the rest of the row is kept")
     func invalidUTF8() throws {
         let text = newBody("DID_RENEW", rows: [newRow("1000000000000002", "2022-01-01", "2022-02-01")])
             .withRow(["product_id": "@"]).written
@@ -125,7 +127,7 @@ struct UndecodableBodyTests {
         #expect(event.defects.map(\.path).contains("unified_receipt.latest_receipt_info[0].product_id"))
     }
 
-    @Test("of equal keys the last one counts")
+    @Test("the last of several equal keys is used")
     func duplicateKeys() throws {
         let body: JSON = [
             "notification_type": "DID_RENEW", "environment": "Sandbox", "bid": "com.example.first",
@@ -140,7 +142,7 @@ struct UndecodableBodyTests {
     }
 
     @Test(
-        "an absurd date is a defect at its path, and the rest of the row survives",
+        "an invalid date is a defect at its path, and the rest of the row is kept",
         arguments: [
             "99999999999999999999", "-1", "253402300800000", "9223372036854775808", "1e12", "soon", "12.5",
             "2022-02-30 00:00:00 Etc/GMT",
@@ -159,7 +161,7 @@ struct UndecodableBodyTests {
     }
 
     @Test(
-        "values of the wrong kind are defects at their paths and spoil nothing else",
+        "values of the wrong type are defects at their paths and affect nothing else",
         arguments: [
             "[]", "{}", "true", "1.5", "[[[]]]", #"{"a": 1}"#,
         ])
@@ -179,7 +181,9 @@ struct UndecodableBodyTests {
                 == ["\(prefix)quantity", "\(prefix)web_order_line_item_id", "\(prefix)is_trial_period"])
     }
 
-    @Test("containers of the wrong kind are survived", arguments: ["1", "\"text\"", "true", "[]", "[1]", "[[]]", "{}"])
+    @Test(
+        "containers of the wrong type do not prevent decoding",
+        arguments: ["1", "\"text\"", "true", "[]", "[1]", "[[]]", "{}"])
     func wrongContainers(value: String) throws {
         let body = newBody("DID_RENEW", rows: [])
 
@@ -193,7 +197,7 @@ struct UndecodableBodyTests {
         }
     }
 
-    @Test("a row that cannot be identified is a defect, and the others survive")
+    @Test("a row without an id is a defect, and the other rows are kept")
     func rowWithoutId() throws {
         let rows = [
             newRow("1000000000000003", "2022-02-01", "2022-03-01").without("transaction_id"),

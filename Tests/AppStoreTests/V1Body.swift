@@ -4,12 +4,12 @@ import Foundation
 import Subscriptions
 import Testing
 
-/// JSON whose members keep their order and may repeat.
+/// JSON whose members keep their order and may be repeated.
 indirect enum JSON: Sendable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
     ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral, ExpressibleByNilLiteral, ExpressibleByStringInterpolation
 {
     case text(String)
-    /// Written as it stands.
+    /// Written unchanged.
     case raw(String)
     case array([JSON])
     case object([(String, JSON)])
@@ -180,8 +180,8 @@ extension JSON {
         with(["unified_receipt": (self["unified_receipt"] ?? [:]).with(changes)])
     }
 
-    /// What the body says. Events of one content in several spellings are equal: their key is the fingerprint, not the
-    /// digest of the body.
+    /// The decoded event. Events with the same content in different spellings are equal, since their key is the
+    /// fingerprint, not the digest of the body.
     func event(receivedAt: Instant = day("2026-01-01")) throws -> Event {
         var event = try AppleNotification(decoding: bytes).event(receivedAt: receivedAt, bodyDigest: [])
         event.dedupeKey = DedupeKey(bytes: event.fingerprint ?? [])

@@ -2,7 +2,7 @@ import AppStore
 import Subscriptions
 import Testing
 
-/// The numbered quirks of the V1 format that lie in whole bodies (16, 17, 20 to 26, 33, 38, 42 to 44).
+/// The numbered quirks of the V1 format that concern whole bodies (16, 17, 20 to 26, 33, 38, 42 to 44).
 @Suite("V1 quirks: bodies")
 struct V1BodyQuirkTests {
     private let rows = [
@@ -10,7 +10,7 @@ struct V1BodyQuirkTests {
         newRow("1000000000000001", "2022-01-01", "2022-02-01"),
     ]
 
-    @Test("the order of rows and of renewals changes nothing (quirk 16)")
+    @Test("the order of rows and of renewals does not matter (quirk 16)")
     func rowOrder() throws {
         let infos = [pending(), pending(autoRenew: "0", subscription: "3000000000000001")]
         let first = try newBody("DID_RENEW", rows: rows, pending: infos).event()
@@ -26,7 +26,7 @@ struct V1BodyQuirkTests {
         }
     }
 
-    @Test("rows and renewals of several subscriptions stay with their subscriptions (quirk 17)")
+    @Test("rows and renewals of several subscriptions are assigned to their subscriptions (quirk 17)")
     func severalSubscriptions() throws {
         let event = try event(fixture: "v1-did-renew-two-subscriptions")
 
@@ -44,7 +44,7 @@ struct V1BodyQuirkTests {
     }
 
     @Test(
-        "fields beside a receipt of several subscriptions are not put on a subscription that says otherwise (quirk 17)")
+        "top-level fields are not applied to a subscription with renewal info of its own (quirk 17)")
     func topLevelFieldsOfAnotherSubscription() throws {
         let other = newRow(
             "3000000000000001", "2022-01-15", "2022-02-15", product: premium, subscription: "3000000000000001")
@@ -60,7 +60,7 @@ struct V1BodyQuirkTests {
         #expect(untouched?.autoRenewProductId == premium)
     }
 
-    @Test("the time of an event comes from its content and not from its arrival (quirk 20)")
+    @Test("the time of an event comes from its content, not from its arrival (quirk 20)")
     func occurredAt() throws {
         let body = newBody("DID_RENEW", rows: rows)
 
@@ -71,7 +71,7 @@ struct V1BodyQuirkTests {
         #expect(late == early)
     }
 
-    @Test("the time of an event is the newest of its dates, purchases to come left out")
+    @Test("the time of an event is the newest of its dates, except future purchases")
     func newestDate() throws {
         let switched = newBody("DID_CHANGE_RENEWAL_STATUS", rows: rows)
             .with(["auto_renew_status_change_date_ms": milliseconds("2022-03-05")])
@@ -87,14 +87,14 @@ struct V1BodyQuirkTests {
         #expect(try early.event(receivedAt: day("2022-02-28T06:00:00Z")).occurredAt == day("2022-02-01"))
     }
 
-    @Test("a body without any date has no time of its own")
+    @Test("an event without any date has no time")
     func noDate() throws {
         let event = try newBody("PRICE_INCREASE_CONSENT", rows: []).event()
 
         #expect(event.occurredAt == nil)
     }
 
-    @Test("CANCEL of an upgraded product is a change of plan and no refund (quirk 21)")
+    @Test("CANCEL of an upgraded product is a change of plan, not a refund (quirk 21)")
     func cancelForUpgrade() throws {
         let event = try event(fixture: "v1-cancel-upgrade-old")
 
@@ -107,14 +107,14 @@ struct V1BodyQuirkTests {
         #expect(fold([event]).status(at: day("2019-05-12")) != .refunded)
     }
 
-    @Test("without is_upgraded a row is not upgraded (quirk 22)")
+    @Test("a row without is_upgraded is not upgraded (quirk 22)")
     func notUpgraded() throws {
         let event = try newBody("DID_RENEW", rows: rows).event()
 
         #expect(event.transactions.allSatisfy { !$0.isUpgraded })
     }
 
-    @Test("switching renewal off is no cancellation, and the period goes on (quirks 23, 31)")
+    @Test("switching renewal off is not a cancellation, and the period continues (quirks 23, 31)")
     func switchOff() throws {
         let body = newBody("DID_CHANGE_RENEWAL_STATUS", rows: [rows[2]], pending: [pending(autoRenew: "0")])
             .with(["auto_renew_status": "false", "auto_renew_status_change_date_ms": milliseconds("2022-01-20")])
@@ -128,7 +128,7 @@ struct V1BodyQuirkTests {
         #expect(fold([event]).status(at: day("2022-01-31T23:59:59Z")) == .activeWillEnd)
     }
 
-    @Test("renewal being on gives no access beyond the expiry (quirks 31, 34)")
+    @Test("renewal switched on gives no access after the expiry (quirks 31, 34)")
     func statusIsNoEntitlement() throws {
         let event = try newBody("INITIAL_BUY", rows: [rows[2]]).event()
 
@@ -136,7 +136,7 @@ struct V1BodyQuirkTests {
         #expect(!fold([event]).isActive(at: day("2022-02-01")))
     }
 
-    @Test("a split history is two subscriptions with what each receipt states (quirk 25)")
+    @Test("a split history gives two subscriptions, each with its own receipt rows (quirk 25)")
     func splitHistory() throws {
         let restored = newRow("2000000000000001", "2022-02-01", "2022-03-01", subscription: "2000000000000001")
         let event = try newBody("DID_RENEW", rows: [restored, rows[2]]).event()
@@ -150,7 +150,7 @@ struct V1BodyQuirkTests {
     }
 
     @Test(
-        "each documented type has its word (quirk 26: RENEWAL is a recovery)",
+        "each documented type has its kind (quirk 26: RENEWAL is a recovery)",
         arguments: [
             ("INITIAL_BUY", EventKind.purchase), ("DID_RENEW", .renewal), ("RENEWAL", .recovery),
             ("DID_RECOVER", .recovery),
@@ -170,7 +170,7 @@ struct V1BodyQuirkTests {
     }
 
     @Test(
-        "every type of the sandbox decodes for the sandbox (quirk 33)",
+        "every documented sandbox type decodes in the sandbox (quirk 33)",
         arguments: [
             "INITIAL_BUY", "DID_CHANGE_RENEWAL_PREF", "DID_CHANGE_RENEWAL_STATUS", "DID_RECOVER", "INTERACTIVE_RENEWAL",
             "DID_RENEW", "CANCEL", "REFUND",
@@ -183,7 +183,7 @@ struct V1BodyQuirkTests {
     }
 
     @Test(
-        "an unknown type keeps its name and is of no known kind (quirk 38)", arguments: ["SOMETHING_NEW", "did_renew"])
+        "an unknown type keeps its name and has kind other (quirk 38)", arguments: ["SOMETHING_NEW", "did_renew"])
     func unknownType(type: String) throws {
         let event = try newBody(type, rows: []).event()
 
@@ -192,7 +192,7 @@ struct V1BodyQuirkTests {
         #expect(event.defects == [])
     }
 
-    @Test("a refund marks its own row only (quirk 42)")
+    @Test("a refund affects only its own row (quirk 42)")
     func refundedRow() throws {
         let event = try event(fixture: "v1-cancel-refund")
 
@@ -206,7 +206,7 @@ struct V1BodyQuirkTests {
         #expect(fold([event]).status(at: day("2021-10-12")) == .refunded)
     }
 
-    @Test("a consumption request of empty texts and arrays states nothing and is no defect (quirk 43)")
+    @Test("a consumption request with empty strings and arrays has no facts and no defects (quirk 43)")
     func consumptionRequest() throws {
         let event = try event(fixture: "v1-consumption-request-empty")
 
@@ -216,7 +216,7 @@ struct V1BodyQuirkTests {
         #expect(event.occurredAt == nil)
     }
 
-    @Test("cancelled rows are kept among the facts and give no access (quirk 44)")
+    @Test("cancelled rows are kept and give no access (quirk 44)")
     func cancelledRowsStay() throws {
         let old = cancelled(rows[2], "2022-01-10")
 
@@ -228,7 +228,7 @@ struct V1BodyQuirkTests {
         #expect(fold([event]).isActive(at: day("2022-02-01")))
     }
 
-    @Test("a body with old and unified receipt states each transaction once, and the renewal once")
+    @Test("a body with an old and a unified receipt gives each transaction and the renewal once")
     func bothGenerations() throws {
         let event = try event(fixture: "v1-did-recover-both-generations")
 
@@ -245,7 +245,7 @@ struct V1BodyQuirkTests {
         #expect(event.defects == [])
     }
 
-    @Test("a failed renewal with grace states retry, intent and the end of grace")
+    @Test("a failed renewal with grace gives retry, intent and the end of grace")
     func failedWithGrace() throws {
         let event = try event(fixture: "v1-did-fail-to-renew-grace")
 
@@ -257,7 +257,7 @@ struct V1BodyQuirkTests {
         #expect(event.occurredAt == day("2021-11-01"))
     }
 
-    @Test("an asked price increase states that it is not answered")
+    @Test("a pending price increase has consent status 0")
     func priceConsent() throws {
         let event = try newBody("PRICE_INCREASE_CONSENT", rows: rows)
             .withPending(["price_consent_status": "0"]).event()
@@ -265,7 +265,7 @@ struct V1BodyQuirkTests {
         #expect(event.renewals.first?.priceIncreaseStatus == 0)
     }
 
-    @Test("a scheduled change of plan states current and next product apart")
+    @Test("a scheduled change of plan gives the current and the next product")
     func scheduledChange() throws {
         let event = try newBody("DID_CHANGE_RENEWAL_PREF", rows: rows, pending: [pending(next: premium)])
             .with(["auto_renew_product_id": .text(premium)]).event()

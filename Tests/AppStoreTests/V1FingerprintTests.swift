@@ -17,7 +17,7 @@ private func key(_ body: JSON, receivedAt: Instant = day("2026-01-01")) throws -
 
 @Suite("Fingerprints of V1 notifications (quirks 18, 19)")
 struct V1FingerprintTests {
-    @Test("a fingerprint is 32 bytes and the same whenever the body arrives")
+    @Test("a fingerprint has 32 bytes and does not depend on the time of receipt")
     func shape() throws {
         let first = try key(base, receivedAt: day("2022-02-03"))
         let retry = try key(base, receivedAt: day("2022-02-05"))
@@ -27,7 +27,7 @@ struct V1FingerprintTests {
     }
 
     @Test(
-        "what a repetition changes without saying anything else leaves the key",
+        "a repeat that changes no fact keeps the fingerprint",
         arguments: [
             ("another unified receipt", base.withUnified(["latest_receipt": "b3RoZXI="])),
             ("another old receipt", base.with(["latest_receipt": "b3RoZXI="])),
@@ -53,7 +53,7 @@ struct V1FingerprintTests {
     }
 
     @Test(
-        "a change of any single fact changes the key",
+        "a change of any fact changes the fingerprint",
         arguments: [
             ("environment", base.with(["environment": "Sandbox"]).withUnified(["environment": "Sandbox"])),
             ("bundle id", base.with(["bid": "com.example.other"])),
@@ -88,7 +88,7 @@ struct V1FingerprintTests {
         #expect(try key(change.body) != key(base), "\(change.name)")
     }
 
-    @Test("no two of the changed bodies share a key")
+    @Test("bodies with different changes have different fingerprints")
     func distinct() throws {
         let bodies = [
             base, base.withRow(["cancellation_date_ms": milliseconds("2022-02-04")]),
@@ -100,7 +100,7 @@ struct V1FingerprintTests {
         #expect(Set(try bodies.map { try key($0) }).count == bodies.count)
     }
 
-    @Test("neighbouring fields do not run into each other")
+    @Test("adjacent fields are delimited")
     func boundaries() throws {
         let left = base.withRow(["web_order_line_item_id": "91", "product_id": "1a"])
         let right = base.withRow(["web_order_line_item_id": "911", "product_id": "a"])
@@ -108,7 +108,7 @@ struct V1FingerprintTests {
         #expect(try key(left) != key(right))
     }
 
-    @Test("one content has one key under the expired keys and as an array of one")
+    @Test("the same content has one fingerprint under the expired keys and as an array of one")
     func sameContent() throws {
         let row = oldRow("1000000000000001", "2019-01-01", "2019-02-01")
 
@@ -120,7 +120,7 @@ struct V1FingerprintTests {
         #expect(array == latest)
     }
 
-    @Test("the printed samples of one event have one key")
+    @Test("the published samples of one event have one fingerprint")
     func samples() throws {
         let latest = try event(fixture: "seed000-did-change-renewal-status")
         let expired = try event(fixture: "seed000-did-change-renewal-status.expired-keys")
@@ -128,7 +128,7 @@ struct V1FingerprintTests {
         #expect(latest.fingerprint == expired.fingerprint)
     }
 
-    @Test("blanks between values and the order of keys leave the key")
+    @Test("whitespace and the order of keys do not change the fingerprint")
     func layout() throws {
         guard case .object(let members) = base else { return }
         let reordered = JSON.object(members.reversed())
@@ -140,7 +140,7 @@ struct V1FingerprintTests {
         #expect(try spacedKey == key(base))
     }
 
-    @Test("five hundred bodies with random facts have five hundred keys, and each the same twice")
+    @Test("five hundred bodies with random facts have five hundred fingerprints")
     func random() throws {
         var generator = TestSeed.generator(3)
         var bodies: Set<String> = []

@@ -13,7 +13,7 @@ private func preference(_ product: String, rows: [JSON] = [first], receivedAt: S
     return (try body.event(receivedAt: day(receivedAt)), day(receivedAt))
 }
 
-/// Switched off and on again, with a date of its own.
+/// Switched off and on again, at a date in the body.
 private func switchedOn(_ date: String) throws -> (Event, Instant) {
     let body = newBody("DID_CHANGE_RENEWAL_STATUS", rows: [first], pending: [pending(next: premium)])
         .with(["auto_renew_product_id": .text(premium), "auto_renew_status_change_date_ms": milliseconds(date)])
@@ -28,9 +28,9 @@ private func fold(_ events: [(Event, Instant)]) -> Subscription {
     return Subscription(facts)
 }
 
-@Suite("A product chosen in a V1 notification counts from its receipt")
+@Suite("The next product in a V1 notification is dated by its receipt")
 struct V1PreferenceTests {
-    @Test("of A to B, B to A, A to B in one period the last counts")
+    @Test("the last of several product changes in one period applies")
     func lastCounts() throws {
         let subscription = fold([
             try preference(premium, receivedAt: "2022-01-05"), try preference(monthly, receivedAt: "2022-01-06"),
@@ -43,7 +43,7 @@ struct V1PreferenceTests {
         #expect(SubscriptionSnapshot(subscription).plannedProductId == premium)
     }
 
-    @Test("it counts after a dated statement that was received before it")
+    @Test("a product change applies after a dated statement that was received before it")
     func afterDated() throws {
         let subscription = fold([
             try preference(premium, receivedAt: "2022-01-05"), try switchedOn("2022-01-06"),
@@ -54,7 +54,7 @@ struct V1PreferenceTests {
         #expect(SubscriptionSnapshot(subscription).plannedProductId == nil)
     }
 
-    @Test("one that knows nothing of the latest purchase was chosen before it, however late it comes")
+    @Test("a product change without the latest purchase is dated before that purchase, however late it arrives")
     func late() throws {
         let renewal = newBody("DID_RENEW", rows: [first, second])
 
@@ -66,7 +66,7 @@ struct V1PreferenceTests {
         #expect(subscription.renewal(at: .latest).autoRenewProductId == monthly)
     }
 
-    @Test("the other statements of its notification keep the time of what it knows of")
+    @Test("other fields of a product change keep the time of the rows in its receipt")
     func snapshot() throws {
         let off = newBody("DID_CHANGE_RENEWAL_STATUS", rows: [first], pending: [pending(autoRenew: "0")])
             .with(["auto_renew_status": "false", "auto_renew_status_change_date_ms": milliseconds("2022-01-06")])

@@ -6,11 +6,11 @@ private let start = "2022-01-01"
 private let end = "2022-02-01"
 private let renewed = newBody("DID_RENEW", rows: [newRow("1000000000000002", start, end)])
 
-/// The numbered quirks of the V1 format that lie in single fields (1 to 15, 28 to 30, 36, 39, 41).
+/// The numbered quirks of the V1 format that concern single fields (1 to 15, 28 to 30, 36, 39, 41).
 @Suite("V1 quirks: fields")
 struct V1QuirkTests {
     @Test(
-        "the environment is known under all its spellings (quirks 1, 2)",
+        "the environment is recognized in every spelling (quirks 1, 2)",
         arguments: [
             ("PROD", Environment.production), ("Production", .production), ("prod", .production),
             ("PRODUCTION", .production), ("Sandbox", .sandbox), ("SANDBOX", .sandbox), ("sandbox", .sandbox),
@@ -23,14 +23,14 @@ struct V1QuirkTests {
         #expect(unifiedOnly.environment == expected)
     }
 
-    @Test("an environment that Apple does not use is neither of the two", arguments: ["Xcode", "", "PRODSandbox"])
+    @Test("an environment name that Apple does not use is unknown", arguments: ["Xcode", "", "PRODSandbox"])
     func unknownEnvironment(text: String) throws {
         let event = try renewed.without("unified_receipt").with(["environment": .text(text)]).event()
 
         #expect(event.environment == .unknown)
     }
 
-    @Test("the receipt of an expired subscription is read from its other name (quirk 3)")
+    @Test("the receipt of an expired subscription is read under its other key (quirk 3)")
     func expiredKeys() throws {
         let row = oldRow("1000000000000001", "2019-01-01", "2019-02-01")
 
@@ -41,7 +41,7 @@ struct V1QuirkTests {
         #expect(expired == latest)
     }
 
-    @Test("receipt info that is an empty object is none, and no defect (quirk 43)")
+    @Test("an empty object as receipt info counts as absent and is not a defect (quirk 43)")
     func emptyObjects() throws {
         let event = try renewed.with(["latest_receipt_info": [:], "latest_expired_receipt_info": []]).event()
 
@@ -49,7 +49,7 @@ struct V1QuirkTests {
         #expect(event.defects == [])
     }
 
-    @Test("receipt info is an object, an array of one or an array, in either place (quirks 4, 5)")
+    @Test("receipt info is an object, an array of one or an array, under either key (quirks 4, 5)")
     func objectOrArray() throws {
         let row = newRow("1000000000000002", start, end)
         let top = renewed.without("unified_receipt")
@@ -75,7 +75,7 @@ struct V1QuirkTests {
     }
 
     @Test(
-        "the expiry is read from each of its renderings (quirks 6, 7)",
+        "the expiry is read in every format (quirks 6, 7)",
         arguments: [
             ("expires_date", "1643673600000"), ("expires_date", "2022-02-01 00:00:00 Etc/GMT"),
             ("expires_date_ms", "1643673600000"), ("expires_date_formatted", "2022-02-01 00:00:00 Etc/GMT"),
@@ -91,7 +91,7 @@ struct V1QuirkTests {
         #expect(events.allSatisfy { $0.transactions.first?.expiresDate == day(end) && $0.defects.isEmpty })
     }
 
-    @Test("dates fall back from milliseconds to text")
+    @Test("dates fall back from milliseconds to the text format")
     func textDates() throws {
         let row = cancelled(newRow("1000000000000002", start, end), "2022-01-05")
             .without("purchase_date_ms", "original_purchase_date_ms", "expires_date_ms", "cancellation_date_ms")
@@ -105,7 +105,7 @@ struct V1QuirkTests {
         #expect(event.occurredAt == day("2022-01-06"))
     }
 
-    @Test("milliseconds win over the text beside them")
+    @Test("milliseconds take precedence over the text date")
     func millisecondsWin() throws {
         let event = try renewed.withRow(["expires_date_ms": "1643673600123"]).event()
 
@@ -113,7 +113,7 @@ struct V1QuirkTests {
     }
 
     @Test(
-        "a flag is read in every spelling and kind (quirk 8)",
+        "a flag is read in every spelling and type (quirk 8)",
         arguments: [
             ("\"true\"", true), ("\"1\"", true), ("1", true), ("true", true),
             ("\"false\"", false), ("\"0\"", false), ("0", false), ("false", false),
@@ -138,7 +138,7 @@ struct V1QuirkTests {
     }
 
     @Test(
-        "ids come as strings and as numbers and keep every digit (quirk 9)",
+        "ids are read from strings and numbers without losing digits (quirk 9)",
         arguments: [
             "1000000588791509", "9007199254740993", "9223372036854775807", "18446744073709551615",
         ])
@@ -158,7 +158,7 @@ struct V1QuirkTests {
         #expect(number == text)
     }
 
-    @Test("other numbers come as strings and as numbers too (quirk 9)")
+    @Test("other numbers are read from strings and numbers (quirk 9)")
     func numbers() throws {
         let text = try renewed.withRow(["quantity": "3"]).event()
         let number = try renewed.withRow([
@@ -170,7 +170,7 @@ struct V1QuirkTests {
         #expect(number.defects == [])
     }
 
-    @Test("the subscription at the top level is a number, a string, or empty and then absent (quirk 10)")
+    @Test("the top-level original transaction id is a number or a string, and absent if empty (quirk 10)")
     func originalTransactionId() throws {
         let bare = oldBody("DID_CHANGE_RENEWAL_PREF", row: nil)
 
@@ -186,7 +186,7 @@ struct V1QuirkTests {
         #expect(empty.defects == [] && empty.renewals == [])
     }
 
-    @Test("the expiration intent is a string or a number, in both places (quirk 11)", arguments: 1...5)
+    @Test("the expiration intent is a string or a number, at both levels (quirk 11)", arguments: 1...5)
     func expirationIntent(intent: Int) throws {
         let old = oldBody("RENEWAL", row: oldRow("1000000000000001", start, end))
 
@@ -200,7 +200,7 @@ struct V1QuirkTests {
     }
 
     @Test(
-        "a body decodes with its password empty, blank, absent or of another kind (quirk 12)",
+        "a body with an empty, blank, absent or mistyped password decodes (quirk 12)",
         arguments: [
             "\"\"", "\" \"", "null", "1", "{}", nil,
         ])
@@ -212,7 +212,7 @@ struct V1QuirkTests {
         #expect(event.transactions == (try renewed.event().transactions))
     }
 
-    @Test("without a unified receipt, or without its rows, the old receipt info is read (quirk 13)")
+    @Test("the old receipt info is read if the unified receipt or its rows are absent (quirk 13)")
     func noUnifiedRows() throws {
         let row = oldRow("1000000000000001", "2020-01-01", "2020-02-01")
         let old = oldBody("INITIAL_BUY", row: row)
@@ -228,7 +228,7 @@ struct V1QuirkTests {
         #expect(none.defects == [.cancellationWithoutPurchase])
     }
 
-    @Test("a cancellation of a purchase beyond the rows sent cancels none of the rows sent (quirk 14)")
+    @Test("a cancellation of a purchase outside the sent rows cancels none of them (quirk 14)")
     func refundedRowMissing() throws {
         let body = oldBody("CANCEL", row: oldRow("1000000000000002", start, end)).with([
             "web_order_line_item_id": "91000000000000001", "cancellation_date_ms": milliseconds("2022-01-05"),
@@ -240,7 +240,7 @@ struct V1QuirkTests {
         #expect(event.occurredAt == day("2022-01-05"))
     }
 
-    @Test("a cancellation at the top level counts for the purchase that it names")
+    @Test("a top-level cancellation applies to the purchase that it names")
     func topLevelCancellation() throws {
         let body = oldBody("CANCEL", row: oldRow("1000000000000002", start, end)).with([
             "web_order_line_item_id": "91000000000000002", "cancellation_date": gmt("2022-01-05"),
@@ -253,7 +253,7 @@ struct V1QuirkTests {
         #expect(event.transactions.map(\.revocationDate) == [day("2022-01-05")])
     }
 
-    @Test("a body without old receipt objects has all its dates in the unified receipt (quirk 15)")
+    @Test("a body without old receipt objects takes all dates from the unified receipt (quirk 15)")
     func unifiedOnly() throws {
         let event = try renewed.event()
 
@@ -265,7 +265,7 @@ struct V1QuirkTests {
         #expect(event.renewals.first?.autoRenewStatus == true)
     }
 
-    @Test("a purchase one second before its original purchase is no defect (quirk 28)")
+    @Test("a purchase one second before its original purchase is not a defect (quirk 28)")
     func oneSecondEarlier() throws {
         let event = try renewed.withRow(["original_purchase_date_ms": milliseconds("2022-01-01T00:00:01Z")]).event()
 
@@ -274,7 +274,7 @@ struct V1QuirkTests {
         #expect(event.transactions.first?.originalPurchaseDate == day("2022-01-01T00:00:01Z"))
     }
 
-    @Test("dates that differ by milliseconds only leave the fingerprint (quirk 29)")
+    @Test("dates that differ only by milliseconds keep the fingerprint (quirk 29)")
     func millisecondDigits() throws {
         let exact = try renewed.withRow(["purchase_date_ms": "1584703627636"]).event()
         let rounded = try renewed.withRow(["purchase_date_ms": "1584703627000"]).event()
@@ -298,7 +298,7 @@ struct V1QuirkTests {
     }
 
     @Test(
-        "the app is told by its bundle id; Apple's numbers for it may be 0, missing or texts (quirk 36)",
+        "the app is identified by its bundle id; Apple's numeric ids may be 0, missing or strings (quirk 36)",
         arguments: [
             "0", "\"0\"", "\"\"", "null", "1400000001",
         ])
@@ -311,7 +311,7 @@ struct V1QuirkTests {
         #expect(event.defects == [])
     }
 
-    @Test("null is absence, in every field (quirk 39)")
+    @Test("null counts as absent in every field (quirk 39)")
     func null() throws {
         let keys = [
             "cancellation_date", "cancellation_date_ms", "is_upgraded", "promotional_offer_id", "app_account_token",
@@ -334,7 +334,7 @@ struct V1QuirkTests {
         #expect(null.defects == [])
     }
 
-    @Test("a trial is an ordinary transaction that says so (quirk 41)")
+    @Test("a trial is an ordinary transaction with the trial flag (quirk 41)")
     func trial() throws {
         let event = try event(fixture: "v1-initial-buy-trial")
 
@@ -374,7 +374,7 @@ struct V1QuirkTests {
         #expect(event.defects.dropFirst().allSatisfy { $0.isIgnoredAccountToken })
     }
 
-    @Test("offers, ownership and the account token are read where the row has them")
+    @Test("offers, ownership and the account token are read from the row")
     func optionalFields() throws {
         let event = try renewed.withRow([
             "promotional_offer_id": "offer-1", "offer_code_ref_name": "code-1",

@@ -2,13 +2,13 @@ import AppStore
 import Subscriptions
 import Testing
 
-/// REFUND names a purchase that is no auto-renewable subscription. The receipt beside it may lack that purchase.
-@Suite("V1 refunds of purchases that the receipt may not hold")
+/// REFUND names a purchase that is not an auto-renewable subscription. Its receipt may lack that purchase.
+@Suite("V1 refunds of purchases that may be missing from the receipt")
 struct V1RefundTests {
     private static let lifetime = "1000000000000500"
     private let rowA = newRow("1000000000000001", "2022-01-01", "2022-02-01")
     private let atlas = oneTime(lifetime, "2022-01-05")
-    /// A receipt of the same account that holds the purchase.
+    /// A receipt of the same account that contains the purchase.
     private var bought: JSON { newBody("DID_RENEW", rows: [rowA, atlas]) }
 
     private static func oneTime(_ id: String, _ date: String, subscription: String? = nil) -> JSON {
@@ -33,7 +33,7 @@ struct V1RefundTests {
         }
     }
 
-    @Test("a refund takes back the purchase that it names, without a receipt and with other rows alone (13, 14)")
+    @Test("a refund revokes the named purchase, with no receipt and with a receipt of other rows (13, 14)")
     func purchaseNotInReceipt() throws {
         for rows in [nil, [], [rowA]] as [[JSON]?] {
             let refund = refund(rows)
@@ -47,7 +47,7 @@ struct V1RefundTests {
         }
     }
 
-    @Test("a refund of a purchase of which nothing else is known opens no access")
+    @Test("a refund of an unknown purchase gives no access")
     func unknownPurchase() throws {
         let subscription = fold([try refund(nil).event()], subscription: Self.lifetime)
 
@@ -58,7 +58,7 @@ struct V1RefundTests {
         #expect(subscription.status(at: day("2022-03-01")) == .refunded)
     }
 
-    @Test("a later receipt that holds the refunded row completes what is known of it")
+    @Test("a later receipt with the refunded row adds the missing fields")
     func laterRow() throws {
         let later = newBody(
             "DID_RENEW",
@@ -73,7 +73,7 @@ struct V1RefundTests {
         }
     }
 
-    @Test("a refund that was reversed gives the purchase back with a later receipt")
+    @Test("a later receipt with the purchase restores it after a reversed refund")
     func reversed() throws {
         let later = newBody("DID_RENEW", rows: [newRow("1000000000000002", "2022-04-01", "2022-05-01"), atlas])
 
@@ -82,7 +82,7 @@ struct V1RefundTests {
         }
     }
 
-    @Test("a refund takes back restored copies of the purchase, too")
+    @Test("a refund also revokes restored copies of the purchase")
     func restoredCopy() throws {
         let copy = Self.oneTime("1000000000000900", "2022-02-10", subscription: Self.lifetime)
         let bodies = [newBody("DID_RENEW", rows: [rowA, copy]), refund([rowA])]
@@ -93,7 +93,7 @@ struct V1RefundTests {
         }
     }
 
-    @Test("a refund leaves a subscription alone, also if its row is the only one in the receipt")
+    @Test("a refund does not affect a subscription, even if its row is the only one in the receipt")
     func otherSubscription() throws {
         for body in [refund([rowA]), refund([rowA]).without("original_transaction_id")] {
             let subscription = fold([try body.event()])
@@ -102,7 +102,7 @@ struct V1RefundTests {
         }
     }
 
-    @Test("the row of the receipt is refunded if it does not say so itself")
+    @Test("the receipt row of the named purchase is refunded even if it has no cancellation date")
     func purchaseInReceipt() throws {
         let event = try refund([rowA, atlas]).event()
 
@@ -119,7 +119,7 @@ struct V1RefundTests {
         ]),
     ]
 
-    @Test("a cancellation that states no cancelled purchase is a defect", arguments: withoutPurchase)
+    @Test("a cancellation without a cancelled purchase is a defect", arguments: withoutPurchase)
     func cancellationWithoutPurchase(body: JSON) throws {
         #expect(try body.event().defects == [.cancellationWithoutPurchase])
     }

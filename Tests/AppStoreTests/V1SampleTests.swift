@@ -3,8 +3,8 @@ import Encoding
 import Subscriptions
 import Testing
 
-/// The bodies that the articles print, against the facts read off them by hand.
-@Suite("The printed V1 samples")
+/// The bodies published in Apple's articles, compared with facts read from them by hand.
+@Suite("Published V1 samples")
 struct V1SampleTests {
     private func transaction(product: String?) -> Transaction {
         var transaction = Transaction(
@@ -32,7 +32,7 @@ struct V1SampleTests {
     }
 
     @Test(
-        "the filled samples give their facts, whichever keys hold the receipt",
+        "the completed samples give the same facts under either receipt key",
         arguments: [
             "seed000-did-change-renewal-status", "seed000-did-change-renewal-status.expired-keys",
         ])
@@ -47,12 +47,12 @@ struct V1SampleTests {
         #expect(event.kind == .autoRenewChange)
         #expect(event.occurredAt == Instant(milliseconds: 1_573_200_835_000))
         #expect(event.transactions == [transaction(product: "com.example.magazine.monthly")])
-        #expect(event.transactions.allSatisfy { !$0.statesRevocation }, "old receipts leave revocation open")
+        #expect(event.transactions.allSatisfy { !$0.statesRevocation }, "old receipts do not state revocation")
         #expect(event.renewals == [renewal(product: "com.example.magazine.monthly")])
         #expect(event.defects == [])
     }
 
-    @Test("the sample with the article's blanks gives the same facts less the blank ones, and no defect")
+    @Test("the sample with the article's blanks gives the same facts without the blank ones, and no defect")
     func verbatim() throws {
         let event = try event(fixture: "seed000-did-change-renewal-status.verbatim")
 
@@ -65,7 +65,7 @@ struct V1SampleTests {
         #expect(event.defects == [])
     }
 
-    @Test("the sample's period is open until its expiry, though renewal is off")
+    @Test("the sample's period lasts until its expiry although renewal is off")
     func access() throws {
         let subscription = fold(
             [try event(fixture: "seed000-did-change-renewal-status")], subscription: "1000000588791509")

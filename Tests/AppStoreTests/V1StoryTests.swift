@@ -2,13 +2,13 @@ import AppStore
 import Subscriptions
 import Testing
 
-/// What one customer does arrives as several notifications, in any order, partly twice: the facts decide.
+/// One customer action arrives as several notifications, in any order, some of them twice. The facts decide.
 @Suite("V1 notifications folded into a subscription")
 struct V1StoryTests {
     private let rowA = newRow("1000000000000001", "2022-01-01", "2022-02-01")
     private let bought = newBody("INITIAL_BUY", rows: [newRow("1000000000000001", "2022-01-01", "2022-02-01")])
 
-    /// All orders of arrival, and all with each notification twice, give one result.
+    /// Checks all orders of arrival, each also with every notification sent twice.
     private func inEveryOrder(_ bodies: [JSON], _ check: (Subscription) -> Void) throws {
         let events = try bodies.map { try $0.event() }
         for order in permutations(events) {
@@ -24,7 +24,8 @@ struct V1StoryTests {
         ])
     }
 
-    @Test("an upgrade's three notifications cut the old period and open the new, in any order (quirks 21, 37)")
+    @Test(
+        "the three notifications of an upgrade end the old period and start the new one, in any order (quirks 21, 37)")
     func upgrade() throws {
         let new = newRow("1000000000000002", "2022-01-10", "2022-02-10", product: premium)
         let replaced = cancelled(rowA, "2022-01-10").with(["is_upgraded": "true"])
@@ -43,7 +44,7 @@ struct V1StoryTests {
         }
     }
 
-    @Test("a downgrade's INTERACTIVE_RENEWAL without a new row extends nothing")
+    @Test("INTERACTIVE_RENEWAL of a downgrade without a new row extends no access")
     func downgrade() throws {
         let info = pending(next: premium)
         let bodies = [
@@ -59,7 +60,7 @@ struct V1StoryTests {
         #expect(!subscription.isActive(at: day("2022-02-01")))
     }
 
-    @Test("a purchase hidden in a status change opens a new run of the same subscription (quirks 24, 32)")
+    @Test("a purchase reported only in a status change starts a new period of the same subscription (quirks 24, 32)")
     func hiddenResubscription() throws {
         let rowB = newRow("1000000000000002", "2022-04-10", "2022-05-10")
         let bodies = [
@@ -75,7 +76,7 @@ struct V1StoryTests {
         }
     }
 
-    @Test("a subscription first heard of in a status change gives the access of its row (quirk 32)")
+    @Test("a subscription first reported in a status change has the access of its row (quirk 32)")
     func firstHeardInStatusChange() throws {
         let event = try switched(true, "2022-01-01", rows: [rowA], pending()).event()
 
@@ -98,7 +99,7 @@ struct V1StoryTests {
         #expect(both.status(at: day("2020-11-05")) != .active)
     }
 
-    @Test("a recovery inside grace leaves no gap, whichever of the two arrives first")
+    @Test("a recovery inside grace leaves no gap, in either order of arrival")
     func recoveryInsideGrace() throws {
         let failed = try event(fixture: "v1-did-fail-to-renew-grace")
         let recovered = try event(fixture: "v1-did-recover-grace")
@@ -114,7 +115,7 @@ struct V1StoryTests {
         }
     }
 
-    @Test("sixty days of retry without payment stay closed and end as expired")
+    @Test("sixty days of retry without payment give no access and end in expired")
     func retryExhausted() throws {
         let retry = pending().with(["is_in_billing_retry_period": "1", "expiration_intent": "2"])
         let over = pending(autoRenew: "0").with(["is_in_billing_retry_period": "0", "expiration_intent": "2"])
@@ -147,7 +148,7 @@ struct V1StoryTests {
         }
     }
 
-    @Test("a refund with its switch-off closes the period, in any order")
+    @Test("a refund with its switch-off ends the period, in any order")
     func refund() throws {
         let gone = cancelled(rowA, "2022-01-10")
         let bodies = [
@@ -161,7 +162,7 @@ struct V1StoryTests {
         }
     }
 
-    @Test("a late, older body overwrites no renewal and adds its row all the same")
+    @Test("an older body that arrives late changes no renewal info and still adds its row")
     func lateBody() throws {
         let rowB = newRow("1000000000000002", "2022-02-01", "2022-03-01")
         let off = try switched(false, "2022-02-05", rows: [rowB], pending(autoRenew: "0")).event()
@@ -173,7 +174,7 @@ struct V1StoryTests {
         #expect(subscription.isActive(at: day("2022-01-01")))
     }
 
-    @Test("a charge known before the expiry joins on without a gap")
+    @Test("a renewal charged before the expiry leaves no gap")
     func earlyCharge() throws {
         let rowB = newRow("1000000000000002", "2022-02-01", "2022-03-01")
         let early = try newBody("DID_RENEW", rows: [rowB, rowA]).event(receivedAt: day("2022-01-31T06:00:00Z"))
@@ -197,7 +198,7 @@ struct V1StoryTests {
         #expect(!subscription.isActive(at: day("2022-02-01")))
     }
 
-    @Test("a family member loses access from the revocation on, and the purchaser's subscription keeps it")
+    @Test("a family member loses access at the revocation, and the purchaser keeps it")
     func revoke() throws {
         let member = cancelled(
             newRow("5000000000000001", "2022-01-01", "2022-02-01", subscription: "5000000000000001"), "2022-01-10"

@@ -2,12 +2,12 @@ import AppStore
 import Subscriptions
 import Testing
 
-/// One row of the table of actions: what is sent after a first purchase of [Feb 20, Mar 20), and what comes of it.
+/// One row of the table of actions: the bodies after a first purchase of [Feb 20, Mar 20), and the expected result.
 struct V2Action: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var bodies: [V2Body]
     var spans: [Span]
-    /// The instant at which the phase, the switch and the next product are asked for.
+    /// The instant at which the status, the renewal switch and the next product are read.
     var at: String
     var status: SubscriptionStatus
     var autoRenew: Bool?
@@ -54,7 +54,7 @@ struct V2Action: Sendable, CustomTestStringConvertible {
             "early charge", [V2Body("DID_RENEW", at: "2018-03-19T06:00:00Z", rowB, on)],
             [Span("2018-02-20", "2018-04-20")], at: "2018-03-19T07:00:00Z", .active),
         V2Action(
-            "early charge that shows the time of the charge",
+            "early charge with the time of the charge",
             [
                 V2Body(
                     "DID_RENEW", at: "2018-03-19T06:00:00Z",
@@ -97,10 +97,10 @@ struct V2Action: Sendable, CustomTestStringConvertible {
             [V2Body("RENEWAL_EXTENDED", at: "2018-03-10", v2Row("1000000000000001", "2018-02-20", "2018-04-03"), on)],
             [Span("2018-02-20", "2018-04-03")], at: "2018-03-25", .active),
         V2Action(
-            "extension that failed", [V2Body("RENEWAL_EXTENSION", "FAILURE", at: "2018-03-10", rowA, on)], base,
+            "failed extension", [V2Body("RENEWAL_EXTENSION", "FAILURE", at: "2018-03-10", rowA, on)], base,
             at: "2018-03-10", .active),
         V2Action(
-            "price increase asked",
+            "price increase pending consent",
             [V2Body("PRICE_INCREASE", "PENDING", at: "2018-03-01", rowA, on.with(["priceIncreaseStatus": 0]))], base,
             at: "2018-03-01", .active),
         V2Action(
@@ -132,7 +132,7 @@ struct V2Action: Sendable, CustomTestStringConvertible {
             base, at: "2018-03-02", .active),
         V2Action("upgrade", [upgraded], [Span("2018-02-20", "2018-04-01")], at: "2018-03-01", .active, next: premium),
         V2Action(
-            "upgrade, with the old transaction told later",
+            "upgrade, with the old transaction reported later",
             [
                 upgraded,
                 V2Body(
@@ -144,7 +144,7 @@ struct V2Action: Sendable, CustomTestStringConvertible {
             "refund of an upgrade", [upgraded, V2Body("REFUND", at: "2018-03-10", upgradeRow.refunded("2018-03-10"))],
             [Span("2018-02-20", "2018-03-01")], at: "2018-03-10", .refunded, next: premium),
         V2Action(
-            "refund of an upgrade told before June 2023, when transactions had no reason",
+            "refund of an upgrade as reported before June 2023, without transaction reasons",
             [
                 V2Body(
                     "DID_CHANGE_RENEWAL_PREF", "UPGRADE", at: "2018-03-01", upgradeRow.without("transactionReason"),
@@ -173,7 +173,7 @@ struct V2Action: Sendable, CustomTestStringConvertible {
         V2Action(
             "billing failure with grace", [failedInGrace], [Span("2018-02-20", "2018-04-05")], at: "2018-03-20", .grace),
         V2Action(
-            "grace over, and nothing is sent", [failedInGrace], [Span("2018-02-20", "2018-04-05")], at: "2018-04-05",
+            "grace over, without a notification", [failedInGrace], [Span("2018-02-20", "2018-04-05")], at: "2018-04-05",
             .retry),
         V2Action(
             "grace over",
@@ -197,7 +197,7 @@ struct V2Action: Sendable, CustomTestStringConvertible {
             [failedInGrace, V2Body("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", at: "2018-03-25", rowA, off)],
             [Span("2018-02-20", "2018-03-25")], at: "2018-03-25", .expired, autoRenew: false),
         V2Action(
-            "switch off in grace, with grace still named and an end sent",
+            "switch off in grace, with grace still in the renewal info, and an expiry",
             [
                 failedInGrace,
                 V2Body(
@@ -287,7 +287,7 @@ struct V2Action: Sendable, CustomTestStringConvertible {
             ],
             [Span("2018-02-20", "2018-03-01")], at: "2018-03-01", .revoked),
         V2Action(
-            "family member loses access, told as before December 2025",
+            "family member loses access, as reported before December 2025",
             [
                 V2Body(
                     "REVOKE", at: "2018-03-01",
@@ -295,14 +295,14 @@ struct V2Action: Sendable, CustomTestStringConvertible {
             ],
             [Span("2018-02-20", "2018-03-01")], at: "2018-03-01", .revoked),
         V2Action(
-            "a type that nobody knows yet",
+            "an unknown type",
             [V2Body("SOMETHING_NEW", at: "2018-03-20", rowB, on)], [Span("2018-02-20", "2018-04-20")],
             at: "2018-03-20", .active),
     ]
 
     static let all = renewals + plans + failures + refunds
 
-    /// A year that was upgraded to a month, which then fails to renew: the year would have ended within the grace.
+    /// A year that was upgraded to a month, which then fails to renew. The year would have ended within the grace.
     static let failureAfterUpgrade: [V2Body] = {
         let year = v2Row("1000000000000001", "2018-01-01", "2019-01-01", product: "com.example.magazine.yearly")
         let month = v2Row("1000000000000002", "2018-11-20", "2018-12-20", product: premium, reason: "PURCHASE")

@@ -2,9 +2,9 @@ import AppStore
 import Subscriptions
 import Testing
 
-@Suite("The table of actions in signed notifications")
+@Suite("Table of actions in signed notifications")
 struct V2ActionTests {
-    @Test("an action has the table's result, in any order of arrival", arguments: V2Action.all, Arrival.allCases)
+    @Test("an action gives the result in the table for any order of arrival", arguments: V2Action.all, Arrival.allCases)
     func result(action: V2Action, arrival: Arrival) throws {
         let subscription = try folded(action.bodies, arrival)
 
@@ -14,7 +14,7 @@ struct V2ActionTests {
         #expect(subscription.renewal(at: day(action.at)).autoRenewProductId == action.next)
     }
 
-    @Test("what is sent anew under other ids changes nothing", arguments: V2Action.all)
+    @Test("notifications sent again under other ids change nothing", arguments: V2Action.all)
     func sentAnew(action: V2Action) throws {
         let again = action.bodies + action.bodies.map { $0.renumbered("again") }
 
@@ -24,7 +24,7 @@ struct V2ActionTests {
         #expect(subscription.status(at: day(action.at)) == action.status)
     }
 
-    @Test("an upgrade cuts the old period where the new one begins", arguments: Arrival.allCases)
+    @Test("an upgrade ends the old period where the new one starts", arguments: Arrival.allCases)
     func upgrade(arrival: Arrival) throws {
         let bodies = [
             V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2018-02-20", V2Action.rowA, V2Action.on), V2Action.upgraded,
@@ -39,7 +39,7 @@ struct V2ActionTests {
         #expect(subscription.period(at: day("2018-03-01"))?.productId == premium)
     }
 
-    @Test("grace after an upgrade begins where the new product's period ends", arguments: Arrival.allCases)
+    @Test("grace after an upgrade starts where the new product's period ends", arguments: Arrival.allCases)
     func graceAfterUpgrade(arrival: Arrival) throws {
         let subscription = try folded(V2Action.failureAfterUpgrade, arrival)
 
@@ -48,7 +48,7 @@ struct V2ActionTests {
         #expect(subscription.status(at: day("2019-01-05")) == .retry)
     }
 
-    @Test("an upgrade cuts the old period also as told before June 2023, without a reason", arguments: Arrival.allCases)
+    @Test("an upgrade without a transaction reason (before June 2023) ends the old period", arguments: Arrival.allCases)
     func upgradeWithoutReason(arrival: Arrival) throws {
         let bodies = [
             V2Body(
@@ -62,7 +62,7 @@ struct V2ActionTests {
         #expect(subscription.period(at: day("2018-03-10"))?.productId == premium)
     }
 
-    @Test("a prorated refund and a revocation say why the period ends")
+    @Test("a prorated refund and a family revocation are the reason for the end of the period")
     func cuts() throws {
         let bought = V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2018-02-20", V2Action.rowA, V2Action.on)
         let prorated = V2Body("REFUND", at: "2018-03-10", V2Action.rowA.refunded("2018-03-10", type: "REFUND_PRORATED"))
@@ -72,7 +72,7 @@ struct V2ActionTests {
         #expect(try folded([bought, revoked]).access.map(\.cut) == [.familyRevoked])
     }
 
-    @Test("a trial is an ordinary period that is marked as one")
+    @Test("a trial is an ordinary period with the trial flag")
     func trial() throws {
         let row = v2Row("1000000000000001", "2018-02-20", "2018-02-27").with([
             "offerType": 1, "offerDiscountType": "FREE_TRIAL",

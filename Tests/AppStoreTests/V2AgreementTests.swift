@@ -86,8 +86,8 @@ struct StoryInBothVersions: Sendable, CustomTestStringConvertible {
     ]
 }
 
-/// Invariant 12: a URL may be changed from version 1 to version 2 while a subscription runs, and both tell of it.
-@Suite("One story told in both versions")
+/// Invariant 12: a URL may be changed from version 1 to version 2 during a subscription, and both versions report it.
+@Suite("One subscription in both versions")
 struct V2AgreementTests {
     private func periods(_ events: [Event]) throws -> Set<[String]> {
         let access = try MemoryLedger(arriving: events).subscription().access
@@ -95,7 +95,9 @@ struct V2AgreementTests {
         return Set(access.map { [$0.transactionId, $0.cause.rawValue, $0.start.description, $0.end.description] })
     }
 
-    @Test("both versions together give the periods of each", arguments: StoryInBothVersions.all, Arrival.allCases)
+    @Test(
+        "both versions together give the same periods as each alone", arguments: StoryInBothVersions.all,
+        Arrival.allCases)
     func both(story: StoryInBothVersions, arrival: Arrival) throws {
         let unsigned = try story.unsigned.map { try $0.event(receivedAt: day("2018-08-01")) }
         let signed = try story.signed.map { try $0.event() }
@@ -108,7 +110,9 @@ struct V2AgreementTests {
         #expect(try MemoryLedger(arriving: arrival.arrange(signed + unsigned)).subscription().spans == story.spans)
     }
 
-    @Test("the change from one version to the other may come at any notification", arguments: StoryInBothVersions.all)
+    @Test(
+        "switching from one version to the other after any notification gives the same access",
+        arguments: StoryInBothVersions.all)
     func changeover(story: StoryInBothVersions) throws {
         let unsigned = try story.unsigned.map { try $0.event(receivedAt: day("2018-08-01")) }
         let signed = try story.signed.map { try $0.event() }
@@ -118,13 +122,13 @@ struct V2AgreementTests {
             let events = Array(unsigned[..<count] + signed[count...])
             for arrival in Arrival.allCases {
                 let spans = try MemoryLedger(arriving: arrival.arrange(events)).subscription().spans
-                #expect(spans == story.spans, "after \(count), \(arrival)")
+                #expect(spans == story.spans, "switched after \(count), \(arrival)")
             }
         }
     }
 
     @Test(
-        "a refund reversed in version 2 is reversed, also when version 1 told of the refund",
+        "a refund reported by version 1 and reversed by version 2 is reversed",
         arguments: Arrival.allCases)
     func reversed(arrival: Arrival) throws {
         let row = newRow("1000000000000001", "2018-02-20", "2018-03-20")

@@ -20,7 +20,7 @@ struct V2AppTests {
         }
     }
 
-    @Test("a notification of an app that is not configured is refused")
+    @Test("a notification of an app that is not configured is rejected")
     func otherApp() async {
         let other = body("Production", bundleId: "com.example.other").signed()
 
@@ -29,7 +29,7 @@ struct V2AppTests {
         #expect(await V2Receiver().refusal(body("Production", bundleId: "COM.example.magazine").signed()) != nil)
     }
 
-    @Test("a notification that names no app is refused")
+    @Test("a notification without an app is rejected")
     func noApp() async {
         let empty = V2Body("TEST", at: Self.signedAt).changing { $0.payload["data"] = nil }
 
@@ -37,7 +37,7 @@ struct V2AppTests {
         #expect(await V2Receiver().refusal(empty.signed()) == .appMissing)
     }
 
-    @Test("an app is not told by who else it could be: a forged body of an unknown app fails by its signature first")
+    @Test("a forged body of an unknown app fails signature verification first")
     func signatureFirst() async {
         let forged = body("Production", bundleId: "com.example.other").signed(by: JWSSigner(.stranger))
 
@@ -45,20 +45,20 @@ struct V2AppTests {
     }
 
     @Test(
-        "in production another App Store id, or none, is refused",
+        "a wrong or missing App Store id is rejected in production",
         arguments: [JSON.raw("987654321"), .text("x"), nil] as [JSON?])
     func otherAppleId(id: JSON?) async {
         #expect(
             await V2Receiver().refusal(body("Production", appAppleId: id).signed()) == .appleIdWrong(app: testBundle))
     }
 
-    @Test("in the sandbox the App Store id is not asked for")
+    @Test("the App Store id is not checked in the sandbox")
     func appleIdInSandbox() async {
         #expect(await V2Receiver().refusal(body("Sandbox", appAppleId: 987_654_321).signed()) == nil)
         #expect(await V2Receiver().refusal(body("Sandbox", appAppleId: nil).signed()) == nil)
     }
 
-    @Test("an app without a configured App Store id takes any")
+    @Test("an app without a configured App Store id accepts any")
     func appleIdNotConfigured() async {
         let receiver = V2Receiver([App(bundleId: testBundle)])
 
@@ -67,7 +67,7 @@ struct V2AppTests {
     }
 
     @Test(
-        "a notification of an environment that the app does not take is refused",
+        "a notification of an environment that the app does not accept is rejected",
         arguments: [("Sandbox", Environment.production), ("Production", .sandbox)])
     func otherEnvironment(name: String, only: Environment) async {
         let receiver = V2Receiver([App(bundleId: testBundle, environments: [only])])
@@ -75,7 +75,7 @@ struct V2AppTests {
         #expect(await receiver.refusal(body(name).signed()) == .environmentRefused(app: testBundle))
     }
 
-    @Test("sandbox and production go to streams of their own")
+    @Test("sandbox and production have separate streams")
     func streams() async throws {
         let production = try await V2Receiver().take(body("Production").signed())
         let sandbox = try await V2Receiver().take(body("Sandbox").signed())
@@ -84,7 +84,7 @@ struct V2AppTests {
         #expect(sandbox.stream == StreamKey(app: testBundle, environment: .sandbox))
     }
 
-    @Test("an authentic notification of an environment without a name here is kept, apart from all others")
+    @Test("an authentic notification of an unrecognized environment is stored in a separate stream")
     func unknownEnvironment() async throws {
         let verified = try await V2Receiver().take(body("Staging").signed())
 
@@ -95,7 +95,7 @@ struct V2AppTests {
     }
 
     @Test(
-        "an odd spelling of one environment is never taken for the other",
+        "a misspelled environment is not stored as the other environment",
         arguments: [
             ("production", Environment.sandbox), ("PROD", .sandbox), ("SANDBOX", .production),
             ("Sandbox ", .production),
@@ -107,14 +107,15 @@ struct V2AppTests {
         #expect(verified.event.environment == verified.stream.environment)
     }
 
-    @Test("an empty name of an environment is an unknown one")
+    @Test("an empty environment name is unknown")
     func emptyName() async throws {
         #expect(try await V2Receiver().take(body("").signed()).stream.environment == .unknown)
     }
 }
 
-/// Data of Xcode and of local tests is signed by whoever makes it. Nothing that a sender writes may open that door.
-@Suite("Notifications that Apple has not signed")
+/// Anyone can sign data of Xcode and local testing. No content of a body may make other data pass without Apple's
+/// signature.
+@Suite("Notifications not signed by Apple")
 struct V2LocalEnvironmentTests {
     private static let locals: [(String, Environment)] = [("Xcode", .xcode), ("LocalTesting", .localTesting)]
     private let signer = JWSSigner(.stranger)
@@ -130,7 +131,7 @@ struct V2LocalEnvironmentTests {
             environment: environment)
     }
 
-    @Test("they are refused unless the app asks for them", arguments: locals)
+    @Test("local notifications are rejected unless the app allows their environment", arguments: locals)
     func refused(name: String, environment: Environment) async {
         let production = V2Receiver([App(bundleId: testBundle, environments: [.production])])
 
@@ -141,7 +142,7 @@ struct V2LocalEnvironmentTests {
         }
     }
 
-    @Test("they are kept in a stream of their own where the app asks for them", arguments: locals)
+    @Test("local notifications are stored in a separate stream if the app allows them", arguments: locals)
     func taken(name: String, environment: Environment) async throws {
         for body in [body(name).signed(by: signer), body(name).unsigned] {
             let verified = try await receiver.take(body)
@@ -152,14 +153,14 @@ struct V2LocalEnvironmentTests {
         }
     }
 
-    @Test("one of the two does not stand for the other")
+    @Test("allowing one local environment does not allow the other")
     func oneOfTwo() async {
         let receiver = V2Receiver([App(bundleId: testBundle, environments: [.production, .xcode])])
 
         #expect(await receiver.refusal(body("LocalTesting").unsigned) == .environmentRefused(app: testBundle))
     }
 
-    @Test("a part that says production or sandbox does not get in under a local name", arguments: InnerPart.allCases)
+    @Test("a production or sandbox part inside a local notification is rejected", arguments: InnerPart.allCases)
     func partOfTheStore(part: InnerPart) async {
         for name in ["Production", "Sandbox"] {
             let body = part.changing(part.body(environment: "Xcode")) {
@@ -170,7 +171,7 @@ struct V2LocalEnvironmentTests {
         }
     }
 
-    @Test("a body that names two environments gets into no store's stream unsigned")
+    @Test("an unsigned body that names two environments is not stored in a stream of the App Store")
     func twoEnvironments() async {
         let subject = { (name: String) -> JSON in
             [
@@ -207,7 +208,7 @@ struct V2LocalEnvironmentTests {
         }
     }
 
-    @Test("what claims a store, or no environment at all, has to be signed by Apple")
+    @Test("a notification of an App Store environment or without an environment needs Apple's signature")
     func storesStaySigned() async {
         for name in ["Production", "Sandbox", "PRODUCTION", "sandbox", "Staging", ""] {
             let refusal = await receiver.refusal(body(name).signed(by: signer))

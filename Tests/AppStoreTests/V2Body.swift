@@ -7,7 +7,7 @@ import Testing
 
 let testAppleId = 1_234_567_890
 
-/// A signed notification to be: its payloads in plain JSON, as they are before they are signed.
+/// A notification before signing: its payloads in plain JSON.
 struct V2Body: Sendable {
     var payload: JSON
     var transaction: JSON?
@@ -16,8 +16,8 @@ struct V2Body: Sendable {
 
     /// A notification with `data`.
     ///
-    /// Everything is signed at one time, unless a part brings a `signedDate` of its own, and of one environment, unless
-    /// a test changes that afterwards. Equal contents have equal UUIDs.
+    /// All parts are signed at the same time, unless a part has its own `signedDate`, and have the same environment,
+    /// unless a test changes it afterwards. Equal contents have equal UUIDs.
     init(
         _ type: String, _ subtype: String? = nil, at date: String, _ transaction: JSON? = nil,
         _ renewal: JSON? = nil, environment: String = "Production", data: KeyValuePairs<String, JSON> = [:]
@@ -37,7 +37,7 @@ struct V2Body: Sendable {
             seed: (transaction?.written ?? "") + (renewal?.written ?? "") + environment)
     }
 
-    /// A notification about something else than `data`.
+    /// A notification about something other than `data`.
     init(
         _ type: String, _ subtype: String? = nil, at date: String, about key: String, _ subject: JSON,
         appTransaction: JSON? = nil
@@ -59,7 +59,7 @@ struct V2Body: Sendable {
 
     /// The body as Apple sends it.
     ///
-    /// - Parameter inner: Signs the parts inside; the outer signer when nil.
+    /// - Parameter inner: Signs the inner parts; the outer signer if nil.
     func signed(by signer: JWSSigner = .standard, inner: JWSSigner? = nil) -> [UInt8] {
         envelope(jws(by: signer, inner: inner))
     }
@@ -69,12 +69,12 @@ struct V2Body: Sendable {
         signer.sign(filled { (inner ?? signer).sign($0.bytes) }.bytes)
     }
 
-    /// Shaped like a body of Apple's, signed by nobody. Takes no time to make and none to decode.
+    /// Has the form of Apple's body, without a valid signature. Fast to make and to decode.
     var unsigned: [UInt8] {
         envelope(unsignedJWS(filled { unsignedJWS($0) }))
     }
 
-    /// The payload with the parts in their places.
+    /// The payload with its parts inserted.
     func filled(_ sign: (JSON) -> [UInt8]) -> JSON {
         var whole = payload
         func place(_ part: JSON?, _ subject: String, _ key: String) {
@@ -123,8 +123,8 @@ func ms(_ text: String) -> JSON {
 
 /// The payload of `signedTransactionInfo`: a period of a subscription.
 ///
-/// - Parameter reason: `PURCHASE` for what the customer did, an upgrade or a new subscription among them; `RENEWAL` for
-///   what the App Store did by itself. When nil, it follows from the id whether this is the first of its subscription.
+/// - Parameter reason: `PURCHASE` for actions of the customer, such as an upgrade or a new subscription; `RENEWAL` for
+///   what the App Store did itself. If nil, it depends on whether the id is the first of its subscription.
 func v2Row(
     _ id: String, _ start: String, _ end: String, product: String = monthly, subscription: String = testSubscription,
     reason: String? = nil
@@ -140,7 +140,7 @@ func v2Row(
     ]
 }
 
-/// The payload of `signedTransactionInfo`: something bought once.
+/// The payload of `signedTransactionInfo`: a one-time purchase.
 func v2Purchase(_ id: String, _ start: String, type: String, quantity: Int = 1) -> JSON {
     [
         "transactionId": .text(id), "originalTransactionId": .text(id), "bundleId": .text(testBundle),
@@ -161,7 +161,7 @@ func v2Renewal(
     ]
 }
 
-/// The payload of `signedAppTransactionInfo`. Its environment has another name than elsewhere: `receiptType`.
+/// The payload of `signedAppTransactionInfo`. Its environment has a different key: `receiptType`.
 func v2AppTransaction(at date: String, environment: String = "Production") -> JSON {
     [
         "receiptType": .text(environment), "appAppleId": .raw(String(testAppleId)), "bundleId": .text(testBundle),
@@ -189,7 +189,7 @@ extension JSON {
         return copy
     }
 
-    /// A renewal info while the App Store tries again to charge.
+    /// Renewal info while the App Store retries the charge.
     func failing(graceUntil: String? = nil) -> JSON {
         var copy = with(["isInBillingRetryPeriod": true, "expirationIntent": 2])
         copy["gracePeriodExpiresDate"] = graceUntil.map { ms($0) }
@@ -212,7 +212,7 @@ func unsignedJWS(_ payload: JSON) -> [UInt8] {
     return Array(segments.map(base64URL).joined(separator: ".".utf8))
 }
 
-/// A UUID that follows from a text.
+/// A UUID derived from a text.
 func uuid(of text: String) -> String {
     let digits = SHA256.hash(data: Array(text.utf8)).prefix(16).map { byte in
         String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)

@@ -7,7 +7,7 @@ import Subscriptions
 import Testing
 import X509
 
-/// Certificates that are wrong in one way, and the refusal that says so.
+/// Certificates with one fault, and the expected refusal.
 struct WrongChain: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var failure: VerificationFailure
@@ -81,7 +81,7 @@ struct V2ChainTests {
     private static let signedAt = "2024-06-01T12:00:00Z"
     private let body = V2Body("TEST", at: V2ChainTests.signedAt)
 
-    @Test("a notification with Apple's three certificates is taken")
+    @Test("a notification with Apple's three certificates is accepted")
     func three() async throws {
         let sent = body.signed()
 
@@ -95,14 +95,14 @@ struct V2ChainTests {
         #expect(!verified.hasShortChain)
     }
 
-    @Test("the two certificates without the root suffice, and it is noted")
+    @Test("a chain of two certificates without the root is accepted and marked short")
     func two() async throws {
         let verified = try await V2Receiver().take(body.signed(by: .standard([0, 1])))
 
         #expect(verified.hasShortChain)
     }
 
-    @Test("a short chain inside is noted too")
+    @Test("a short chain of an inner part is marked too")
     func shortInside() async throws {
         let body = V2Body("DID_RENEW", at: Self.signedAt, v2Row("2", "2024-06-01", "2024-07-01"), v2Renewal())
 
@@ -111,13 +111,13 @@ struct V2ChainTests {
         #expect(verified.hasShortChain)
     }
 
-    @Test("a wrong chain is refused, and the refusal names what is wrong", arguments: WrongChain.all)
+    @Test("an invalid chain is rejected with the reason", arguments: WrongChain.all)
     func wrong(chain: WrongChain) async {
         #expect(
             await V2Receiver().refusal(body.signed(by: chain.signer)) == .unverified(chain.failure, .notification))
     }
 
-    @Test("a wrong chain inside a good notification is refused", arguments: WrongChain.all)
+    @Test("an invalid chain inside a valid notification is rejected", arguments: WrongChain.all)
     func wrongInside(chain: WrongChain) async {
         let body = V2Body("DID_RENEW", at: Self.signedAt, v2Row("2", "2024-06-01", "2024-07-01"))
 
@@ -125,7 +125,7 @@ struct V2ChainTests {
             await V2Receiver().refusal(body.signed(inner: chain.signer)) == .unverified(chain.failure, .transaction))
     }
 
-    @Test("the test root is nothing to a server that trusts Apple, and Apple's is nothing to one that does not")
+    @Test("the test root is rejected by a server that trusts only Apple, and accepted once it is added")
     func roots() async throws {
         let sent = body.signed()
         let both = RootCertificates.apple + V2Receiver.roots(.standard)
@@ -135,7 +135,7 @@ struct V2ChainTests {
         #expect(await V2Receiver(roots: V2Receiver.roots(.stranger)).refusal(sent) != nil)
     }
 
-    @Test("roots come in DER, in PEM, and several in one PEM")
+    @Test("roots are read from DER, PEM and a PEM file with several certificates")
     func rootFiles() async throws {
         let (standard, stranger) = (TestCertificates.standard, TestCertificates.stranger)
         let two = try #require(RootCertificates(file: Array((stranger.rootPEM + standard.rootPEM).utf8)))
@@ -149,7 +149,7 @@ struct V2ChainTests {
         #expect(RootCertificates(file: Array(standard.rootDER.dropLast())) == nil)
     }
 
-    @Test("a leaf that has expired since it signed still proves what it signed")
+    @Test("a leaf that expired after signing is accepted")
     func expiredToday() async {
         let old = JWSSigner(.shaped { $0.leafValidity = .days("2024-01-01", "2024-12-31") })
 
@@ -157,7 +157,7 @@ struct V2ChainTests {
     }
 
     @Test(
-        "the leaf's first and last second count as valid, their neighbours do not",
+        "a leaf is valid from its first to its last second and not beyond",
         arguments: [
             ("2024-05-31T23:59:59Z", VerificationFailure.notYetValid), ("2024-06-01T00:00:00Z", nil),
             ("2024-06-30T23:59:59Z", nil), ("2024-07-01T00:00:00Z", .expired),
@@ -171,7 +171,8 @@ struct V2ChainTests {
     }
 
     @Test(
-        "what says no readable time of signing is judged by our clock", arguments: ["null", "\"soon\"", "1e400", "-1"])
+        "a payload without a readable signing time is verified at the time of receipt",
+        arguments: ["null", "\"soon\"", "1e400", "-1"])
     func noTime(value: String) async {
         let receiver = V2Receiver()
         let sent = body.changing { $0.payload["signedDate"] = .raw(value) }
@@ -183,7 +184,7 @@ struct V2ChainTests {
         }
     }
 
-    @Test("each part is judged at its own time of signing")
+    @Test("each part is verified at its own signing time")
     func ownTimes() async {
         let old = JWSSigner(.shaped { $0.leafValidity = .days("2024-01-01", "2024-05-31") })
         let row = v2Row("2", "2024-05-01", "2024-06-01").with(["signedDate": ms("2024-05-01")])
@@ -199,10 +200,10 @@ struct V2ChainTests {
     }
 }
 
-// MARK: - Odd certificates
+// MARK: - Unusual certificates
 
 extension TestCertificates {
-    /// A chain of its own, under a root that nobody trusts.
+    /// A separate chain, under a root that is not trusted.
     static let stranger = shaped { $0.label = "somebody else" }
 
     static func shaped(_ change: (inout Shape) -> Void) -> TestCertificates {
@@ -213,14 +214,14 @@ extension TestCertificates {
 }
 
 extension ClosedRange<Instant> {
-    /// From the first second of one day to the last of another.
+    /// From the first second of one day to the last second of another.
     static func days(_ first: String, _ last: String) -> Self {
         day(first)...day(last).advanced(byMilliseconds: 86_399_000)
     }
 }
 
 extension [String] {
-    /// Leaf, intermediate and root, each of another chain.
+    /// Leaf, intermediate and root from three different chains.
     static func mixed(_ chains: [TestCertificates]) -> [String] {
         zip(chains, 0...).map { $0.x5c[$1] }
     }

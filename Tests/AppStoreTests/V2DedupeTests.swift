@@ -15,7 +15,7 @@ struct V2DedupeTests {
         return try body.event().dedupeKey
     }
 
-    @Test("the UUID alone decides, in whichever case it is written")
+    @Test("the key depends only on the UUID, in upper or lower case")
     func sameUUID() throws {
         let first = try key(.text(id))
 
@@ -26,18 +26,18 @@ struct V2DedupeTests {
         #expect(first.hexadecimal == id.replacing("-", with: ""))
     }
 
-    @Test("another UUID is another notification, though all else is equal")
+    @Test("notifications that differ only in their UUID have different keys")
     func otherUUID() throws {
         #expect(try key(.text(id)) != key("102e14d5-51f5-4503-b5a8-c3a1af68eb20"))
     }
 
-    @Test("the UUID is told as Apple wrote it")
+    @Test("the UUID is returned as Apple wrote it")
     func told() throws {
         #expect(try body.changing { $0.payload["notificationUUID"] = .text(id) }.event().notificationUUID == id)
     }
 
     @Test(
-        "without a readable UUID the content decides",
+        "the key depends on the content if the UUID is not readable",
         arguments: [nil, JSON.text(""), .text("  "), .raw("{}"), .raw("[]"), .raw("null")] as [JSON?])
     func noUUID(value: JSON?) throws {
         let first = try key(value)
@@ -49,7 +49,7 @@ struct V2DedupeTests {
     }
 
     @Test(
-        "an id that is no UUID identifies all the same",
+        "an id that is not a UUID still identifies the notification",
         arguments: [
             "not a UUID", "002e14d5-51f5-4503-b5a8-c3a1af68eb2", "002e14d5-51f5-4503-b5a8-c3a1af68eb20a",
             "002e14d5-51f5-4503-b5a8-c3a1af68eb2g", "------------------------------------",
@@ -63,7 +63,7 @@ struct V2DedupeTests {
     }
 
     @Test(
-        "a notification without a readable UUID has a defect that says so",
+        "a missing or unreadable UUID is a defect",
         arguments: [nil, JSON.text(""), .raw("{}")] as [JSON?])
     func defect(value: JSON?) throws {
         let event = try body.changing { $0.payload["notificationUUID"] = value }.event()
@@ -72,7 +72,7 @@ struct V2DedupeTests {
         #expect(event.transactions.count == 1)
     }
 
-    @Test("the account's token is told in small letters, however the app wrote it")
+    @Test("the account token is returned in lower case")
     func accountToken() throws {
         let upper: JSON = "7E3FB20B-4CDB-47CC-936D-99D65F608138"
         let event = try body.changing {

@@ -5,7 +5,7 @@ import StoreSimulator
 import Subscriptions
 import Testing
 
-/// A body with one fault in the form of its signed text.
+/// A body with one fault in its signed text.
 struct WrongText: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var refusal: Refusal
@@ -51,7 +51,7 @@ struct WrongText: Sendable, CustomTestStringConvertible {
         }
     }
 
-    /// A good signed text, cut at the dots and put together otherwise.
+    /// A valid signed text, split at the dots and joined differently.
     private static func segments(_ change: @escaping @Sendable ([[UInt8]]) -> [[UInt8]]) -> @Sendable () -> [UInt8] {
         {
             let good = JWSSigner.standard.sign(payload)
@@ -95,7 +95,7 @@ struct WrongText: Sendable, CustomTestStringConvertible {
         },
     ]
 
-    /// Chains are made until one has something to replace.
+    /// Makes chains until one has something to replace.
     private static var urlSafe: [String] {
         let certificates = TestCertificates.standard.x5c.map {
             $0.replacingOccurrences(of: "+", with: "-").replacingOccurrences(of: "/", with: "_")
@@ -141,9 +141,9 @@ struct WrongText: Sendable, CustomTestStringConvertible {
         WrongText("the standard alphabet in the header", .header) { standardAlphabet(inPayload: false) },
     ]
 
-    /// Signed over the segments as they stand, so that the alphabet is the only fault.
+    /// The signature covers these segments, so that the alphabet is the only fault.
     private static func standardAlphabet(inPayload: Bool) -> [UInt8] {
-        // "???" is "Pz8_" in the alphabet for URLs and "Pz8/" in the standard one.
+        // "???" is "Pz8_" in the URL alphabet and "Pz8/" in the standard alphabet.
         func standard(_ bytes: [UInt8]) -> [UInt8] {
             var text = Array(Data(bytes).base64EncodedData())
             precondition(text.contains(UInt8(ascii: "/")) || text.contains(UInt8(ascii: "+")))
@@ -188,23 +188,23 @@ struct WrongText: Sendable, CustomTestStringConvertible {
     static let all = algorithms + certificates + signatures + shapes + contents
 }
 
-@Suite("The form of signed notifications")
+@Suite("Syntax of signed notifications")
 struct V2EnvelopeTests {
     private let good = V2Body("TEST", at: "2024-06-01").signed()
 
-    @Test("a text with one fault is refused, and the refusal names the fault", arguments: WrongText.all)
+    @Test("a signed text with one fault is rejected with that fault", arguments: WrongText.all)
     func wrong(text: WrongText) async {
         #expect(await V2Receiver().refusal(text.body) == text.refusal)
     }
 
-    @Test("an empty payload is no JSON")
+    @Test("an empty payload is rejected as not JSON")
     func emptyPayload() async {
         #expect(
             await V2Receiver().refusal(envelope(JWSSigner.standard.sign([])))
                 == .undecodable(.malformed(.payloadNotJSON, .notification)))
     }
 
-    @Test("a header with a kid, as until March 2022, or with other members is taken")
+    @Test("a header with a kid, as until March 2022, or with other members is accepted")
     func kid() async {
         for more in [#","kid":"AbCdEfGhIj""#, #","typ":"JWT""#, #","kid":null,"a":{"b":[1]}"#] {
             let body = V2Text(header: V2Text.header(more: more), payload: WrongText.payload).body()
@@ -213,19 +213,19 @@ struct V2EnvelopeTests {
         }
     }
 
-    @Test("an algorithm that is named twice does not depend on who reads it")
+    @Test("a header with two algorithms is rejected if the signature is invalid")
     func twoAlgorithms() async {
         for header in [
             V2Text.header(more: #","alg":"none""#), V2Text.header(alg: "\"none\"", more: #","alg":"ES256""#),
         ] {
             let text = V2Text(header: header, payload: WrongText.payload)
 
-            // Either reading is safe as long as the signature was checked.
+            // Either reading is safe if the signature is checked.
             #expect(await V2Receiver().refusal(text.body(signature: [UInt8](repeating: 1, count: 64))) != nil)
         }
     }
 
-    @Test("other members of the body and escapes in its text change nothing")
+    @Test("other members of the body and escapes in its strings change nothing")
     func body() async {
         let text = String(decoding: good, as: UTF8.self)
         let escaped = text.replacingOccurrences(of: "ey", with: #"\u0065y"#)
@@ -235,15 +235,17 @@ struct V2EnvelopeTests {
         #expect(await V2Receiver().refusal(Array(more.utf8)) == nil)
     }
 
-    @Test("bytes after the body's object are refused")
+    @Test("a body with bytes after its object is rejected")
     func trailing() async {
         guard case .undecodable(.notJSON) = await V2Receiver().refusal(good + Array("{}".utf8)) else {
-            Issue.record("not refused as JSON")
+            Issue.record("expected notJSON")
             return
         }
     }
 
-    @Test("a signed payload that is no text is no notification", arguments: ["null", "1", "{}", "[]", "true"])
+    @Test(
+        "a signed payload that is not a string is rejected as not a notification",
+        arguments: ["null", "1", "{}", "[]", "true"])
     func noText(value: String) async {
         #expect(
             await V2Receiver().refusal(Array("{\"signedPayload\":\(value)}".utf8)) == .undecodable(.notANotification))

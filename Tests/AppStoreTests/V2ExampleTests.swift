@@ -3,7 +3,7 @@ import Encoding
 import Subscriptions
 import Testing
 
-/// Apple's table 6-1, told in signed notifications: each one states one transaction.
+/// Apple's table 6-1 in signed notifications: each one contains one transaction.
 enum V2MagazineVariant: CaseIterable, Sendable {
     case base, withoutExpired, rowARefunded, rowBRefunded, rowCRefunded, rowsAAndBRefunded, rowBReversed
 
@@ -55,7 +55,7 @@ enum V2MagazineVariant: CaseIterable, Sendable {
         }
     }
 
-    /// Months whose issue may be read in the end.
+    /// Months whose issue can be read at the end.
     var readable: [Int] {
         switch self {
         case .base, .withoutExpired, .rowBReversed: [2, 3, 4, 6, 7]
@@ -77,7 +77,7 @@ enum V2MagazineVariant: CaseIterable, Sendable {
 
 @Suite("Worked example 1 in signed notifications: the magazine")
 struct V2MagazineTests {
-    @Test("access, lapses and issues are the table's", arguments: V2MagazineVariant.allCases, Arrival.allCases)
+    @Test("access, lapses and issues match the table", arguments: V2MagazineVariant.allCases, Arrival.allCases)
     func result(variant: V2MagazineVariant, arrival: Arrival) throws {
         let issues = (1...8).map { day("2018-0\($0)-01") }
 
@@ -90,7 +90,7 @@ struct V2MagazineTests {
     }
 
     @Test(
-        "the status just after each date is the table's",
+        "the status just after each date matches the table",
         arguments: [
             ("2018-02-01", SubscriptionStatus.never), ("2018-02-20", .active), ("2018-03-20", .active),
             ("2018-04-09", .active),
@@ -131,14 +131,14 @@ enum V2Grace: CaseIterable, Sendable {
         ]
     }
 
-    /// - Parameter graceStays: Whether the statements after the end of grace still name it.
+    /// - Parameter graceStays: Whether renewal info after the end of grace still contains it.
     func graceOver(graceStays: Bool) -> [V2Body] {
         guard let end else { return [] }
         let renewal = v2Renewal().failing(graceUntil: graceStays ? end : nil)
         return [V2Body("GRACE_PERIOD_EXPIRED", at: end, Self.rowB, renewal, data: ["status": 3])]
     }
 
-    /// - Parameter purchase: What the row paid inside grace shows: the payment, or the end of the failed period.
+    /// - Parameter purchase: Purchase date of the row paid inside grace: the payment or the end of the failed period.
     func recovered(purchase: String, graceStays: Bool) -> [V2Body] {
         let inGrace = self == .days16 || self == .days28
         let rowC = v2Row("1000000000000003", inGrace ? purchase : "2018-05-05", inGrace ? "2018-05-20" : "2018-06-05")
@@ -159,7 +159,7 @@ enum V2Grace: CaseIterable, Sendable {
 
 @Suite("Worked example 2 in signed notifications: the billing issue")
 struct V2BillingIssueTests {
-    @Test("access and lapses are the table's, for every grace setting", arguments: V2Grace.allCases, Arrival.allCases)
+    @Test("access and lapses match the table for every grace setting", arguments: V2Grace.allCases, Arrival.allCases)
     func access(grace: V2Grace, arrival: Arrival) throws {
         for purchase in ["2018-05-05", "2018-04-20"] {
             for graceStays in [true, false] {
@@ -186,7 +186,7 @@ struct V2BillingIssueTests {
     }
 
     @Test(
-        "every question of the table has the table's answer",
+        "access on each date of the table matches the table",
         arguments: [
             ("2018-04-19", [SubscriptionStatus.active, .active, .active, .active]),
             ("2018-04-20", [.retry, .grace, .grace, .grace]),
@@ -203,7 +203,7 @@ struct V2BillingIssueTests {
         }
     }
 
-    @Test("sixty days of retry end as expired", arguments: V2Grace.allCases, Arrival.allCases)
+    @Test("sixty days of retry end in expired", arguments: V2Grace.allCases, Arrival.allCases)
     func exhausted(grace: V2Grace, arrival: Arrival) throws {
         for graceStays in [true, false] {
             let subscription = try folded(grace.exhausted(graceStays: graceStays), arrival)

@@ -3,7 +3,7 @@ import Encoding
 import Subscriptions
 import Testing
 
-/// Every field that Apple documents, and where it is found again.
+/// Every documented field and its property.
 @Suite("Fields of signed notifications")
 struct V2FieldTests {
     private static let date = "2024-06-01"
@@ -75,7 +75,7 @@ struct V2FieldTests {
         "DID_RENEW", "BILLING_RECOVERY", at: date, transaction, renewal,
         data: ["status": 1, "consumptionRequestReason": "LEGAL"])
 
-    @Test("every field of a transaction has its place")
+    @Test("every field of a transaction is decoded into its property")
     func transactionProperties() throws {
         let read = try #require(try Self.body.event().transactions.first)
 
@@ -111,7 +111,7 @@ struct V2FieldTests {
         #expect(read.billingPlanType == "MONTHLY")
     }
 
-    @Test("every field of renewal info has its place")
+    @Test("every field of renewal info is decoded into its property")
     func renewalProperties() throws {
         let read = try #require(try Self.body.event().renewals.first)
 
@@ -138,7 +138,7 @@ struct V2FieldTests {
         #expect(read.renewalBillingPlanType == "BILLED_UPFRONT")
     }
 
-    @Test("a complete notification has no defect and no unknown field")
+    @Test("a complete notification has no defects and no unknown fields")
     func complete() throws {
         let event = try Self.body.event()
 
@@ -146,7 +146,7 @@ struct V2FieldTests {
         #expect(event.unknownFields == [])
     }
 
-    @Test("what has no property is kept as it was sent")
+    @Test("fields without a property are kept as sent")
     func kept() throws {
         let event = try Self.body.event()
 
@@ -162,7 +162,7 @@ struct V2FieldTests {
         #expect(try written("appAppleId", of: event) == [String(testAppleId)])
     }
 
-    @Test("a summary's fields are kept", arguments: [V2TypeRow.summary])
+    @Test("the fields of a summary are kept", arguments: [V2TypeRow.summary])
     func summary(subject: JSON) throws {
         let event = try V2Body("RENEWAL_EXTENSION", "SUMMARY", at: Self.date, about: "summary", subject).event()
 
@@ -173,7 +173,7 @@ struct V2FieldTests {
         }
     }
 
-    @Test("an external purchase token's fields are kept", arguments: [V2TypeRow.token])
+    @Test("the fields of an external purchase token are kept", arguments: [V2TypeRow.token])
     func token(subject: JSON) throws {
         let event = try V2Body(
             "EXTERNAL_PURCHASE_TOKEN", "CREATED", at: Self.date, about: "externalPurchaseToken", subject
@@ -184,7 +184,7 @@ struct V2FieldTests {
         }
     }
 
-    @Test("an app transaction's fields are kept, but for those that tell one device from another")
+    @Test("the fields of an app transaction are kept, except those that identify a device")
     func appTransaction() throws {
         let body = rescinded(at: Self.date)
         let event = try body.event()
@@ -202,14 +202,14 @@ struct V2FieldTests {
         #expect(event.unknownFields == [])
     }
 
-    @Test("no signed text is kept among the facts")
+    @Test("facts contain no signed text")
     func noSignedText() throws {
         for body in [Self.body, rescinded(at: Self.date)] {
             #expect(!(try text(body.event())).contains("eyJ"))
         }
     }
 
-    @Test("facts come back from their written form as they were")
+    @Test("facts are unchanged after they are written and read")
     func roundTrip() throws {
         for row in V2TypeRow.lines {
             let facts = try row.body.event().facts
@@ -235,7 +235,7 @@ func text(_ event: Event) throws -> String {
     return writer.text
 }
 
-/// Every value that stands under the key in the written event, at any depth, in the order of the text.
+/// Every value of the key in the written event, at any depth, in the order of the text.
 func written(_ key: String, of event: Event) throws -> [String] {
     func search(_ value: JSONValue) -> [String] {
         let inside = value.elements.flatMap(search)

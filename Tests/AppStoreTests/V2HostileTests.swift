@@ -13,7 +13,8 @@ struct V2HostileTests {
         deep, deepObjects, #"{"\u0000":1}"#, #"{"\ud800":1}"#, #"{"a":1,"a":2}"#, #"{"":""}"#, "\"\u{10FFFF}\"",
     ]
 
-    @Test("an unknown field may hold anything, and the facts come back as they were", arguments: values)
+    @Test(
+        "an unknown field with any value leaves the facts unchanged after they are written and read", arguments: values)
     func unknown(value: String) throws {
         let event = try V2FieldTests.body.changing {
             $0.payload["new"] = .raw(value)
@@ -28,7 +29,7 @@ struct V2HostileTests {
         #expect(!(try text(event)).contains(#"\u0000"#))
     }
 
-    @Test("a known field may hold anything, and the rest comes back as it was", arguments: values)
+    @Test("a known field with any value does not affect the other facts", arguments: values)
     func known(value: String) throws {
         for key in V2OddBodyTests.transactionFields + ["commitmentInfo", "advancedCommerceInfo"] {
             let event = try V2FieldTests.body.changing { $0.transaction?[key] = .raw(value) }.event()
@@ -44,13 +45,13 @@ struct V2HostileTests {
         }
     }
 
-    @Test("ids and names may hold anything without a crash", arguments: values)
+    @Test("ids and names with any value do not crash the decoder", arguments: values)
     func identities(value: String) throws {
         for key in ["transactionId", "originalTransactionId"] {
             let event = try V2FieldTests.body.changing { $0.transaction?[key] = .raw(value) }.event()
             #expect(try reread(event.facts) == event.facts)
         }
-        // Without a type it is no notification.
+        // Without a type it is not a notification.
         let keys = ["subtype", "notificationUUID", "version", "signedDate", "data", "summary"]
         for key in keys + (value == "null" ? [] : ["notificationType"]) {
             let event = try V2FieldTests.body.changing { $0.payload[key] = .raw(value) }.event()
@@ -64,7 +65,7 @@ struct V2HostileTests {
         }
     }
 
-    @Test("many unknown fields are no reason to fail")
+    @Test("a notification with many unknown fields is decoded")
     func many() throws {
         let event = try V2FieldTests.body.changing { body in
             for number in 0..<2000 { body.payload["new\(number)"] = .raw(String(number)) }

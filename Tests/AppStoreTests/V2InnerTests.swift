@@ -4,7 +4,7 @@ import StoreSimulator
 import Subscriptions
 import Testing
 
-/// A place where a signed text stands inside a notification.
+/// A place of a signed text inside a notification.
 enum InnerPart: CaseIterable, Sendable, CustomTestStringConvertible {
     case transaction, renewal, appTransaction
 
@@ -20,7 +20,7 @@ enum InnerPart: CaseIterable, Sendable, CustomTestStringConvertible {
 
     static let signedAt = "2024-06-01"
 
-    /// A notification that holds such a part.
+    /// A notification that contains such a part.
     func body(environment: String = "Production") -> V2Body {
         switch self {
         case .transaction, .renewal:
@@ -45,7 +45,7 @@ enum InnerPart: CaseIterable, Sendable, CustomTestStringConvertible {
         return copy
     }
 
-    /// The body with the text of this part changed after it was signed; the notification around it is genuine.
+    /// The body with the text of this part changed after signing; the outer notification is genuine.
     func replacing(in body: V2Body, _ change: (_ jws: [UInt8]) -> [UInt8]) -> [UInt8] {
         let target = body[keyPath: path]!.written
         let outer = body.filled { payload in
@@ -56,16 +56,16 @@ enum InnerPart: CaseIterable, Sendable, CustomTestStringConvertible {
     }
 }
 
-@Suite("What is signed inside a signed notification")
+@Suite("Signed parts of a signed notification")
 struct V2InnerTests {
-    @Test("genuine parts inside a genuine notification are taken", arguments: InnerPart.allCases)
+    @Test("genuine parts inside a genuine notification are accepted", arguments: InnerPart.allCases)
     func good(part: InnerPart) async {
         #expect(await V2Receiver().refusal(part.body().signed()) == nil)
         #expect(await V2Receiver().refusal(part.replacing(in: part.body()) { $0 }) == nil)
     }
 
     @Test(
-        "a part of another signer is refused, however genuine the notification around it", arguments: InnerPart.allCases
+        "a part of another signer is rejected even inside a genuine notification", arguments: InnerPart.allCases
     )
     func stranger(part: InnerPart) async {
         let forged = part.replacing(in: part.body()) { _ in
@@ -75,7 +75,7 @@ struct V2InnerTests {
         #expect(await V2Receiver().refusal(forged) == .unverified(.untrusted, part.part))
     }
 
-    @Test("a part whose payload was changed after signing is refused", arguments: InnerPart.allCases)
+    @Test("a part whose payload was changed after signing is rejected", arguments: InnerPart.allCases)
     func changed(part: InnerPart) async {
         let forged = part.replacing(in: part.body()) { jws in
             let segments = jws.split(separator: UInt8(ascii: ".")).map(Array.init)
@@ -87,7 +87,7 @@ struct V2InnerTests {
         #expect(await V2Receiver().refusal(forged) == .unverified(.signature, part.part))
     }
 
-    @Test("a part that claims no algorithm, or a signature in DER, is refused", arguments: InnerPart.allCases)
+    @Test("a part without an algorithm or with too long a signature is rejected", arguments: InnerPart.allCases)
     func form(part: InnerPart) async {
         let none = part.replacing(in: part.body()) { jws in
             let segments = jws.split(separator: UInt8(ascii: ".")).map(Array.init)
@@ -99,7 +99,7 @@ struct V2InnerTests {
         #expect(await V2Receiver().refusal(long) == .unverified(.signatureForm, part.part))
     }
 
-    @Test("a part that is no signed text makes the body undecodable", arguments: InnerPart.allCases)
+    @Test("a part that is not a signed text makes the body undecodable", arguments: InnerPart.allCases)
     func malformed(part: InnerPart) async {
         let two = part.replacing(in: part.body()) { $0.split(separator: UInt8(ascii: "."))[0] + Array(".e30".utf8) }
         let list = part.replacing(in: part.body()) { _ in JWSSigner.standard.sign(Array("[]".utf8)) }
@@ -108,7 +108,7 @@ struct V2InnerTests {
         #expect(await V2Receiver().refusal(list) == .undecodable(.malformed(.payloadNotAnObject, part.part)))
     }
 
-    @Test("a part of another app is refused", arguments: [InnerPart.transaction, .appTransaction])
+    @Test("a part of another app is rejected", arguments: [InnerPart.transaction, .appTransaction])
     func otherApp(part: InnerPart) async {
         let other = part.changing(part.body()) { $0.with(["bundleId": "com.example.other"]) }
         let missing = part.changing(part.body()) { $0.without("bundleId") }
@@ -117,7 +117,7 @@ struct V2InnerTests {
         #expect(await V2Receiver().refusal(missing.signed()) == .mismatch(part.part))
     }
 
-    @Test("a part of another app is refused also where both apps are configured")
+    @Test("a part of another app is rejected even if both apps are configured")
     func otherConfiguredApp() async {
         let receiver = V2Receiver([
             App(bundleId: testBundle, appAppleId: Int64(testAppleId)), App(bundleId: "com.example.other"),
@@ -130,7 +130,7 @@ struct V2InnerTests {
     }
 
     @Test(
-        "a part of another environment is refused", arguments: InnerPart.allCases,
+        "a part of another environment is rejected", arguments: InnerPart.allCases,
         [("Production", "Sandbox"), ("Sandbox", "Production")])
     func otherEnvironment(part: InnerPart, environments: (String, String)) async {
         let body = part.changing(part.body(environment: environments.0)) {
@@ -140,14 +140,14 @@ struct V2InnerTests {
         #expect(await V2Receiver().refusal(body.signed()) == .mismatch(part.part))
     }
 
-    @Test("renewal info names no app, and none is asked for")
+    @Test("renewal info is accepted without an app")
     func renewalWithoutApp() async {
         let body = V2Body("DID_CHANGE_RENEWAL_STATUS", at: "2024-06-01", nil, v2Renewal())
 
         #expect(await V2Receiver().refusal(body.signed()) == nil)
     }
 
-    @Test("an app transaction of another App Store id is refused in production alone")
+    @Test("an app transaction of another App Store id is rejected only in production")
     func otherAppleId() async {
         func body(_ environment: String) -> [UInt8] {
             let body = InnerPart.appTransaction.body(environment: environment)
@@ -158,12 +158,12 @@ struct V2InnerTests {
         #expect(await V2Receiver().refusal(body("Sandbox")) == nil)
     }
 
-    @Test("a genuine part in a place where none belongs is not taken for another kind")
+    @Test("a genuine part in the place of another kind is rejected")
     func swappedPlaces() async throws {
         var body = InnerPart.transaction.body()
         (body.transaction, body.renewal) = (body.renewal, body.transaction)
 
-        // Renewal info names no app, so it is no transaction of this one.
+        // Renewal info has no bundle id, so it does not match this app as a transaction.
         #expect(await V2Receiver().refusal(body.signed()) == .mismatch(.transaction))
     }
 }

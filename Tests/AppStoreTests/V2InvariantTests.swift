@@ -3,7 +3,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-/// The promises of the fold, tried on made-up subscriptions told in signed notifications.
+/// The invariants of the fold, tested on generated subscriptions in signed notifications.
 @Suite("Invariants of the fold of signed notifications")
 struct V2InvariantTests {
     private func stories(
@@ -22,7 +22,7 @@ struct V2InvariantTests {
         #expect(failures.isEmpty, "\(message)")
     }
 
-    @Test("access is what the rules say, at every instant that matters")
+    @Test("access follows the rules at every boundary")
     func rules() throws {
         try stories(400, from: 0) { story, events, _ in
             let subscription = try MemoryLedger(arriving: events).subscription()
@@ -55,7 +55,7 @@ struct V2InvariantTests {
         }
     }
 
-    @Test("access is made of stretches that are not empty, in the order of their start")
+    @Test("access consists of non-empty periods, ordered by start")
     func stretches() throws {
         try stories(200, from: 20_000) { _, events, _ in
             let access = try MemoryLedger(arriving: events).subscription().access
@@ -64,7 +64,7 @@ struct V2InvariantTests {
         }
     }
 
-    @Test("a refund followed by its reversal equals never refunded")
+    @Test("a refund followed by its reversal gives the same access as no refund")
     func reversal() throws {
         try stories(200, from: 30_000) { story, events, generator in
             guard let row = story.rows.filter({ $0.refundedAt == nil }).randomElement(using: &generator),
@@ -83,7 +83,7 @@ struct V2InvariantTests {
         }
     }
 
-    @Test("what is told of the sandbox changes nothing in production")
+    @Test("sandbox notifications do not affect production access")
     func sandbox() throws {
         try stories(100, from: 40_000) { story, events, generator in
             let other = V2Story(TestSeed.generator(Int.random(in: 0..<1000, using: &generator)))
@@ -102,7 +102,7 @@ struct V2InvariantTests {
         }
     }
 
-    @Test("facts that were written and read again fold to the same")
+    @Test("facts that are written and read fold to the same subscription")
     func written() throws {
         try stories(100, from: 50_000) { _, events, _ in
             let read = try events.map { event in

@@ -64,7 +64,7 @@ struct V2TypeRow: Sendable, CustomTestStringConvertible {
         line(.extensionReport, "RENEWAL_EXTENSION", "FAILURE"),
         line(.revoke, "REVOKE", row: row.refunded("2024-06-01").with(["inAppOwnershipType": "FAMILY_SHARED"])),
         line(.purchase, "ONE_TIME_CHARGE", row: v2Purchase("3", "2024-06-01", type: "Consumable"), renewal: nil),
-        // Not in the table: newer than this version.
+        // Not in the table: added after this version.
         line(.other, "SOMETHING_NEW"),
         line(.other, "SOMETHING_NEW", "OF_A_KIND"),
         line(.renewal, "DID_RENEW", "SOMETHING_NEW"),
@@ -72,7 +72,7 @@ struct V2TypeRow: Sendable, CustomTestStringConvertible {
         line(.expiration, "EXPIRED", "SOMETHING_NEW"),
     ]
 
-    /// An offer that changes the plan: a change of plan as much as an offer.
+    /// An offer that changes the plan may count as an offer or as a change of plan.
     static let offers: [V2TypeRow] = [
         line(.planChange, "OFFER_REDEEMED", "UPGRADE"), line(.planChange, "OFFER_REDEEMED", "DOWNGRADE"),
     ]
@@ -95,7 +95,7 @@ struct V2TypeRow: Sendable, CustomTestStringConvertible {
             V2Body("EXTERNAL_PURCHASE_TOKEN", subtype, at: date, about: "externalPurchaseToken", token))
     }
 
-    /// They are about no purchase.
+    /// Types without a purchase.
     static let others: [V2TypeRow] = [
         V2TypeRow(
             .extensionReport, "RENEWAL_EXTENSION", "SUMMARY",
@@ -109,7 +109,7 @@ struct V2TypeRow: Sendable, CustomTestStringConvertible {
 @Suite("Types of signed notifications")
 struct V2KindTests {
     @Test(
-        "every type and subtype of Apple's table has its kind, and unknown ones stay as they are spelled",
+        "every type and subtype of Apple's table has its kind, and unknown ones keep their spelling",
         arguments: V2TypeRow.lines + V2TypeRow.others)
     func kinds(row: V2TypeRow) throws {
         let event = try row.body.event()
@@ -125,7 +125,7 @@ struct V2KindTests {
         #expect(event.unknownFields == [])
     }
 
-    @Test("an offer that changes the plan is one of the two", arguments: V2TypeRow.offers)
+    @Test("an offer that changes the plan has kind offer or planChange", arguments: V2TypeRow.offers)
     func offers(row: V2TypeRow) throws {
         let event = try row.body.event()
 
@@ -133,7 +133,7 @@ struct V2KindTests {
         #expect(event.subtype == row.subtype)
     }
 
-    @Test("what is signed inside becomes facts, whatever the type", arguments: V2TypeRow.lines + V2TypeRow.offers)
+    @Test("signed parts become facts for every type", arguments: V2TypeRow.lines + V2TypeRow.offers)
     func facts(row: V2TypeRow) throws {
         let event = try row.body.event()
 
@@ -142,7 +142,7 @@ struct V2KindTests {
         #expect(event.transactions.allSatisfy { $0.signedDate == day("2024-06-01") && $0.statesRevocation })
     }
 
-    @Test("notifications about no purchase carry no facts", arguments: V2TypeRow.others)
+    @Test("notifications without a purchase have no facts", arguments: V2TypeRow.others)
     func noFacts(row: V2TypeRow) throws {
         let event = try row.body.event()
 
@@ -150,7 +150,7 @@ struct V2KindTests {
         #expect(event.renewals.isEmpty)
     }
 
-    @Test("an empty subtype, or null, is none", arguments: [JSON.text(""), nil] as [JSON?])
+    @Test("an empty or null subtype is absent", arguments: [JSON.text(""), nil] as [JSON?])
     func emptySubtype(value: JSON?) throws {
         let body = V2Body("DID_RENEW", at: "2024-06-01").changing { $0.payload["subtype"] = value ?? .raw("null") }
 
@@ -161,7 +161,7 @@ struct V2KindTests {
     }
 
     @Test(
-        "a token of the sandbox is told by its name",
+        "a sandbox token is recognized by its prefix",
         arguments: [
             ("SANDBOX_b2158121", Environment.sandbox), ("SANDBOX", .sandbox), ("b2158121", .production),
             ("x-SANDBOX", .production), ("", .production),
@@ -178,7 +178,7 @@ struct V2KindTests {
     }
 
     @Test(
-        "the environment is read from whatever the notification is about",
+        "the environment is read from every kind of subject",
         arguments: [
             ("Sandbox", Environment.sandbox), ("Xcode", .xcode), ("LocalTesting", .localTesting), ("?", .unknown),
         ])
@@ -193,7 +193,7 @@ struct V2KindTests {
 }
 
 extension JSON {
-    /// The text or number itself.
+    /// The value of the text or number.
     var plain: String {
         switch self {
         case .text(let text): text

@@ -2,11 +2,11 @@ import AppStore
 import Subscriptions
 import Testing
 
-@Suite("Signed notifications that this version does not know, or that are not as documented")
+@Suite("Unknown and undocumented content of signed notifications")
 struct V2OddBodyTests {
     private let body = V2FieldTests.body
 
-    @Test("unknown fields survive at every level, and are listed")
+    @Test("unknown fields are kept and listed at every level")
     func unknownFields() throws {
         let event = try body.changing {
             $0.payload["newOuter"] = "1st"
@@ -27,7 +27,7 @@ struct V2OddBodyTests {
     }
 
     @Test(
-        "unknown fields of what else a notification may be about survive, and are listed", arguments: Unknown.elsewhere)
+        "unknown fields of other subjects are kept and listed", arguments: Unknown.elsewhere)
     func unknownFieldsElsewhere(unknown: Unknown) throws {
         let event = try unknown.body.event()
 
@@ -36,7 +36,7 @@ struct V2OddBodyTests {
         #expect(event.unknownFields.first?.hasSuffix("new") == true)
     }
 
-    @Test("a notification about something new keeps all that it says")
+    @Test("a notification about an unknown subject keeps all fields")
     func newSubject() throws {
         let event = try V2Body(
             "SOMETHING_NEW", at: "2024-06-01", about: "newData",
@@ -49,7 +49,7 @@ struct V2OddBodyTests {
         #expect(event.unknownFields.contains { $0.hasPrefix("newData") })
     }
 
-    @Test("unknown values of known fields are kept as they are spelled")
+    @Test("unknown values of known fields are kept with their spelling")
     func unknownValues() throws {
         let event = try body.changing {
             $0.transaction?["type"] = "Timed Lease"
@@ -92,7 +92,7 @@ struct V2OddBodyTests {
     ]
 
     @Test(
-        "a transaction's field of a wrong type is a defect, and the rest counts", arguments: transactionFields,
+        "a transaction field of the wrong type is a defect, and the rest is decoded", arguments: transactionFields,
         [JSON.raw("{}"), .raw("[1]")])
     func wrongTransactionField(key: String, value: JSON) throws {
         let event = try body.changing { $0.transaction?[key] = value }.event()
@@ -102,7 +102,7 @@ struct V2OddBodyTests {
         #expect(event.defects.first?.path.hasSuffix(key) == true, "\(event.defects)")
         let read = try #require(event.transactions.first)
         #expect(read.comparable == without.transactions.first?.comparable)
-        // What cannot be read says nothing; only an absent revocation says that there is none.
+        // An unreadable value states nothing; only an absent revocation states that there is none.
         #expect(read.statesRevocation == !["revocationDate", "isUpgraded"].contains(key))
         #expect(event.renewals == without.renewals)
     }
@@ -114,7 +114,7 @@ struct V2OddBodyTests {
         "eligibleWinBackOfferIds", "appAccountToken", "appTransactionId", "signedDate", "renewalBillingPlanType",
     ]
 
-    @Test("a renewal's field of a wrong type is a defect, and the rest counts", arguments: renewalFields)
+    @Test("a renewal field of the wrong type is a defect, and the rest is decoded", arguments: renewalFields)
     func wrongRenewalField(key: String) throws {
         let event = try body.changing { $0.renewal?[key] = .raw("{}") }.event()
         let without = try body.changing { $0.renewal?[key] = nil }.event()
@@ -126,7 +126,7 @@ struct V2OddBodyTests {
     }
 
     @Test(
-        "an absurd date or number is a defect",
+        "an invalid date or number is a defect",
         arguments: [
             ("expiresDate", "-1"), ("expiresDate", "1e400"), ("expiresDate", "99999999999999999999"),
             ("expiresDate", "\"soon\""), ("expiresDate", "true"), ("price", "1e400"),
@@ -140,7 +140,7 @@ struct V2OddBodyTests {
         #expect(event.defects.allSatisfy { !$0.problem.contains(value) })
     }
 
-    @Test("a null is an absent field", arguments: transactionFields)
+    @Test("a null field counts as absent", arguments: transactionFields)
     func null(key: String) throws {
         let event = try body.changing { $0.transaction?[key] = .raw("null") }.event()
         let without = try body.changing { $0.transaction?[key] = nil }.event()
@@ -150,7 +150,7 @@ struct V2OddBodyTests {
     }
 
     @Test(
-        "a transaction without its id is a defect, and the notification is kept",
+        "a transaction without an id is a defect, and the notification is kept",
         arguments: [nil, JSON.raw("{}"), ""] as [JSON?])
     func noTransactionId(value: JSON?) throws {
         let event = try body.changing { $0.transaction?["transactionId"] = value }.event()
@@ -160,7 +160,7 @@ struct V2OddBodyTests {
         #expect(event.renewals.count == 1)
     }
 
-    @Test("a notification without a time of signing keeps its facts")
+    @Test("a notification without a signing time keeps its facts")
     func noSignedDate() throws {
         let event = try body.changing { $0.payload["signedDate"] = nil }.event()
 
@@ -170,7 +170,7 @@ struct V2OddBodyTests {
     }
 
     @Test(
-        "a type that is no readable text is no reason to lose the rest", arguments: [JSON.raw("[]"), .raw("{}"), ""])
+        "an event with an unreadable type keeps its facts", arguments: [JSON.raw("[]"), .raw("{}"), ""])
     func unreadableType(value: JSON) throws {
         let event = try body.changing { $0.payload["notificationType"] = value }.event()
 
@@ -180,7 +180,9 @@ struct V2OddBodyTests {
         #expect(event.defects.contains { $0.path.hasSuffix("notificationType") })
     }
 
-    @Test("a signed object without a type is no notification", arguments: [nil, JSON.raw("null")] as [JSON?])
+    @Test(
+        "a signed object without a type is rejected as not a notification",
+        arguments: [nil, JSON.raw("null")] as [JSON?])
     func noType(value: JSON?) async {
         let body = body.changing { $0.payload["notificationType"] = value }
 
@@ -190,7 +192,7 @@ struct V2OddBodyTests {
     }
 
     @Test(
-        "a signed part that is no text is a defect", arguments: ["signedTransactionInfo", "signedRenewalInfo"],
+        "a signed part that is not a string is a defect", arguments: ["signedTransactionInfo", "signedRenewalInfo"],
         ["7", "{}"])
     func partThatIsNoText(key: String, value: String) throws {
         let event = try V2Body("DID_RENEW", at: "2024-06-01").changing { $0.payload["data", key] = .raw(value) }.event()
@@ -199,7 +201,7 @@ struct V2OddBodyTests {
         #expect(event.defects.contains { $0.path.hasSuffix(key) })
     }
 
-    @Test("a repeated member counts as its last entry, or is a defect")
+    @Test("the last of several equal members is used, or the repetition is a defect")
     func repeated() throws {
         let row = JSON.object([
             ("transactionId", "2"), ("originalTransactionId", .text(testSubscription)), ("price", 1), ("price", 2),
@@ -209,7 +211,7 @@ struct V2OddBodyTests {
         #expect(event.transactions.first?.price == 2 || !event.defects.isEmpty)
     }
 
-    @Test("data that is no object leaves an event of no app", arguments: ["[]", "1", "\"a\"", "null"])
+    @Test("an event with data that is not an object has no app", arguments: ["[]", "1", "\"a\"", "null"])
     func noData(value: String) throws {
         let event = try V2Body("TEST", at: "2024-06-01").changing { $0.payload["data"] = .raw(value) }.event()
 
@@ -217,7 +219,7 @@ struct V2OddBodyTests {
         #expect(event.kind == .test)
     }
 
-    @Test("a payload with a type alone decodes to an event that says nothing else")
+    @Test("a payload with only a type is decoded to an empty event")
     func empty() throws {
         let body = envelope(unsignedJWS(["notificationType": "TEST"]))
 
@@ -228,7 +230,7 @@ struct V2OddBodyTests {
     }
 }
 
-/// A field that is newer than this version, in one place.
+/// A field that was added after this version, in one place.
 struct Unknown: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var body: V2Body
@@ -254,7 +256,7 @@ struct Unknown: Sendable, CustomTestStringConvertible {
 }
 
 extension Transaction {
-    /// Without whether it states a revocation.
+    /// Without the flag whether it states a revocation.
     fileprivate var comparable: Transaction {
         var copy = self
         copy.statesRevocation = true

@@ -3,7 +3,7 @@ import Encoding
 import Subscriptions
 import Testing
 
-@Suite("What is bought once, in signed notifications")
+@Suite("One-time purchases in signed notifications")
 struct V2OneTimeTests {
     private let id = "3000000000000001"
     private var nonConsumable: JSON { v2Purchase(id, "2024-03-01", type: "Non-Consumable") }
@@ -12,7 +12,7 @@ struct V2OneTimeTests {
         V2Body("ONE_TIME_CHARGE", at: date, row)
     }
 
-    @Test("a non-consumable is owned from its purchase on", arguments: Arrival.allCases)
+    @Test("a non-consumable is owned from its purchase", arguments: Arrival.allCases)
     func owned(arrival: Arrival) throws {
         let subscription = try folded([charge(nonConsumable)], arrival, subscription: id)
 
@@ -24,7 +24,7 @@ struct V2OneTimeTests {
     }
 
     @Test(
-        "a refunded non-consumable counts as never bought, and comes back with the reversal",
+        "a refunded non-consumable counts as never bought and is owned again after the reversal",
         arguments: Arrival.allCases)
     func refunded(arrival: Arrival) throws {
         let refund = V2Body("REFUND", at: "2024-04-01", nonConsumable.refunded("2024-04-01", type: "REFUND_FULL"))
@@ -50,7 +50,7 @@ struct V2OneTimeTests {
         #expect(subscription.status(at: day("2024-04-01")) == .revoked)
     }
 
-    @Test("consumables are counted with their quantity, and give no period", arguments: Arrival.allCases)
+    @Test("consumables are counted with their quantity and give no period", arguments: Arrival.allCases)
     func consumables(arrival: Arrival) throws {
         let row = v2Purchase(id, "2024-03-01", type: "Consumable", quantity: 3)
 
@@ -76,7 +76,7 @@ struct V2OneTimeTests {
     }
 
     @Test(
-        "a refund of a part takes its share of the units back from its date on, in whole units",
+        "a partial refund removes its share of the quantity from its date, in whole units",
         arguments: [
             (5, 20_000, 4), (5, 50_000, 3), (1, 50_000, 1), (5, 100_000, 0), (5, 0, 5), (5, nil, 0), (5, -1, 5),
             (5, 100_001, 0),
@@ -97,7 +97,7 @@ struct V2OneTimeTests {
         }
     }
 
-    @Test("a type of product that this version does not know is not owned for ever, and is a defect")
+    @Test("an unknown product type without an expiry is a defect and is not owned permanently")
     func unknownType() throws {
         let lease = charge(v2Purchase(id, "2024-03-01", type: "Timed Lease"))
         let products = [testBundle: ProductCatalog(["com.example.magazine.extra": .nonConsumable])]
@@ -112,7 +112,7 @@ struct V2OneTimeTests {
         #expect(configured.status(at: day("2090-01-01")) == .owned)
     }
 
-    @Test("a type of product that this version does not know gives the access of its dates")
+    @Test("an unknown product type with an expiry gives access for its dates")
     func unknownTypeWithExpiry() throws {
         let row = v2Row("1000000000000001", "2024-03-01", "2024-04-01").with(["type": "Timed Lease"])
 
@@ -121,12 +121,12 @@ struct V2OneTimeTests {
         #expect(subscription.spans == [Span("2024-03-01", "2024-04-01")])
     }
 
-    @Test("a subscription has no consumables")
+    @Test("a subscription has no count of consumables")
     func none() throws {
         #expect(try folded(V2MagazineVariant.base.bodies).consumables(at: day("2018-03-01")) == nil)
     }
 
-    @Test("a non-renewing subscription lasts as long as the configuration says", arguments: Arrival.allCases)
+    @Test("a non-renewing subscription lasts for its configured duration", arguments: Arrival.allCases)
     func nonRenewing(arrival: Arrival) throws {
         let row = v2Purchase(id, "2024-01-31", type: "Non-Renewing Subscription")
         let month = try #require(CalendarDuration(iso8601: "P1M"))
@@ -138,7 +138,7 @@ struct V2OneTimeTests {
             try ledger.subscription(id, products: products).spans == [Span("2024-01-31", "2024-02-29")])
     }
 
-    @Test("a non-renewing subscription that is not configured is not owned for ever")
+    @Test("a non-renewing subscription without a configured duration is not owned permanently")
     func nonRenewingNotConfigured() throws {
         let row = v2Purchase(id, "2024-01-31", type: "Non-Renewing Subscription")
 

@@ -2,8 +2,8 @@ import AppStore
 import Subscriptions
 import Testing
 
-/// The newest statement counts, by the time at which Apple signed it: not by arrival, nor by the notification around it.
-@Suite("Which of several signed statements counts")
+/// The newest statement applies, by the time of its own signature: neither by arrival nor by the outer notification.
+@Suite("Precedence of signed statements")
 struct V2OrderTests {
     private let row = v2Row("1000000000000001", "2018-02-20", "2018-03-20")
     private let extended = v2Row("1000000000000001", "2018-02-20", "2018-04-03")
@@ -37,7 +37,7 @@ struct V2OrderTests {
         try inEveryOrder(bodies) { #expect($0.access == []) }
     }
 
-    @Test("a transaction without a time of its own has that of its notification")
+    @Test("a transaction without a signing time has that of its notification")
     func withoutTime() throws {
         func untimed(_ body: V2Body) -> V2Body { body.changing { $0.transaction?["signedDate"] = nil } }
         let bodies = [
@@ -48,7 +48,7 @@ struct V2OrderTests {
         try inEveryOrder(bodies) { #expect($0.access == []) }
     }
 
-    @Test("an older intention does not overwrite a newer one, and its transaction counts all the same")
+    @Test("older renewal info does not overwrite newer, and its transaction still applies")
     func olderIntention() throws {
         let renewed = V2Body("DID_RENEW", at: "2018-03-20", V2Action.rowB, V2Action.on)
         let off = V2Body(
@@ -61,7 +61,7 @@ struct V2OrderTests {
         }
     }
 
-    @Test("an older intention inside a newer notification does not count as new")
+    @Test("older renewal info inside a newer notification does not apply")
     func olderIntentionInside() throws {
         let off = V2Body("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED", at: "2018-03-05", row, V2Action.off)
         let late = V2Body("REFUND_DECLINED", at: "2018-03-10", row, V2Action.on.with(["signedDate": ms("2018-03-01")]))
@@ -72,7 +72,7 @@ struct V2OrderTests {
         }
     }
 
-    @Test("statements of one time that contradict each other are settled the same way in any order")
+    @Test("contradictory statements with the same time give one result in any order")
     func equalTimes() throws {
         let bodies = [
             bought, V2Body("RENEWAL_EXTENDED", at: "2018-03-10", extended, V2Action.on),
@@ -89,7 +89,7 @@ struct V2OrderTests {
         }
     }
 
-    @Test("a refund that was reversed and granted again is a refund")
+    @Test("a refund that is reversed and granted again is refunded")
     func refundedAgain() throws {
         let bodies = [
             bought, V2Body("REFUND", at: "2018-03-01", row.refunded("2018-03-01")),
@@ -100,7 +100,7 @@ struct V2OrderTests {
         try inEveryOrder(bodies) { #expect($0.access == []) }
     }
 
-    @Test("a revocation that cannot be read does not undo the one that was stated")
+    @Test("an unreadable revocation does not undo an earlier one")
     func unreadableRevocation() throws {
         let odd = row.with(["revocationDate": "soon"])
         let bodies = [
@@ -111,7 +111,7 @@ struct V2OrderTests {
         try inEveryOrder(bodies) { #expect($0.access == []) }
     }
 
-    @Test("grace is never forgotten, in whichever order it becomes known")
+    @Test("grace is kept in any order of arrival")
     func grace() throws {
         let recovered = V2Body(
             "DID_RENEW", "BILLING_RECOVERY", at: "2018-03-30", V2Action.rowB.with(["purchaseDate": ms("2018-03-30")]),
@@ -124,7 +124,7 @@ struct V2OrderTests {
         }
     }
 
-    @Test("sandbox and production never mix, whatever their ids", arguments: Arrival.allCases)
+    @Test("sandbox and production are separate even with equal ids", arguments: Arrival.allCases)
     func environments(arrival: Arrival) throws {
         let production = try V2MagazineVariant.base.bodies.map { try $0.event() }
         let refund = V2Body(
@@ -141,7 +141,7 @@ struct V2OrderTests {
         #expect(try ledger.subscription(environment: .sandbox).access == [])
     }
 
-    @Test("one id in two environments is two notifications")
+    @Test("one UUID in two environments gives two notifications")
     func sameUUID() throws {
         let sandbox = V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2018-02-20", row, V2Action.on, environment: "Sandbox")
             .changing { $0.payload["notificationUUID"] = bought.payload["notificationUUID"] }

@@ -3,10 +3,10 @@ import Crypto
 import Encoding
 import StoreSimulator
 
-/// A server that takes notifications signed under the root of the test certificates.
+/// A server that accepts notifications signed under the root of the test certificates.
 struct V2Receiver: Sendable {
     let verifier: NotificationVerifier
-    /// Our clock: later than anything that the tests sign.
+    /// Our clock: later than all signatures of the tests.
     static let receivedAt = day("2026-01-01")
 
     init(
@@ -24,7 +24,7 @@ struct V2Receiver: Sendable {
         try await verifier.verify(body, receivedAt: receivedAt)
     }
 
-    /// Nil when the body is taken.
+    /// Nil if the body is accepted.
     func refusal(_ body: [UInt8]) async -> Refusal? {
         do throws(Refusal) {
             _ = try await take(body)
@@ -35,7 +35,7 @@ struct V2Receiver: Sendable {
     }
 }
 
-/// A signed text whose header stands as it is given, with a signature that fits it.
+/// A signed text with a given header and a signature that matches it.
 struct V2Text {
     var header: [UInt8]
     var payload: [UInt8]
@@ -46,7 +46,7 @@ struct V2Text {
         self.payload = payload
     }
 
-    /// The header that Apple would write, with other members where a test gives them.
+    /// Apple's header, with the members that a test changes.
     static func header(alg: String? = "\"ES256\"", x5c: String? = nil, more: String = "") -> String {
         let chain = x5c ?? list(TestCertificates.standard.x5c)
         let members = [alg.map { "\"alg\":\($0)" }, "\"x5c\":\(chain)"].compactMap { $0 }
@@ -57,7 +57,7 @@ struct V2Text {
         "[" + certificates.map { "\"\($0)\"" }.joined(separator: ",") + "]"
     }
 
-    /// What is signed: two segments and the dot between them.
+    /// The signed bytes: two segments and the dot between them.
     var text: [UInt8] { base64URL(header) + [UInt8(ascii: ".")] + base64URL(payload) }
 
     var signature: P256.Signing.ECDSASignature {

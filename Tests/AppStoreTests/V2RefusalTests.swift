@@ -11,7 +11,7 @@ struct V2RefusalTests {
         .appAmbiguous,
     ]
 
-    @Test("each kind has a label of its own, a word from a closed list")
+    @Test("each refusal has a different label from a closed list")
     func labels() {
         let labels =
             Self.others.map(\.label)
@@ -22,7 +22,7 @@ struct V2RefusalTests {
         #expect(labels.allSatisfy { $0.wholeMatch(of: /[a-z0-9_]+/) != nil })
     }
 
-    @Test("a label does not depend on the app or on the part")
+    @Test("a label does not depend on the app or the part")
     func labelsWithoutContent() {
         #expect(Refusal.appleIdWrong(app: "a").label == Refusal.appleIdWrong(app: "b").label)
         for part in V2Notification.Part.allCases {
@@ -32,20 +32,20 @@ struct V2RefusalTests {
         }
     }
 
-    @Test("descriptions differ, name the part, and fit on a line")
+    @Test("descriptions differ, name the part and fit on one line")
     func descriptions() {
         let failures = VerificationFailure.allCases.map { Refusal.unverified($0, .transaction) }
         let problems = MalformedJWS.allCases.map { Refusal.undecodable(.malformed($0, .transaction)) }
         let all = (Self.others + failures + problems).map(\.description)
 
-        // A missing and a wrong secret have one text.
+        // A missing and a wrong secret have the same text.
         #expect(Set(all).count == all.count - 1)
         #expect(Refusal.secretMissing.description == Refusal.secretWrong(app: "a").description)
         #expect(all.allSatisfy { !$0.isEmpty && !$0.contains("\n") })
         #expect((failures + problems).allSatisfy { $0.description.contains("data.signedTransactionInfo") })
     }
 
-    @Test("what refuses quotes nothing of what was sent and nothing that was configured", arguments: WrongText.all)
+    @Test("a description quotes nothing from the body or the configuration", arguments: WrongText.all)
     func quotesNothing(text: WrongText) async throws {
         let refusal = try #require(await V2Receiver().refusal(text.body))
 
@@ -54,7 +54,7 @@ struct V2RefusalTests {
         }
     }
 
-    @Test("refusals about an app do not tell the sender what is configured")
+    @Test("a description does not reveal the configured apps")
     func quotesNoApp() async throws {
         let body = V2Body("DID_RENEW", at: "2024-06-01", v2Row("2", "2024-06-01", "2024-07-01"))
         let sent = [

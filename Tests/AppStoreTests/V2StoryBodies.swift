@@ -21,7 +21,7 @@ enum Arrival: CaseIterable, Sendable {
     }
 }
 
-/// A stretch of access, whatever rows and grace it is made of.
+/// A stretch of access, regardless of its rows and grace periods.
 struct Span: Hashable, CustomStringConvertible {
     var start: Instant
     var end: Instant
@@ -56,7 +56,7 @@ extension Subscription {
 }
 
 extension MemoryLedger {
-    /// Takes the events in the order given, a second after each other, later than all that the stories tell.
+    /// Accepts the events in the given order, one second apart, later than all dates in the stories.
     init(arriving events: [Event]) {
         self.init()
         for (index, event) in events.enumerated() {
@@ -75,18 +75,18 @@ extension MemoryLedger {
     }
 }
 
-/// Folds bodies of one subscription, with and without leaving out what is sent again, which must not differ.
+/// Folds bodies of one subscription, with and without deduplication, which must give the same access.
 func folded(_ bodies: [V2Body], _ arrival: Arrival = .inOrder, subscription: String = testSubscription) throws
     -> Subscription
 {
     let events = arrival.arrange(try bodies.map { try $0.event() })
     let once = try MemoryLedger(arriving: events).subscription(subscription)
-    #expect(fold(events, subscription: subscription).spans == once.spans, "what is sent again must not count again")
+    #expect(fold(events, subscription: subscription).spans == once.spans, "repeats change access")
     return once
 }
 
 extension V2Body {
-    /// The same story with other ids: as if the App Store had written every notification anew.
+    /// The same story with other ids, as if the App Store had written every notification again.
     func renumbered(_ suffix: String) -> V2Body {
         changing {
             $0.payload["notificationUUID"] = .text(uuid(of: ($0.payload["notificationUUID"]?.plain ?? "") + suffix))

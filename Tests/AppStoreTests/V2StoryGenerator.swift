@@ -1,10 +1,10 @@
 import Encoding
 import TestSupport
 
-/// A made-up life of one subscription: what the App Store would send, one transaction each time, and who is entitled
-/// when.
+/// A generated life of one subscription: what the App Store would send, one transaction at a time, and the access that
+/// follows.
 struct V2Story {
-    /// What is true of a transaction at the end of the story.
+    /// The state of a transaction at the end of the story.
     struct Row {
         var id: String
         var product: String
@@ -39,9 +39,9 @@ struct V2Story {
     private var product = monthly
     private var next = monthly
     private var graceUntil: Instant?
-    /// Their refund would raise the question of what becomes of the grace, which nobody has answered.
+    /// How their refund affects the grace is not documented.
     private var failedWithGrace: Set<String> = []
-    /// Old copies of transactions, as they were signed once.
+    /// Old copies of transactions, as signed at the time.
     private var signedOnce: [JSON] = []
     private var length: Int64
 
@@ -58,12 +58,12 @@ struct V2Story {
         for _ in 0..<Int.random(in: 2...12, using: &self.generator) { step() }
     }
 
-    /// By the rules of access, told anew.
+    /// The rules of access, implemented a second time.
     func isEntitled(at instant: Instant) -> Bool {
         rows.contains { $0.covers(instant) } || graces.contains { $0.start <= instant && instant < $0.end }
     }
 
-    /// Every instant at which access may change, with its neighbours.
+    /// Every instant at which access may change, and its neighbours.
     var probes: [Instant] {
         let ofRows = rows.flatMap { [$0.start, $0.end, $0.replacedAt, $0.refundedAt].compactMap { $0 } }
         let dates = ofRows + graces.flatMap { [$0.start, $0.end] }
@@ -76,7 +76,7 @@ struct V2Story {
         }
     }
 
-    // MARK: Telling
+    // MARK: Notifications
 
     private var last: Row { rows[rows.count - 1] }
     private var renewal: JSON {
@@ -121,7 +121,7 @@ struct V2Story {
         }
     }
 
-    // MARK: What may happen
+    // MARK: Steps
 
     private mutating func buy() {
         let latest = rows.map(\.end).reduce(clock, max)
@@ -172,7 +172,7 @@ struct V2Story {
             row: last.payload)
     }
 
-    /// A switch-off inside grace cuts it there, also when the subscription has recovered meanwhile.
+    /// A switch-off inside grace cuts the grace there, even if the subscription has recovered since.
     private mutating func cutGrace(at instant: Instant) {
         for index in graces.indices where graces[index].start <= instant && instant < graces[index].end {
             graces[index].end = instant
@@ -241,7 +241,7 @@ struct V2Story {
         graceUntil = nil
     }
 
-    /// A refund of some transaction, a reversal, or an old copy in a new notification.
+    /// A refund of a transaction, a reversal, or an old copy in a new notification.
     private mutating func changeThePast() {
         clock = clock.advanced(byMilliseconds: Self.dayLength / 7)
         let index = Int.random(in: rows.indices, using: &generator)

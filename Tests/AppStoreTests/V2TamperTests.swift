@@ -4,11 +4,11 @@ import StoreSimulator
 import Subscriptions
 import Testing
 
-@Suite("Signed notifications that were tampered with")
+@Suite("Signed notifications that were changed")
 struct V2TamperTests {
     private let body = V2Body("TEST", at: "2024-06-01")
 
-    @Test("no byte of a signed notification can be changed unnoticed", arguments: [0, 1, 2])
+    @Test("a signed notification with any byte changed is rejected", arguments: [0, 1, 2])
     func everyByte(round: Int) async {
         let good = body.jws(by: .standard([0, 1]))
         let receiver = V2Receiver()
@@ -18,7 +18,7 @@ struct V2TamperTests {
         for position in good.indices {
             var changed = good
             switch round {
-            // Mostly stays in the alphabet.
+            // Most changes stay in the alphabet.
             case 0: changed[position] ^= 1
             case 1: changed[position] ^= 1 << UInt8(position % 7 + 1)
             default: changed[position] = changed[position] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
@@ -26,10 +26,10 @@ struct V2TamperTests {
             if changed != good, await receiver.refusal(envelope(changed)) == nil { taken.append(position) }
         }
 
-        #expect(taken.isEmpty, "of \(good.count) bytes")
+        #expect(taken.isEmpty, "accepted changes, of \(good.count) bytes")
     }
 
-    @Test("no other spelling of the last character of a segment is taken")
+    @Test("another spelling of the last character of a segment is rejected")
     func lastCharacters() async {
         let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
         let good = body.jws()
@@ -46,7 +46,7 @@ struct V2TamperTests {
         }
     }
 
-    @Test("no byte can be left out or doubled")
+    @Test("a signed notification with a byte removed or doubled is rejected")
     func lengths() async {
         let good = body.jws(by: .standard([0, 1]))
         let receiver = V2Receiver()
@@ -60,7 +60,7 @@ struct V2TamperTests {
         }
     }
 
-    @Test("a payload under the signature of another one is refused")
+    @Test("a payload with the signature of another one is rejected")
     func otherPayload() async {
         let segments = body.jws().split(separator: UInt8(ascii: ".")).map(Array.init)
         let other = V2Body("TEST", at: "2024-06-02").jws().split(separator: UInt8(ascii: ".")).map(Array.init)
@@ -72,12 +72,12 @@ struct V2TamperTests {
     }
 }
 
-/// A server remembers chains that it has checked. What it remembers is a chain, not a notification.
-@Suite("Chains seen before")
+/// A server caches verified chains. The cache holds chains, not notifications.
+@Suite("Cached chains")
 struct V2KnownChainTests {
     private let first = V2Body("TEST", at: "2024-06-01")
 
-    @Test("another notification of the same chain is taken")
+    @Test("another notification of the same chain is accepted")
     func second() async throws {
         let receiver = V2Receiver()
 
@@ -88,7 +88,7 @@ struct V2KnownChainTests {
         #expect(one.event.dedupeKey != two.event.dedupeKey)
     }
 
-    @Test("other certificates are another chain")
+    @Test("different certificates have a different chain id")
     func ids() async throws {
         let receiver = V2Receiver()
         let other = JWSSigner(.shaped { $0.leafValidity = .days("2024-01-01", "2024-12-31") })
@@ -100,7 +100,7 @@ struct V2KnownChainTests {
     }
 
     @Test(
-        "a time of signing outside of the leaf's days is refused also under a known header",
+        "a signing time outside the leaf's validity is rejected for a cached chain too",
         arguments: [("2023-12-31T23:59:59Z", VerificationFailure.notYetValid), ("2028-01-01T00:00:00Z", .expired)])
     func outside(signedAt: String, failure: VerificationFailure) async {
         let receiver = V2Receiver()
@@ -112,7 +112,7 @@ struct V2KnownChainTests {
         #expect(await receiver.refusal(first.signed()) == nil)
     }
 
-    @Test("a forged signature under a known header is refused, and harms no later notification")
+    @Test("a forged signature with a cached chain is rejected and affects no later notification")
     func forged() async throws {
         let receiver = V2Receiver()
         let forged = JWSSigner(key: TestKeys.p256("forger"), x5c: TestCertificates.standard.x5c)
@@ -123,7 +123,7 @@ struct V2KnownChainTests {
         #expect(await receiver.refusal(first.signed()) == nil)
     }
 
-    @Test("a chain known to one server is nothing to another that trusts other roots")
+    @Test("a chain cached by one server is rejected by a server with other roots")
     func otherServer() async {
         let stranger = V2Receiver(roots: V2Receiver.roots(.stranger))
 
@@ -131,7 +131,7 @@ struct V2KnownChainTests {
         #expect(await stranger.refusal(first.signed()) == .unverified(.untrusted, .notification))
     }
 
-    @Test("a refused chain stays refused, and does not become known by being sent often")
+    @Test("an untrusted chain is rejected each time it is sent")
     func refusedOften() async {
         let receiver = V2Receiver()
         let body = first.signed(by: JWSSigner(.stranger))
@@ -139,7 +139,7 @@ struct V2KnownChainTests {
         for _ in 0..<3 { #expect(await receiver.refusal(body) == .unverified(.untrusted, .notification)) }
     }
 
-    @Test("more chains than are remembered verify all the same")
+    @Test("more chains than the cache holds are verified")
     func manyChains() async {
         let receiver = V2Receiver()
         let headers = (0..<80).map { number in
@@ -149,7 +149,7 @@ struct V2KnownChainTests {
         for body in headers + headers { #expect(await receiver.refusal(body) == nil) }
     }
 
-    @Test("notifications verified at the same time do not disturb each other")
+    @Test("concurrent verifications do not affect each other")
     func concurrently() async {
         let receiver = V2Receiver()
         let good = first.signed()

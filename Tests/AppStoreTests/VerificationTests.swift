@@ -25,7 +25,7 @@ struct VerificationTests {
     private let body = newBody("DID_RENEW", rows: [newRow("1000000000000002", "2022-01-01", "2022-02-01")])
 
     @Test(
-        "the right secret of the app named is taken, the old one and the new one while it is changed",
+        "each configured secret of the named app is accepted, the old and the new one",
         arguments: [
             testSecret, "fedcba9876543210fedcba9876543210",
         ])
@@ -38,7 +38,7 @@ struct VerificationTests {
     }
 
     @Test(
-        "a wrong secret is refused",
+        "a wrong secret is rejected",
         arguments: [
             "0123456789abcdef0123456789abcdee", "0123456789ABCDEF0123456789ABCDEF", "0123456789abcdef0123456789abcde",
             "0123456789abcdef0123456789abcdef0", "00000000000000000000000000000other", "x",
@@ -47,14 +47,14 @@ struct VerificationTests {
         #expect(refusal(apps, body.with(["password": .text(secret)])) == .secretWrong(app: testBundle))
     }
 
-    @Test("a missing or blank secret is refused (quirk 12)", arguments: [nil, "\"\"", "\" \"", "\"   \"", "null"])
+    @Test("a missing or blank secret is rejected (quirk 12)", arguments: [nil, "\"\"", "\" \"", "\"   \"", "null"])
     func missing(password: String?) {
         let body = password.map { self.body.with(["password": .raw($0)]) } ?? self.body.without("password")
 
         #expect(refusal(apps, body) == .secretMissing)
     }
 
-    @Test("a blank secret is not the secret of an app without one")
+    @Test("a blank secret does not match an app without a secret")
     func noSecretConfigured() {
         let apps = Apps([App(bundleId: testBundle, sharedSecrets: [])])
 
@@ -62,13 +62,13 @@ struct VerificationTests {
         #expect(refusal(apps, body) == .secretWrong(app: testBundle))
     }
 
-    @Test("an app that is not configured is unknown to a body with the secret of a configured one")
+    @Test("a body with a valid secret that names an unconfigured app is rejected as unknown")
     func unknownApp() {
         #expect(refusal(apps, body.with(["bid": "com.example.unknown"])) == .appUnknown)
         #expect(refusal(Apps([]), body) == .secretWrong(app: nil))
     }
 
-    @Test("without a configured secret the answer is the same whatever app is named, and whether it is configured")
+    @Test("a body without a valid secret gets the same answer for every app, configured or not")
     func configuredAppsAreNotTold() throws {
         let bodies = [nil, "", "guessed-guessed-guessed"].flatMap { (secret: String?) in
             [testBundle, "com.example.other", "com.example.unknown", nil].map { (app: String?) in
@@ -85,7 +85,7 @@ struct VerificationTests {
         #expect(refusals.allSatisfy { ["secret_missing", "secret_wrong"].contains($0?.label) })
     }
 
-    @Test("an app is told by its secret when the body names none", arguments: [nil, "\" \"", "\"\"", "null"])
+    @Test("the app is identified by its secret if the body names none", arguments: [nil, "\" \"", "\"\"", "null"])
     func toldBySecret(bid: String?) throws {
         let body = bid.map { self.body.with(["bid": .raw($0)]) } ?? self.body.without("bid")
 
@@ -95,7 +95,7 @@ struct VerificationTests {
         #expect(refusal(apps, body.with(["password": "nobody's"])) == .secretWrong(app: nil))
     }
 
-    @Test("an old body names its app in the receipt, and that app's secret counts")
+    @Test("an old body names its app in the receipt, and that app's secret is required")
     func bundleInReceipt() throws {
         let body = oldBody("INITIAL_BUY", row: oldRow("1000000000000001", "2019-01-01", "2019-02-01"))
 
@@ -107,7 +107,7 @@ struct VerificationTests {
                 == .secretWrong(app: testBundle))
     }
 
-    @Test("apps that share a secret are told apart by name, and not at all without one")
+    @Test("apps with the same secret are identified by name, and a body without a name is ambiguous")
     func sharedSecret() throws {
         let apps = Apps([
             App(bundleId: testBundle, sharedSecrets: [testSecret]),
@@ -120,7 +120,7 @@ struct VerificationTests {
         #expect(refusal(apps, body.without("bid")) == .appAmbiguous)
     }
 
-    @Test("sandbox and production of one app are two streams, whatever ids they share (quirk 40, invariant 10)")
+    @Test("sandbox and production of one app are separate streams even with equal ids (quirk 40, invariant 10)")
     func environments() throws {
         let production = try apps.verify(body.bytes, receivedAt: receivedAt)
         let sandbox = try apps.verify(
@@ -133,14 +133,14 @@ struct VerificationTests {
         #expect(production.event.dedupeKey != sandbox.event.dedupeKey)
     }
 
-    @Test("an undecodable body is refused as such before any secret is asked for")
+    @Test("an undecodable body is rejected before its secret is checked")
     func undecodable() {
         #expect(refusal(apps, [:]) == .undecodable(.notANotification))
         #expect(refusal(apps, ["signedPayload": "a.b.c"]) == .undecodable(.malformed(.notBase64, .notification)))
         #expect(refusal(apps, []) == .undecodable(.notAnObject))
     }
 
-    @Test("refusals name no secret")
+    @Test("error descriptions contain no secret")
     func refusalsNameNoSecret() {
         let refusals = [
             refusal(apps, body.with(["password": "wrong-secret-value"])),
@@ -153,7 +153,7 @@ struct VerificationTests {
     }
 }
 
-@Suite("Cutting the secret out of the body")
+@Suite("Removing the secret from the body")
 struct SecretCutTests {
     private let apps = Apps([App(bundleId: testBundle, sharedSecrets: [testSecret])])
     private let body = newBody("DID_RENEW", rows: [newRow("1000000000000002", "2022-01-01", "2022-02-01")])
@@ -165,7 +165,7 @@ struct SecretCutTests {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    @Test("the body is kept byte for byte, less the secret")
+    @Test("the body is stored byte for byte without the secret")
     func simple() throws {
         let text = "\r\n" + body.written.replacingOccurrences(of: ", ", with: " ,\t") + "\n"
 
@@ -175,7 +175,7 @@ struct SecretCutTests {
     }
 
     @Test(
-        "the printed samples are kept byte for byte, less the secret",
+        "the published samples are stored byte for byte without the secret",
         arguments: [
             "seed000-did-change-renewal-status", "seed000-did-change-renewal-status.expired-keys",
         ])
@@ -187,7 +187,7 @@ struct SecretCutTests {
         #expect(cut == text.replacingOccurrences(of: testSecret, with: ""))
     }
 
-    @Test("of two passwords the last one counts, and both are cut")
+    @Test("the last of two passwords is used, and both are removed")
     func duplicates() throws {
         let right =
             #"{"password": "first-secret-value", "password": "\#(testSecret)", "#
@@ -209,7 +209,7 @@ struct SecretCutTests {
     }
 
     @Test(
-        "the secret is cut wherever else it stands",
+        "the secret is removed from every other place",
         arguments: [
             #""note": "\#(testSecret)""#, #""note": "before \#(testSecret) behind""#,
             #""note": {"deep": [1, ["\#(testSecret)"]]}"#, #""nested": {"password": "\#(testSecret)"}"#,
@@ -224,7 +224,7 @@ struct SecretCutTests {
         #expect(cut.hasSuffix(body.written.dropFirst().replacingOccurrences(of: testSecret, with: "")))
     }
 
-    @Test("the secret is cut elsewhere also when it is written with escapes")
+    @Test("the secret is removed from other places even if it is written with escapes")
     func elsewhereEscaped() throws {
         let text = #"{"note": "0123456789\u0061bcdef0123456789abcdef", "# + body.written.dropFirst()
 
@@ -233,8 +233,8 @@ struct SecretCutTests {
         #expect(!cut.contains("bcdef0123456789abcdef"))
     }
 
-    /// The bytes of the secret can begin with the last digit of an escape; taking just them out breaks the escape.
-    @Test("cutting the secret beside an escape leaves JSON")
+    /// The bytes of the secret can start with the last digit of an escape. Removing only them would break the escape.
+    @Test("removing the secret next to an escape leaves valid JSON")
     func besideAnEscape() throws {
         let text = #"{"note": "\u0030123456789abcdef0123456789abcdef", "# + body.written.dropFirst()
 
@@ -244,7 +244,7 @@ struct SecretCutTests {
     }
 
     @Test(
-        "a password whose key or value is written with escapes is found and cut",
+        "a password with escapes in its key or value is removed",
         arguments: [
             #""pass\u0077ord": "\#(testSecret)""#, #""\u0070assword": "\#(testSecret)""#,
             #""password": "\u0030123456789abcdef0123456789abcdef""#,
@@ -258,7 +258,7 @@ struct SecretCutTests {
         #expect(cut.hasSuffix(String(body.without("password").written.dropFirst())))
     }
 
-    @Test("cutting a secret of digits leaves the body JSON when a number of it holds the same digits")
+    @Test("removing a secret of digits leaves valid JSON if a number contains the same digits")
     func digits() throws {
         let digits = "1400000001400000001"
         let apps = Apps([App(bundleId: testBundle, sharedSecrets: [digits])])
@@ -269,14 +269,14 @@ struct SecretCutTests {
         #expect(throws: Never.self) { try JSONDocument(cut) }
     }
 
-    @Test("a body that is no notification without its secret is refused, and nothing of it is taken")
+    @Test("a body that is not a notification without its secret is rejected")
     func secretIsAKey() {
         let apps = Apps([App(bundleId: testBundle, sharedSecrets: ["notification_type"])])
 
         #expect(refusal(apps, body.with(["password": "notification_type"])) == .undecodable(.notANotification))
     }
 
-    @Test("a cut body still gives the same event")
+    @Test("a body without its secret gives the same event")
     func sameEvent() throws {
         let verified = try apps.verify(body.bytes, receivedAt: receivedAt)
 
