@@ -7,7 +7,7 @@ struct HexTests {
         Array(text.utf8).withUnsafeBufferPointer { Hex.bytes($0, acceptsUpperCase: acceptsUpperCase) }
     }
 
-    @Test("every byte comes back as it was")
+    @Test("every byte is unchanged after it is written and read")
     func allBytes() {
         let all = (0...255).map { UInt8($0) }
 
@@ -22,14 +22,14 @@ struct HexTests {
     }
 
     @Test(
-        "an odd number of digits and other characters are refused",
+        "an odd number of digits and other characters are rejected",
         arguments: ["0", "0g", "0/", "a:", "+1", " 0", "é"])
     func refused(text: String) {
         #expect(bytes(text) == nil)
         #expect(bytes(text, acceptsUpperCase: true) == nil)
     }
 
-    @Test("upper-case digits are accepted only where asked for")
+    @Test("upper-case digits are accepted only if requested")
     func upperCase() {
         #expect(bytes("aF") == nil)
         #expect(bytes("aF", acceptsUpperCase: true) == [0xAF])

@@ -3,14 +3,14 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Random small texts, most of them broken in one place, judged by this reader and by Foundation's.
+/// Random small texts, most of them damaged in one place, read by this parser and by Foundation's.
 ///
-/// Not compared, because RFC 8259 leaves them to the reader: lone surrogates, numbers beyond the range of a double,
+/// Not compared, because RFC 8259 leaves them to the parser: lone surrogates, numbers beyond the range of a double,
 /// byte order marks and other encodings (no NUL byte is generated), invalid UTF-8 (all is ASCII), and deep nesting.
-/// Nor a comma before a closing bracket: Foundation lets it pass, RFC 8259 does not.
-@Suite("Agreement with Foundation on what is JSON")
+/// Nor a comma before a closing bracket: Foundation accepts it, RFC 8259 does not.
+@Suite("Agreement with Foundation on JSON syntax")
 struct JSONAgreementTests {
-    @Test("generated and mutated texts are accepted and refused alike")
+    @Test("this parser and Foundation accept the same generated and mutated texts")
     func agree() {
         var generator = TestSeed.generator(1)
         var disagreements: [String] = []
@@ -33,7 +33,7 @@ struct JSONAgreementTests {
         }
 
         #expect(disagreements == [])
-        #expect(accepted > 1000 && compared - accepted > 1000, "both sides of the rule are tried")
+        #expect(accepted > 1000 && compared - accepted > 1000, "expected over 1000 accepted and 1000 rejected texts")
     }
 
     private static let strings = [

@@ -37,7 +37,7 @@ struct JSONDocumentTests {
     }
 
     @Test(
-        "malformed numbers are refused",
+        "malformed numbers are rejected",
         arguments: [
             "[-]", "[+1]", "[-01]", "[01]", "[012]", "[-012]", "[1.]", "[.1]", "[-.123]", "[0.e1]", "[2.e3]", "[1e]",
             "[1e+]", "[1eE2]", "[0e]", "[0E+]", "[1.0e]", "[1.0e-]", "[9.e+]", "[1 000.0]", "[Inf]", "[NaN]", "[-NaN]",
@@ -49,7 +49,7 @@ struct JSONDocumentTests {
     }
 
     @Test(
-        "malformed strings are refused",
+        "malformed strings are rejected",
         arguments: [
             #"["\x00"]"#, #"["\a"]"#, #"["\u00A"]"#, #"["\u"]"#, #"["\u{66}"]"#, #"["\uqqqq"]"#, #"["\uD834\u00"]"#,
             #"["\"#, #"["\"]"#, #"["\\\"]"#, "[\"", "[\"a", "['single']", "[abc]", #"["\U0061"]"#, #"[\n]"#, #"["a"b]"#,
@@ -60,7 +60,7 @@ struct JSONDocumentTests {
     }
 
     @Test(
-        "malformed structures are refused",
+        "malformed structures are rejected",
         arguments: [
             "[1,]", "[,1]", "[1,,2]", "[,]", "[\"a\",\n", "[1", "[", "]", "[]]", "[][]", "[1]x", "[1}", "{]", "{", "}",
             "{,}", #"{"a":1,}"#, #"{"a":1,,"b":2}"#, #"{"a" 1}"#, #"{"a":}"#, #"{"a"}"#, #"{"a":1 "b":2}"#, "{a:1}",
@@ -72,13 +72,13 @@ struct JSONDocumentTests {
         #expect(!accepts(text))
     }
 
-    @Test("an empty text and one of blanks only are refused")
+    @Test("an empty text and one of only whitespace are rejected")
     func empty() {
         #expect(problem([]) == .empty)
         #expect(problem(Array(" \n\t".utf8)) != nil)
     }
 
-    @Test("control characters are refused in strings and between values", arguments: UInt8(0)..<32)
+    @Test("control characters are rejected in strings and between values", arguments: UInt8(0)..<32)
     func controlCharacters(byte: UInt8) {
         let inString = Array("[\"a".utf8) + [byte] + Array("b\"]".utf8)
         let between = Array("[1".utf8) + [byte] + Array("]".utf8)
@@ -87,14 +87,16 @@ struct JSONDocumentTests {
         #expect((problem(between) == nil) == [0x09, 0x0A, 0x0D].contains(byte))
     }
 
-    @Test("only the four JSON blanks separate values", arguments: ["\u{A0}", "\u{C}", "\u{B}", "\u{2003}", "\u{FEFF}"])
+    @Test(
+        "only the four JSON whitespace characters separate values",
+        arguments: ["\u{A0}", "\u{C}", "\u{B}", "\u{2003}", "\u{FEFF}"])
     func otherBlanks(blank: String) {
         #expect(!accepts("[\(blank)1]"))
         #expect(!accepts("[1]\(blank)"))
     }
 
-    /// RFC 8259, section 8.1, lets a reader pass over the mark; it is no part of the text anywhere else.
-    @Test("a UTF-8 byte order mark is passed over in front of the text and refused elsewhere")
+    /// RFC 8259, section 8.1, allows a parser to skip the mark at the start; anywhere else it is not part of JSON.
+    @Test("a UTF-8 byte order mark is skipped at the start and rejected elsewhere")
     func byteOrderMark() {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
 
@@ -106,7 +108,7 @@ struct JSONDocumentTests {
         #expect(problem([0xEF, 0xBB] + Array("{}".utf8)) != nil)
     }
 
-    @Test("the other encodings of Unicode are refused")
+    @Test("other Unicode encodings are rejected")
     func encodings() {
         #expect(problem([0xFE, 0xFF, 0x00, 0x7B, 0x00, 0x7D]) != nil)
         #expect(problem([0xFF, 0xFE, 0x7B, 0x00, 0x7D, 0x00]) != nil)
@@ -115,7 +117,7 @@ struct JSONDocumentTests {
         #expect(problem([0x00, 0x00, 0x00, 0x7B, 0x00, 0x00, 0x00, 0x7D]) != nil)
     }
 
-    @Test("nesting is read to 512 levels and refused beyond, however deep")
+    @Test("nesting is read to 512 levels and rejected beyond, at any depth")
     func depth() {
         func nested(_ levels: Int, open: String, close: String) -> [UInt8] {
             Array((String(repeating: open, count: levels) + String(repeating: close, count: levels)).utf8)
@@ -128,7 +130,7 @@ struct JSONDocumentTests {
         #expect(problem(Array(String(repeating: "[{\"a\":", count: 50_000).utf8)) == .tooDeep)
     }
 
-    @Test("the error names the byte at which the text stops being JSON")
+    @Test("the error has the offset of the first invalid byte")
     func errorOffset() {
         let error = #expect(throws: JSONError.self) { try JSONDocument(Array("[1, 2 x]".utf8)) }
 
@@ -136,7 +138,7 @@ struct JSONDocumentTests {
         #expect(error?.problem == .unexpectedByte)
     }
 
-    @Test("of equal keys the last one counts, also when one of them is written with escapes")
+    @Test("the last of several equal keys is used, even if one is written with escapes")
     func duplicateKeys() throws {
         let document = try JSONDocument(Array(#"{"a": 1, "b": 2, "a": 3, "\u0062": 4}"#.utf8))
         let entries = document.root.entries(named: "a")
@@ -171,7 +173,7 @@ struct JSONDocumentTests {
         #expect(document.root.elements.first?.int64 == Int64(digits))
     }
 
-    @Test("numbers that are no whole 64-bit number have text and no integer", arguments: ["1.0", "1e3", "-0.5"])
+    @Test("numbers that are not a whole 64-bit number have text and no integer", arguments: ["1.0", "1e3", "-0.5"])
     func fractions(text: String) throws {
         let document = try JSONDocument(Array(text.utf8))
 
@@ -180,7 +182,7 @@ struct JSONDocumentTests {
     }
 
     @Test(
-        "escapes are read as what they stand for",
+        "escapes are decoded",
         arguments: [
             (#""\"\\\/\b\f\n\r\t""#, "\"\\/\u{8}\u{C}\n\r\t"), (#""\u0041\u00e9\u20AC""#, "A\u{E9}€"),
             (#""\uD834\uDD1E""#, "𝄞"), (#""\u0000""#, "\u{0}"), (#""a\u005Cn""#, "a\\n"), (#""€𝄞""#, "€𝄞"),
@@ -193,7 +195,7 @@ struct JSONDocumentTests {
     }
 
     @Test(
-        "a lone surrogate is no text",
+        "a lone surrogate has no string value",
         arguments: [
             #""\uD800""#, #""\uDC00""#, #""\uD800\uD800""#, #""\uDC00\uD800""#, #""\uD800x""#, #""\uD800\n""#,
             #""x\uDFFF""#, #""\uD834\u0041""#,
@@ -206,7 +208,7 @@ struct JSONDocumentTests {
     }
 
     @Test(
-        "invalid UTF-8 inside a string is no text",
+        "invalid UTF-8 inside a string has no string value",
         arguments: [
             [0xFF], [0x80], [0xC0, 0x80], [0xE2, 0x82], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80],
             [0xF8, 0x88, 0x80],
@@ -218,13 +220,13 @@ struct JSONDocumentTests {
         #expect(document.root.string == nil)
     }
 
-    @Test("bytes beyond ASCII are refused outside strings", arguments: [[0xE9], [0xFF], [0xC3, 0xA9]] as [[UInt8]])
+    @Test("bytes beyond ASCII are rejected outside strings", arguments: [[0xE9], [0xFF], [0xC3, 0xA9]] as [[UInt8]])
     func bytesOutsideStrings(bytes: [UInt8]) {
         #expect(problem([0x5B] + bytes + [0x5D]) != nil)
         #expect(problem([0x5B, 0x5D] + bytes) != nil)
     }
 
-    @Test("reading a value as what it is not gives nothing")
+    @Test("reading a value as another type gives no value")
     func otherKinds() throws {
         let root = try JSONDocument(Array(#"{"t": "1", "n": 1, "b": true, "z": null, "l": [], "o": {}}"#.utf8)).root
 

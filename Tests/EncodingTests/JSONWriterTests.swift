@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Writing JSON")
 struct JSONWriterTests {
-    @Test("what is absent is left out, and the rest is written in the order given")
+    @Test("absent members are omitted, and the others are written in the given order")
     func members() {
         var writer = JSONWriter()
 
@@ -25,7 +25,7 @@ struct JSONWriterTests {
     }
 
     @Test(
-        "any text comes back as it was",
+        "any text is unchanged after it is written and read",
         arguments: [
             "", "a\"b\\c/d", "\n\r\t\u{8}\u{C}", "\u{0}\u{1}\u{1F}\u{7F}", "é€𝄞", "\u{2028}\u{2029}", "e\u{301}",
             "\u{FFFF}",
@@ -39,7 +39,7 @@ struct JSONWriterTests {
         #expect(read.map { Array($0.utf8) } == Array(text.utf8))
     }
 
-    @Test("one thousand random texts come back as they were")
+    @Test("one thousand random texts are unchanged after they are written and read")
     func randomTexts() throws {
         var generator = TestSeed.generator(2)
         for _ in 0..<1000 {
@@ -54,7 +54,7 @@ struct JSONWriterTests {
 
             let read = try JSONDocument(writer.bytes).root.elements.map(\.string)
             if read.first??.unicodeScalars.elementsEqual(text) != true || read.count != 2 {
-                Issue.record("\(scalars) came back as \(String(describing: read))")
+                Issue.record("\(scalars) was read as \(String(describing: read))")
             }
         }
     }

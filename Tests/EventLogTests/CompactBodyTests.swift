@@ -7,7 +7,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("A body comes out of the log byte for byte, whatever it is")
+@Suite("The log returns every body byte for byte")
 struct CompactBodyTests {
     private static func rebuilt(_ body: CompactBody) throws -> [UInt8] {
         try CompactBody.rebuild(body.stored) { digest in body.headers.first { $0.digest == digest }?.text }
@@ -24,7 +24,7 @@ struct CompactBodyTests {
         return try #require(Simulation(settings)).deliveries.map { $0.body() }
     }
 
-    /// As the receiver gets it from a body.
+    /// The evidence that the receiver takes from a body.
     private static func evidence(of body: [UInt8]) throws -> Evidence {
         switch try AppleNotification(decoding: body) {
         case .v1(let notification): try Apps([app]).verify(notification, receivedAt: .latest).evidence
@@ -32,7 +32,7 @@ struct CompactBodyTests {
         }
     }
 
-    @Test("signed notifications share one header and keep a sixth of their bytes")
+    @Test("signed notifications share one header and take less than a sixth of their size")
     func signed() throws {
         let bodies = try Self.simulatedBodies(.v2)
 
@@ -45,7 +45,7 @@ struct CompactBodyTests {
         #expect(stored.reduce(0) { $0 + $1.stored.count } * 6 < bodies.reduce(0) { $0 + $1.count })
     }
 
-    @Test("receipts are kept as the bytes that they stand for")
+    @Test("receipts are stored as decoded bytes")
     func receipts() throws {
         for body in try Self.simulatedBodies(.v1) {
             let kept = String(decoding: body, as: UTF8.self).replacingOccurrences(of: V1Body.secret, with: "")
@@ -61,7 +61,7 @@ struct CompactBodyTests {
     struct Odd: Sendable, CustomTestStringConvertible {
         let what: String
         let pieces: [Evidence.Piece]
-        /// Whether anything in it is kept in fewer bytes, or in another form.
+        /// Whether any part is stored in fewer bytes, or in another form.
         var isCompact = false
 
         var testDescription: String { what }
@@ -108,7 +108,7 @@ struct CompactBodyTests {
         Odd("a first byte that marks a form", [bytes(""), bytes("\u{1}\u{2}{}")], isCompact: true),
     ]
 
-    @Test("odd evidence", arguments: oddPieces)
+    @Test("unusual evidence is rebuilt byte for byte", arguments: oddPieces)
     func oddEvidence(_ odd: Odd) throws {
         let evidence = Evidence(odd.pieces)
 
@@ -118,7 +118,7 @@ struct CompactBodyTests {
         #expect((compact.stored != evidence.bytes) == odd.isCompact)
     }
 
-    @Test("a JWS inside another one is kept in its own form, and not as base64 of base64")
+    @Test("a JWS inside another one is stored in its own form, not as base64 of base64")
     func inner() {
         let inner = Self.jws(payload: [UInt8](repeating: 32, count: 600))
 
@@ -128,7 +128,7 @@ struct CompactBodyTests {
         #expect(compact.headers.count == 1)
     }
 
-    @Test("made-up evidence, nested and misplaced in every way")
+    @Test("random evidence, nested and misplaced, is rebuilt byte for byte")
     func random() throws {
         var compactCount = 0
         for number in 0..<3_000 {
@@ -143,18 +143,18 @@ struct CompactBodyTests {
         #expect(compactCount > 1_000)
     }
 
-    @Test("forms of older releases, with base64 inside base64")
+    @Test("a form of an older release, with base64 inside base64, is rebuilt")
     func older() throws {
         let inside: [UInt8] = [0, 0, 0, 1, 34, 1, 0, 0, 7, 0, 0, 0, 3, 65, 66, 67, 0, 0, 0, 1, 34]
         let form: [UInt8] = [1, 1, 0, 0, UInt8(inside.count)] + inside
 
         let body = try CompactBody.rebuild(form) { _ in nil }
 
-        // The base64 of "QUJD" with its quotes.
+        // "QUJD" with its quotes, in base64.
         #expect(body == Array("IlFVSkQi".utf8))
     }
 
-    @Test("a form that was cut or changed in any byte never gives the body")
+    @Test("a stored form that was cut or changed in any byte never gives the body")
     func damaged() throws {
         let body = try #require(try Self.simulatedBodies(.v2).first)
         let compact = CompactBody(try Self.evidence(of: body))
@@ -172,7 +172,7 @@ struct CompactBodyTests {
         #expect(throws: DamagedBody.headerMissing) { try CompactBody.rebuild(compact.stored) { _ in nil } }
     }
 
-    @Test("parts in parts have an end")
+    @Test("the nesting of parts is limited")
     func depth() throws {
         var form: [UInt8] = []
         for _ in 0..<10_000 {
@@ -182,7 +182,7 @@ struct CompactBodyTests {
         #expect(throws: DamagedBody.form) { try CompactBody.rebuild([1] + form) { _ in nil } }
     }
 
-    @Test("a body of 16 MiB and more is kept as it is")
+    @Test("a body of 16 MiB is stored unchanged")
     func large() throws {
         let text = EvidenceGenerator.text([UInt8](repeating: 0, count: 12 << 20), .standard)
         let body = Array("\"".utf8) + text.text + Array("\"".utf8)

@@ -2,7 +2,7 @@ import Encoding
 import Subscriptions
 import TestSupport
 
-/// Makes evidence of every shape, with JWS inside each other and some that are not where they claim to be.
+/// Makes evidence of every form, with nested JWS and some at the wrong offset.
 struct EvidenceGenerator {
     private var random: SeededGenerator
 
@@ -35,7 +35,7 @@ struct EvidenceGenerator {
             signature: Self.text(bytes(random.chance(90) ? 64...64 : 0...70), .url))
         var found: [JWSText] = []
         for (start, jws) in inner {
-            // Some are said to be one byte before their place.
+            // Some get an offset one byte too low.
             let start = random.chance(90) ? start : max(0, start - 1)
             if let jws = jws.again(in: whole.payload.bytes, at: start) { found.append(jws) }
         }
@@ -55,7 +55,7 @@ struct EvidenceGenerator {
 }
 
 extension JWSText {
-    /// The same JWS, decoded from a text in the bytes. Nil if there is no base64 at that place.
+    /// The same JWS, decoded from text in the bytes. Nil if there is no base64 at that offset.
     func again(in bytes: [UInt8], at start: Int) -> JWSText? {
         let headerEnd = start + header.count
         let payloadEnd = headerEnd + 1 + payload.text.count

@@ -22,7 +22,7 @@ extension WithServer {
             return try result.map { try $0.value(String.self, at: 0) }
         }
 
-        @Test("a value and a null of every type")
+        @Test("a value and a null of every type are unchanged")
         func types() async throws {
             var rows = ArrayRows(columns: 8, rows: 3, valueBytes: 8)
             rows.appendSample(7)
@@ -45,7 +45,7 @@ extension WithServer {
             #expect(read == [whole(7), "|{}", whole(8)])
         }
 
-        @Test("more rows than memory was reserved for")
+        @Test("more rows than memory was reserved for are unchanged")
         func many() async throws {
             var rows = ArrayRows(columns: 8, rows: 1, valueBytes: 0)
             for number in 0..<10_000 { rows.appendSample(Int32(number)) }

@@ -26,7 +26,7 @@ extension WithServer {
             return rows
         }
 
-        @Test("a value and a null of every type")
+        @Test("a value and a null of every type are unchanged")
         func types() async throws {
             let connection = try await Self.connect()
             var rows = Self.rows(7..<8)
@@ -52,7 +52,7 @@ extension WithServer {
                 ])
         }
 
-        @Test("more rows than the socket buffers hold")
+        @Test("more rows than the socket buffers hold are unchanged")
         func many() async throws {
             let connection = try await Self.connect()
 
@@ -62,7 +62,7 @@ extension WithServer {
             #expect(result.affectedRows == 50_000)
         }
 
-        @Test("a rejected row is an error with its constraint, nothing is copied, and the connection stays usable")
+        @Test("a rejected row is an error with its constraint, no row is copied, and the connection stays usable")
         func refused() async throws {
             let connection = try await Self.connect()
             _ = try await connection.query(Step(Self.copy, copying: Self.rows(1..<2)), deadline: soon())

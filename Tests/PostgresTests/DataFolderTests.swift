@@ -3,8 +3,8 @@ import Testing
 
 @testable import Postgres
 
-/// Another user is `nobody`, which takes root to be.
-@Suite("A data folder that another user can change is refused", .enabled(if: geteuid() == 0))
+/// The other user is `nobody`. Running a command as `nobody` requires root.
+@Suite("A data folder that another user can change is rejected", .enabled(if: geteuid() == 0))
 struct DataFolderTests {
     /// Runs a command as `nobody`.
     private static func asNobody(_ command: [String]) throws -> (status: Int32, output: String) {
@@ -40,7 +40,7 @@ struct DataFolderTests {
         return status.st_uid
     }
 
-    @Test("a folder of another user, whose links are not followed")
+    @Test("a folder of another user is rejected, and its links are not followed")
     func otherOwner() async throws {
         let (folder, victims) = (temporaryFolder(), temporaryFolder())
         defer { for path in [folder, victims] { try? FileManager.default.removeItem(atPath: path) } }
@@ -63,7 +63,7 @@ struct DataFolderTests {
         #expect(Self.owner(victims + "/run") == 0 && Self.mode(victims + "/run") == 0o755)
     }
 
-    @Test("a folder that others can write to")
+    @Test("a folder that other users can write to is rejected")
     func writable() async throws {
         let folder = temporaryFolder()
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -73,7 +73,7 @@ struct DataFolderTests {
         #expect(try await Self.refusal(of: folder).contains("other users can write to the folder \(folder)"))
     }
 
-    @Test("a folder below one that others can write to or own, or behind a link of theirs")
+    @Test("a folder inside a world-writable or another user's folder, or behind another user's link, is rejected")
     func above() async throws {
         let (open, owned, link) = (temporaryFolder(), temporaryFolder(), temporaryFolder())
         let target = temporaryFolder()
@@ -93,7 +93,7 @@ struct DataFolderTests {
     }
 
     @Test(
-        "a link or a second name inside the folder is not written through", arguments: ["lock", "postgres.log", "run"])
+        "a symbolic or hard link inside the folder is not written through", arguments: ["lock", "postgres.log", "run"])
     func links(_ name: String) async throws {
         let (folder, victim) = (temporaryFolder(), temporaryFolder())
         defer { for path in [folder, victim] { try? FileManager.default.removeItem(atPath: path) } }
@@ -112,7 +112,7 @@ struct DataFolderTests {
         #expect(Self.owner(victim) == 0)
     }
 
-    @Test("root's folder with other files is not given away; an empty one is, and nobody else can enter it")
+    @Test("a folder of root is assigned to the server's account only if empty, and other users cannot enter it")
     func giving() async throws {
         let folder = temporaryFolder()
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -132,7 +132,7 @@ struct DataFolderTests {
         await server.stop()
     }
 
-    @Test("a system user who reaches the socket is no superuser; root and the account are")
+    @Test("a system user with access to the socket cannot log in; root and the account can")
     func peers() async throws {
         let folder = temporaryFolder()
         defer { try? FileManager.default.removeItem(atPath: folder) }

@@ -8,7 +8,7 @@ import Testing
 struct EmbeddedServerTests {
     static let one = Statement("e_one", "select 1")
 
-    @Test("data survives a restart, and a start is quick")
+    @Test("data survives a restart, and a start takes less than three seconds")
     func keepsData() async throws {
         let first = try await start()
         try await first.createDatabase("odd \"name\"")
@@ -25,7 +25,7 @@ struct EmbeddedServerTests {
         let connection = try await PostgresConnection.connect(second.configuration(database: "copy"), deadline: soon())
         let rows = try await connection.query(Statement("e_kept", "select v from kept"), deadline: soon())
         #expect(try rows[0].value(Int32.self, at: 0) == 42)
-        // Two hundred milliseconds on an idle machine; this one may be busy.
+        // Two hundred milliseconds on an idle machine; the test machine may be busy.
         #expect(time < .seconds(3))
         print("embedded server ready after \(time)")
         await second.stop()
@@ -68,8 +68,8 @@ struct EmbeddedServerTests {
         _ = try await pool.query(Self.one, deadline: soon())
         await server.stop()
 
-        // The first calls find the idle connection dead and the server unreachable; by then the back-off is a second or
-        // so.
+        // The first calls find the idle connection broken and the server unreachable. By then the back-off is about a
+        // second.
         try await eventually {
             let error = try await failure { () throws(PostgresError) in
                 try await pool.query(Self.one, deadline: soon())

@@ -132,7 +132,7 @@ extension WithServer {
                 try await connection.query(Self.sleep, deadline: .now + .milliseconds(50))
             }
 
-            // A process that another test forks at the wrong moment inherits the socket and keeps it open while it
+            // A process that another test forks at that moment inherits the socket and keeps it open while it
             // runs.
             try await eventually(within: .seconds(60)) {
                 let rows = try await watcher.query(

@@ -30,7 +30,7 @@ extension WithServer {
                 try await group.waitForAll()
             }
 
-            // Run one after the other they would take half a minute.
+            // In sequence they would take half a minute.
             #expect(start.duration(to: .now) < .seconds(20))
             #expect(await pool.counts == .init(open: 32, idle: 32, waiting: 0))
             await pool.close()
@@ -129,7 +129,7 @@ extension WithServer {
             #expect(await pool.counts == .init(open: 1, idle: 1, waiting: 0))
         }
 
-        @Test("a connection that was idle for long is checked before use")
+        @Test("a connection that was idle for a long time is checked before use")
         func idleCheck() async throws {
             let offset = Recorder(Duration.zero)
             let pool = PostgresPool(

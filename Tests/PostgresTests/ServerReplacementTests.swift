@@ -3,12 +3,12 @@ import Testing
 
 @testable import Postgres
 
-/// Each on a copy of the installed PostgreSQL, which finds its libraries beside itself as the installed one does.
-@Suite("An embedded server outlives an upgrade of its files")
+/// Each test uses a copy of the installed PostgreSQL, which finds its libraries relative to its own path.
+@Suite("The embedded server during an upgrade of its files")
 struct ServerReplacementTests {
     private static let function = Statement("r_insert", "insert into kept (v) values ($1) returning v")
 
-    /// A copy in a folder of its own, and a server that runs from it.
+    /// A copy in a separate folder, and a server that runs from it.
     private struct Copy {
         let folder = temporaryFolder()
         let installed: ServerBinaries
@@ -32,7 +32,7 @@ struct ServerReplacementTests {
             try await EmbeddedServer.start(folder: data, binaries: binaries, logger: .quiet)
         }
 
-        /// As a package manager does it: the new file is written beside the old one and takes its name.
+        /// As a package manager does: the new file is written beside the old one and renamed.
         func replace(_ file: String, with content: Data) throws {
             let path = "\(root)/\(file)"
             try content.write(to: URL(fileURLWithPath: path + ".new"))
@@ -67,7 +67,7 @@ struct ServerReplacementTests {
         _ = try await connection.query(Self.function, [Parameter(value)], deadline: soon())
     }
 
-    @Test("a session that begins after the library of PL/pgSQL was replaced runs functions as before")
+    @Test("a session started after PL/pgSQL's library was replaced runs functions as before")
     func library() async throws {
         let copy = try Copy()
         defer { copy.remove() }
@@ -80,7 +80,7 @@ struct ServerReplacementTests {
         await server.stop()
     }
 
-    @Test("a server whose binary was replaced is restarted in order, and everything that was stored is there")
+    @Test("a server whose binary was replaced is restarted with a clean shutdown and keeps all stored rows")
     func binary() async throws {
         let copy = try Copy()
         defer { copy.remove() }
@@ -113,7 +113,7 @@ struct ServerReplacementTests {
         await server.stop()
     }
 
-    @Test("files that are moved away and back leave the server as it is: who is connected goes on, who comes waits")
+    @Test("moving the files away and back does not restart the server; connected sessions continue")
     func movedAway() async throws {
         let copy = try Copy()
         defer { copy.remove() }
