@@ -2,14 +2,14 @@ import AppStore
 import Encoding
 import Subscriptions
 
-/// Checks what must hold of decoding and verifying one input, valid or not. deploy/fuzz generates the inputs, and
+/// Checks the properties of decoding and verifying one input, valid or not. deploy/fuzz generates the inputs, and
 /// CorpusTests repeats the known ones.
 package struct DecoderCheck: Sendable {
     /// The body of the notification: the input itself, or a body around it if the input stands for a part.
     package let body: [UInt8]
     private let isSigned: Bool
 
-    /// Creates what the verifier keeps for the life of the process. Calling it is optional.
+    /// Creates the verifier's caches, which live as long as the process. Calling it is optional.
     package static func prepare() {
         _ = verifier
         _ = RootCertificates.apple
@@ -24,7 +24,7 @@ package struct DecoderCheck: Sendable {
     /// Decodes the body and checks the event, and the evidence of a signed notification.
     ///
     /// - Parameter measure: Runs the decoding, for example to measure its memory.
-    /// - Returns: The event; nil if the body is no notification.
+    /// - Returns: The event; nil if the body is not a notification.
     /// - Throws: ``BrokenPromise``, the first property that does not hold.
     package func decode(
         _ measure: (_ decoding: () -> Void) throws(BrokenPromise) -> Void = { $0() }
@@ -40,7 +40,7 @@ package struct DecoderCheck: Sendable {
 
     /// Verifies the body and checks the result.
     ///
-    /// - Parameter event: What ``decode(_:)`` returned.
+    /// - Parameter event: The result of ``decode(_:)``.
     /// - Throws: ``BrokenPromise``, the first property that does not hold.
     package func verify(_ event: Event?) async throws(BrokenPromise) {
         if isSigned || event?.source == .appleV2 {

@@ -1,7 +1,7 @@
 import Encoding
 import Subscriptions
 
-// What must hold of every event that a body can be decoded to.
+// Properties of every event that can be decoded from a body.
 
 func checkEvent(_ event: Event) throws(BrokenPromise) {
     try checkTexts(event)
@@ -11,16 +11,16 @@ func checkEvent(_ event: Event) throws(BrokenPromise) {
     guard let facts = try? Facts(json: document.root) else {
         throw BrokenPromise(description: "the facts of an event can be read from its JSON")
     }
-    try promise(facts == event.facts, "the facts that are read are those that were written")
-    // Equal strings may differ in their bytes; databases and digests go by bytes.
+    try promise(facts == event.facts, "facts are equal after they are written and read")
+    // Equal strings may differ in their bytes, and databases and digests compare bytes.
     try promise(
         jsonObject(facts.writeMembers) == jsonObject(event.facts.writeMembers),
-        "the facts that are read are those that were written, to the byte")
-    // A body of a thousand subscriptions would take a second for nothing new.
+        "facts have the same bytes after they are written and read")
+    // Checking all subscriptions of a body with a thousand would take a second and find nothing more.
     for id in facts.bySubscription.keys.sorted().prefix(8) { try checkSubscription(id, of: event) }
 }
 
-/// PostgreSQL takes no NUL, in no text.
+/// PostgreSQL accepts no NUL in text.
 private func checkTexts(_ event: Event) throws(BrokenPromise) {
     var texts = Texts(found: [event.app, event.type, event.subtype, event.notificationUUID])
     for row in event.transactions {
@@ -32,10 +32,10 @@ private func checkTexts(_ event: Event) throws(BrokenPromise) {
         renewal.visitFields(with: &texts)
     }
     texts.found += event.defects.flatMap { [$0.path, $0.problem] }
-    try promise(!texts.found.contains { $0?.utf8.contains(0) == true }, "no text of an event holds a NUL")
+    try promise(!texts.found.contains { $0?.utf8.contains(0) == true }, "no string of an event contains a NUL")
 }
 
-/// Collects the fields that are texts.
+/// Collects the string fields.
 private struct Texts: FieldVisitor {
     var found: [String?]
 
@@ -64,12 +64,12 @@ private func checkSubscription(_ id: String, of event: Event) throws(BrokenPromi
     guard let document = try? JSONDocument(stored),
         let read = try? SubscriptionFacts(originalTransactionId: id, json: document.root)
     else { throw BrokenPromise(description: "stored facts can be read") }
-    try promise(read == once && canonicalText(read) == stored, "stored facts come back as they were")
+    try promise(read == once && canonicalText(read) == stored, "stored facts are unchanged when they are read")
 
     let subscription = Subscription(once)
     for instant in [Instant.earliest, receivedAt, .latest] {
         let answer = jsonObject { subscription.writeMembers(at: instant, to: &$0) }
-        try promise((try? JSONDocument(answer)) != nil, "an answer about a subscription is JSON")
+        try promise((try? JSONDocument(answer)) != nil, "the JSON of a subscription can be parsed")
     }
 }
 

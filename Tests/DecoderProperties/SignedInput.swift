@@ -2,12 +2,12 @@ import AppStore
 import Foundation
 import Subscriptions
 
-/// An input that stands for a part of a signed notification, told by its first letter. Chance alone would not get
-/// through two layers of base64.
+/// An input that stands for a part of a signed notification; its first letter selects the part. Random bytes alone
+/// would not pass two layers of base64.
 struct SignedInput {
     let body: [UInt8]
 
-    /// Nil for an input that is a body as it is.
+    /// Nil for an input that is used as the body.
     init?(_ input: [UInt8]) {
         guard let letter = input.first else { return nil }
         let content = Array(input.dropFirst())
@@ -27,7 +27,7 @@ struct SignedInput {
     }
 
     private static func header(leaf: Data) -> [UInt8] {
-        // Twice the same, so that the second place holds a certificate whenever the first does.
+        // Twice the same, so that the second place contains a certificate whenever the first does.
         let text = leaf.base64EncodedString()
         return Array("{\"alg\":\"ES256\",\"x5c\":[\"\(text)\",\"\(text)\"]}".utf8)
     }
@@ -59,14 +59,14 @@ struct SignedInput {
 
 let verifier = SignatureVerifier(roots: .apple)
 
-/// Nobody here can sign, so nothing that is made up may be taken.
+/// Generated input has no valid signature, so none may be accepted.
 func checkRefusal(of body: [UInt8], as event: Event?) async throws(BrokenPromise) {
     let app = App(bundleId: event?.app ?? "com.example.magazine", sharedSecrets: [])
     let notifications = NotificationVerifier(apps: Apps([app]), signatures: verifier)
     do throws(Refusal) {
         _ = try await notifications.verify(body, receivedAt: receivedAt)
     } catch {
-        return try promise(!error.description.isEmpty, "a refusal says why")
+        return try promise(!error.description.isEmpty, "a refusal has a description")
     }
-    throw BrokenPromise(description: "what nobody signed is refused")
+    throw BrokenPromise(description: "a body without a valid signature is rejected")
 }

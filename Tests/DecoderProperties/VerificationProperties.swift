@@ -2,7 +2,7 @@ import AppStore
 import Encoding
 import Subscriptions
 
-// What must hold of every body that is taken, with the secret of the fixtures and with the body's own.
+// Properties of every accepted body, with the secret of the fixtures and with the body's own secret.
 
 private let fixtureSecret = "0123456789abcdef0123456789abcdef"
 private let fixtureApp = "com.example.magazine"
@@ -11,17 +11,17 @@ private let fixtureApps = Apps([App(bundleId: fixtureApp, sharedSecrets: [fixtur
 func checkVerification(of body: [UInt8], as event: Event?) throws(BrokenPromise) {
     if let taken = try check(body, by: fixtureApps, secret: fixtureSecret) {
         try promise(
-            decodedEvent(taken.evidence.bytes) != nil, "a body that was taken can be decoded again without its secret")
+            decodedEvent(taken.evidence.bytes) != nil, "an accepted body can be decoded again without its secret")
     }
     guard let event, let root = try? JSONDocument(body).root, let own = root["password"]?.string,
         own.utf8.count >= App.sharedSecretBytesMin
     else { return }
     let app = App(bundleId: event.app ?? fixtureApp, sharedSecrets: [own])
     let taken = try check(body, by: Apps([app]), secret: own)
-    // Cutting out such a secret leaves no notification.
+    // Without such a secret the body is not a notification.
     let isInKey = "notification_type".contains(own)
     try promise(
-        taken != nil || isInKey || own.utf8.allSatisfy { $0 <= 0x20 }, "a body with the secret of its app is taken")
+        taken != nil || isInKey || own.utf8.allSatisfy { $0 <= 0x20 }, "a body with the secret of its app is accepted")
 }
 
 private func check(
@@ -32,7 +32,7 @@ private func check(
     else { return nil }
     try checkEvidence(taken.evidence)
     let again = decodedEvent(taken.evidence.bytes)
-    try promise(again == nil || again == taken.event, "the event is that of the body as it is kept")
+    try promise(again == nil || again == taken.event, "the stored body decodes to the same event")
     guard let kept = try? JSONDocument(taken.evidence.bytes) else {
         throw BrokenPromise(description: "a body without its secret is JSON")
     }
@@ -41,9 +41,9 @@ private func check(
     kept.forEachString { texts.append($0) }
     for text in texts {
         let content = kept.bytes[text.contentRange]
-        try promise(!holds(content, needle), "no text of a body that was taken holds the secret")
+        try promise(!holds(content, needle), "no string of a stored body contains the secret")
         if text.isEscaped {
-            try promise(!holds(unescaped(content)[...], needle), "no text holds the secret in escaped spelling")
+            try promise(!holds(unescaped(content)[...], needle), "no string contains the secret with escapes")
         }
     }
     return taken
@@ -56,7 +56,7 @@ private func holds(_ text: ArraySlice<UInt8>, _ needle: [UInt8]) -> Bool {
     }
 }
 
-/// The text as a lenient reader would see it: what is no Unicode text for the product is readable all the same.
+/// The text as a lenient parser reads it: invalid Unicode, which the product rejects, is kept.
 private func unescaped(_ content: ArraySlice<UInt8>) -> [UInt8] {
     var result: [UInt8] = []
     var rest = content
@@ -84,7 +84,7 @@ private func unescaped(_ content: ArraySlice<UInt8>) -> [UInt8] {
 
 // MARK: - Evidence
 
-/// The log stores decoded bytes in place of base64, so they must encode to the base64 that arrived.
+/// The log stores decoded bytes instead of base64, so they must encode to the base64 that arrived.
 func checkEvidence(_ evidence: Evidence) throws(BrokenPromise) {
     var bytes: [UInt8] = []
     for piece in evidence.pieces {

@@ -2,19 +2,19 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("The change feed loses nothing, whoever is killed")
+@Suite("The change feed delivers every change after kills")
 struct ChangeFeedTests {
     private static let path = "/changes?app=\(V1Body.app)"
-    /// How many notifications are sent; SUBLEDGER_TEST_NOTIFICATIONS asks for more.
+    /// The number of notifications to send; SUBLEDGER_TEST_NOTIFICATIONS sets a larger one.
     private static let notifications =
         ProcessInfo.processInfo.environment["SUBLEDGER_TEST_NOTIFICATIONS"].flatMap { Int($0) } ?? 1000
 
-    /// A reader that keeps its cursor after what it has done, and is killed again and again.
+    /// A reader that stores its cursor after processing changes, and is killed repeatedly.
     private struct Reader {
         var cursor: String?
-        /// Numbers of the changes that it was told of, one list for each of its lives.
+        /// Numbers of the received changes, one list for each life of the reader.
         var lives: [[Int]] = [[]]
-        /// Kinds of the changes of each subscription, repeats left out.
+        /// Kinds of the changes of each subscription, without repeats.
         var kinds: [String: [String]] = [:]
         private var known = 0
 
@@ -30,7 +30,7 @@ struct ChangeFeedTests {
         }
     }
 
-    @Test("readers, their servers and projectors are killed at random: all changes are told once, and seen in order")
+    @Test("every change is published once and read in order while readers, servers and projectors are killed")
     func killedReader() async throws {
         var random = TestSeed.generator()
         let database = try await SharedDatabase.make()
@@ -44,7 +44,7 @@ struct ChangeFeedTests {
                 for sender in 0..<8 {
                     group.addTask {
                         for number in stride(from: sender, to: Self.notifications, by: 8) {
-                            // All end while the test runs, and none before it is folded.
+                            // Each ends during the test, and none before it is folded.
                             let now = Int64(Date().timeIntervalSince1970 * 1000)
                             let subscription = String(2_000_000_000_000_000 + number)
                             let body = V1Body(
@@ -62,7 +62,7 @@ struct ChangeFeedTests {
 
         var reader = Reader()
         var port = try await server.privatePort()
-        _ = try await eventually("there is something to read") {
+        _ = try await eventually("the feed is available") {
             try await HTTPClient(port: port, token: token).get(Self.path).status == 200 ? true : nil
         }
         let isOver = { () async throws -> Bool in
@@ -92,7 +92,7 @@ struct ChangeFeedTests {
                 reader.take(event)
                 done.append(event.id)
             }
-            // What it has kept of its cursor when it dies is behind what it has done.
+            // The stored cursor is older than the last processed change when the reader dies.
             if !done.isEmpty { reader.cursor = done[Int(random.next() % UInt64(done.count))] }
             reader.lives.append([])
             if random.next() % 10 == 0 {
@@ -102,7 +102,7 @@ struct ChangeFeedTests {
                 port = try await server.privatePort()
             }
             if random.next() % 10 == 0 {
-                // Half the time the one that leads the stream.
+                // Half the time this is the leader of the stream.
                 let victim = Int(random.next() % 2)
                 projectors[victim].signal(SIGKILL)
                 try await projectors[victim].hasEnded()
@@ -122,11 +122,12 @@ struct ChangeFeedTests {
         #expect(reader.kinds.count == Self.notifications)
         #expect(Set(reader.lives.joined()) == Set(told.compactMap { Int($0) }))
         for life in reader.lives {
-            #expect(zip(life, life.dropFirst()).allSatisfy { $1 == $0 + 1 }, "a life skipped something: \(life)")
+            #expect(zip(life, life.dropFirst()).allSatisfy { $1 == $0 + 1 }, "a reader skipped a change: \(life)")
         }
-        // In order for each customer: access opens, and ends by the clock.
+        // Changes of each customer are in order: access opens, and the clock closes it.
         #expect(reader.kinds.values.allSatisfy { $0 == ["opened", "closed"] })
-        print("\(told.count) changes, \(reader.lives.count) lives of the reader, \(reader.lives.joined().count) told")
+        print(
+            "\(told.count) changes, \(reader.lives.count) lives of the reader, \(reader.lives.joined().count) received")
         for process in projectors + [writer, server] {
             process.signal(SIGTERM)
             try await process.hasEnded()
@@ -138,7 +139,7 @@ struct ChangeFeedTests {
         return lines.first.flatMap { Int($0) } ?? 0
     }
 
-    @Test("a reader that never reads is dropped, and nothing is kept for it")
+    @Test("a reader that never reads is disconnected, and the server buffers nothing for it")
     func neverReads() async throws {
         let database = try await SharedDatabase.make()
         let server = try database.server("receiver,projector,reader")
@@ -147,10 +148,10 @@ struct ChangeFeedTests {
         let body = V1Body(type: "INITIAL_BUY", subscription: "10", purchase: now - 1000, expires: now + 3_600_000)
         _ = try await HTTPClient(port: ports.public).post(try body.bytes)
         let client = HTTPClient(port: ports.private, token: try await database.token())
-        _ = try await eventually("the first change is told") {
+        _ = try await eventually("the first change is published") {
             (try await client.get(Self.path).json["changes"] as? [Any])?.count == 1 ? true : nil
         }
-        // Many times what the system keeps for a connection.
+        // Many times the size of the kernel's buffers for a connection.
         try await database.script(
             """
             insert into subledger.change (stream_id, number, published_at, kind, original_transaction_id, at, cause)
@@ -167,7 +168,7 @@ struct ChangeFeedTests {
         _ = try await eventually("the stream is connected") { try isConnected() ? true : nil }
         var most = before
         let start = ContinuousClock.now
-        _ = try await eventually(within: .seconds(60), "the reader is dropped") {
+        _ = try await eventually(within: .seconds(60), "the reader is disconnected") {
             most = max(most, try ProcessMemory.resident(server.pid))
             return try isConnected() ? nil : true
         }

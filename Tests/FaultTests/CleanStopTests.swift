@@ -3,23 +3,23 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("A server that is told to end does so soon, and answers what it has taken")
+@Suite("Graceful shutdown of the server")
 struct CleanStopTests {
     private static func head(_ length: Int) -> String {
         "POST /apple/notifications HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n"
     }
 
-    /// Whether the server has read all that was sent to its port.
+    /// Whether the server has read all bytes sent to its port.
     private static func hasReadAll(_ port: Int) throws -> Bool {
         try KernelConnection.at(port).allSatisfy { $0.unread == 0 }
     }
 
-    @Test("who has not sent a whole request is let go within two seconds, who waits for a commit gets its answer")
+    @Test("on SIGTERM, incomplete requests get 503 within three seconds and complete ones an answer after commit")
     func slowSenders() async throws {
         let database = try await SharedDatabase.make()
         let server = try database.server("receiver,projector,reader")
         let port = try await server.ports().public
-        // Its place in the log is taken, so that its commit has to wait.
+        // A lock on the log makes its commit wait.
         let blocker = try await TestCluster.connect(database.configuration)
         try await blocker.begin(deadline: .now + .seconds(20))
         try await blocker.script(
@@ -29,8 +29,8 @@ struct CleanStopTests {
         let headless = try RawConnection(port: port)
         headless.write("POST /apple/notif")
         let idle = try RawConnection(port: port)
-        // A connection of which nothing was read is closed without a word, and rightly so: it has no request.
-        _ = try await eventually("the server has read what was sent") { try Self.hasReadAll(port) ? true : nil }
+        // A connection of which nothing was read has no request and is closed without an answer.
+        _ = try await eventually("the server has read all requests") { try Self.hasReadAll(port) ? true : nil }
         let whole = try RawConnection(port: port)
         let body = String(decoding: try V1Body(number: 1).bytes, as: UTF8.self)
         whole.write(Self.head(body.utf8.count) + body)
@@ -51,7 +51,7 @@ struct CleanStopTests {
         server.signal(SIGTERM)
         for connection in slow {
             var text = ""
-            _ = try await eventually("a slow sender is let go") {
+            _ = try await eventually("a slow sender is answered") {
                 text += connection.read()
                 return text.contains("}") ? true : nil
             }
@@ -62,14 +62,14 @@ struct CleanStopTests {
         #expect(whole.read().isEmpty)
         try await blocker.rollback(deadline: .now + .seconds(20))
         var answer = ""
-        _ = try await eventually("the whole one is answered") {
+        _ = try await eventually("the complete request is answered") {
             answer += whole.read()
             return answer.contains("}") ? true : nil
         }
         try await server.hasEnded()
         let ended = ContinuousClock.now - start
 
-        print("slow senders were let go after \(slowEnded), the server ended after \(ended)")
+        print("slow senders were answered after \(slowEnded), the server ended after \(ended)")
         #expect(slowEnded < .seconds(3))
         #expect(answer.hasPrefix("HTTP/1.1 200 "))
         #expect(ended < .seconds(6))

@@ -3,7 +3,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("The proxy of the fault tests cuts where it is told to")
+@Suite("Faults of the proxy")
 struct FaultyProxyTests {
     private static let create = Statement("proxy_create", "create table entry (number integer)")
     private static let insert = Statement("proxy_insert", "insert into entry values (1)")
@@ -16,7 +16,7 @@ struct FaultyProxyTests {
         where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
         """)
 
-    /// An empty table, a way to it through a proxy, and one around it.
+    /// An empty table, a connection to it through a proxy, and one that bypasses the proxy.
     private struct Bundle {
         let proxy: FaultyProxy
         let through: ConnectionConfiguration
@@ -45,8 +45,8 @@ struct FaultyProxyTests {
             try await around.query(count, deadline: .now + .seconds(10))[0].value(at: 0)
         }
 
-        /// The number of rows when no other connection is left that could still add one: the server may execute what it
-        /// has received after the connection was cut.
+        /// The number of rows after all other connections have ended. The server may execute statements that it has
+        /// received even after the connection was cut.
         func finalRows() async throws -> Int64 {
             _ = try await eventually(within: .seconds(10), "the server ends the connection") {
                 let others: Int64 = try await around.query(connections, deadline: .now + .seconds(10))[0].value(at: 0)
@@ -56,7 +56,7 @@ struct FaultyProxyTests {
         }
     }
 
-    @Test("at every message of a transaction: the outcome is unknown, and only after the commit is the row there")
+    @Test("a cut during a transaction leaves the outcome unknown, and no row if it comes before the commit")
     func moments() async throws {
         let bundle = try await Bundle.setup()
         for moment in FaultyProxy.Moment.allCases {
@@ -72,7 +72,7 @@ struct FaultyProxyTests {
             let added = try await bundle.finalRows() - before
             switch moment {
             case .beforeCommitAnswer: #expect(added == 1)
-            // Whether the server got that far is open.
+            // The server may or may not have received the commit.
             case .beforeSync, .afterSync, .afterCommitSent: #expect((0...1).contains(added))
             default: #expect(added == 0, "\(moment)")
             }
@@ -81,7 +81,7 @@ struct FaultyProxyTests {
         await bundle.end()
     }
 
-    @Test("a black hole passes what it holds when it ends, and a commit that was given up happens late")
+    @Test("a black hole forwards its bytes when it ends, so an abandoned commit happens late")
     func blackHole() async throws {
         let bundle = try await Bundle.setup()
         let connection = try await TestCluster.connect(bundle.through)
@@ -100,7 +100,7 @@ struct FaultyProxyTests {
         await bundle.end()
     }
 
-    @Test("refused and reset connections are unavailable, and the way is free again when healed")
+    @Test("refused and reset connections are unavailable and work again after the fault")
     func refuseAndReset() async throws {
         let bundle = try await Bundle.setup()
         for fault in [FaultyProxy.Fault.refuse, .reset] {

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Connections that hold places keep no genuine sender from being answered within two seconds")
+@Suite("Genuine requests are answered within two seconds during hostile connections")
 struct HostileConnectionTests {
     struct Attack: Sendable, CustomTestStringConvertible {
         let mode: HostileConnections.Mode
@@ -15,7 +15,7 @@ struct HostileConnectionTests {
         HostileConnections.Mode.allCases.map { Attack(mode: $0, addresses: 800) }
         + [Attack(mode: .idle, addresses: 1), Attack(mode: .tooLarge, addresses: 1)]
 
-    @Test("800 connections, more than there are places", arguments: attacks)
+    @Test("800 connections, more than the limit, do not delay a genuine sender", arguments: attacks)
     func attack(_ attack: Attack) async throws {
         let database = try await SharedDatabase.make()
         let server = try database.server("receiver")
@@ -42,7 +42,7 @@ struct HostileConnectionTests {
         try await database.drop()
     }
 
-    @Test("the same on the private listener, where one address has a share of the places")
+    @Test("connections of one address to the private listener do not delay another request")
     func privateListener() async throws {
         let database = try await SharedDatabase.make()
         let server = try database.server(

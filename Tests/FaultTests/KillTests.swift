@@ -3,9 +3,9 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("kill -9 loses nothing that was acknowledged")
+@Suite("kill -9 loses no acknowledged notification")
 struct KillTests {
-    /// What the sender knows: the numbers that were answered 200.
+    /// The sender's record of the numbers that were answered 200.
     private final class Ledger: Sendable {
         private let state = Mutex((next: 0, acknowledged: Set<Int>()))
 
@@ -23,7 +23,7 @@ struct KillTests {
         var acknowledged: Set<Int> { state.withLock { $0.acknowledged } }
     }
 
-    @Test("server and PostgreSQL killed in mid-load, three times: every 200 is in the log, exactly once")
+    @Test("every notification answered 200 is stored once after server and PostgreSQL are killed under load")
     func killBoth() async throws {
         var random = TestSeed.generator()
         let folder = "/tmp/subledger-kill-\(getpid())"
@@ -35,7 +35,7 @@ struct KillTests {
             let server = try ServerProcess(dataFolder: folder)
             let client = HTTPClient(port: try await server.ports().public)
             let before = ledger.acknowledged.count
-            // Senders go on until the server is gone; what was never answered is sent again in the next round.
+            // Senders continue until the server is killed. Unanswered notifications are sent again in the next round.
             let retries = doubted
             let load = Task {
                 await withTaskGroup(of: Set<Int>.self) { group in
@@ -50,7 +50,7 @@ struct KillTests {
                 ledger.acknowledged.count >= wanted ? true : nil
             }
             let postmaster = try Self.postmaster(folder)
-            // Either may go first.
+            // Either may be killed first.
             let victims = random.next() % 2 == 0 ? [server.pid, postmaster] : [postmaster, server.pid]
             for victim in victims { kill(victim, SIGKILL) }
             try await server.hasEnded()
@@ -60,7 +60,7 @@ struct KillTests {
 
         let server = try ServerProcess(dataFolder: folder)
         let ports = try await server.ports()
-        // Apple comes again with what it got no answer for.
+        // Apple retries notifications without an answer.
         for number in doubted {
             let answer = try await HTTPClient(port: ports.public).post(try V1Body(number: number).bytes)
             #expect(answer.status == 200)
@@ -80,7 +80,7 @@ struct KillTests {
         try await server.hasEnded()
     }
 
-    @Test("SIGTERM in mid-load ends with status 0, and what was answered 200 is there afterwards")
+    @Test("on SIGTERM under load the server exits with status 0, and every notification answered 200 is stored")
     func gracefulStop() async throws {
         let folder = "/tmp/subledger-term-\(getpid())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -110,7 +110,7 @@ struct KillTests {
         try await second.hasEnded()
     }
 
-    /// Sends until there is no answer; returns the numbers whose fate is unknown.
+    /// Sends until there is no answer; returns the numbers with an unknown outcome.
     private static func send(_ client: HTTPClient, _ ledger: Ledger, again: Set<Int>) async -> Set<Int> {
         var doubted: Set<Int> = []
         var waiting = Array(again)

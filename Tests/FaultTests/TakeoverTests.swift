@@ -3,23 +3,23 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("A projector takes over a stream from one that died or stopped in the middle of a batch")
+@Suite("Takeover of a stream from a killed or stopped projector")
 struct TakeoverTests {
-    /// A projector that leads the stream of one notification, in a batch that cannot go on, and another one beside it.
+    /// A projector that leads the stream of one notification, with its batch blocked, and a second projector.
     private struct Bundle {
         let database: SharedDatabase
         /// Receiver and reader.
         let server: ServerProcess
         let leader: ServerProcess
         let leaderBackend: String
-        /// Before the batch began.
+        /// Before the batch starts.
         let start: ContinuousClock.Instant
         let other: ServerProcess
-        /// Holds what the batch waits for.
+        /// Holds the lock that the batch waits for.
         let blocker: PostgresConnection
         let backend: HTTPClient
 
-        /// - Parameter table: The batch waits to write to it.
+        /// - Parameter table: The batch waits to write to this table.
         static func setup(blocked table: String = "access_period") async throws -> Bundle {
             let database = try await SharedDatabase.make()
             let server = try database.server("receiver,reader")
@@ -44,7 +44,7 @@ struct TakeoverTests {
 
         /// The backend that holds the lock of the stream's leader.
         ///
-        /// - Parameter isWaiting: Only if it waits for another lock. A batch that does not may have nothing to write.
+        /// - Parameter isWaiting: Only if it waits for another lock. Otherwise the batch may have nothing to write.
         static func leads(_ database: SharedDatabase, isWaiting: Bool = false) async throws -> String? {
             let found = try await database.lines(
                 """
@@ -62,7 +62,7 @@ struct TakeoverTests {
             return isWaiting && found?.last != "Lock" ? nil : found?.first.map(String.init)
         }
 
-        /// Waits until another backend leads.
+        /// Waits until another backend is the leader.
         func isTakenOver() async throws {
             _ = try await eventually("the other projector leads") {
                 let pid = try await Self.leads(database)
@@ -87,7 +87,7 @@ struct TakeoverTests {
         }
     }
 
-    @Test("killed while its statement waits inside the database: another leads the stream within two seconds")
+    @Test("another projector leads within two seconds after the leader is killed during a statement")
     func killed() async throws {
         let bundle = try await Bundle.setup()
 
@@ -103,10 +103,10 @@ struct TakeoverTests {
         try await bundle.end([bundle.server, bundle.other])
     }
 
-    /// Access periods are copied, so the server waits for the rest of a statement; to customers the leader says nothing
-    /// more after a statement that is done.
+    /// Rows of access_period are copied, so the server waits for the rest of a statement. After a statement on
+    /// customer_identity is complete, the stopped leader sends nothing more.
     @Test(
-        "stopped for good: it keeps its stream until its silent session is ended, and harms nothing later",
+        "a stopped leader keeps its stream until its silent session is terminated, and does no harm when it resumes",
         arguments: ["access_period", "customer_identity"])
     func stopped(blocked table: String) async throws {
         let bundle = try await Bundle.setup(blocked: table)
@@ -117,7 +117,7 @@ struct TakeoverTests {
         let waited = ContinuousClock.now - bundle.start
 
         print("the leader was stopped, and another had folded after \(waited)")
-        // Ten seconds of silence, and some for slow processes.
+        // Ten seconds of silence, and a margin for slow processes.
         #expect(waited > .seconds(10))
         #expect(waited < .seconds(30))
         let apple = HTTPClient(port: try await bundle.server.ports().public)

@@ -1,11 +1,11 @@
-/// Counts the bytes that one input holds at most, which libFuzzer's own limits cannot: they see single allocations
-/// or the whole process, corpus included.
+/// Measures the peak memory of one input. libFuzzer's limits apply to single allocations or to the whole process with
+/// its corpus.
 enum MemoryMeter {
     nonisolated(unsafe) private static var isOn = false
     nonisolated(unsafe) private static var live = 0
     nonisolated(unsafe) private static var highest = 0
 
-    /// Listens to the allocator of the address sanitizer.
+    /// Registers hooks with the allocator of the address sanitizer.
     static func install() {
         _ = installHooks(
             { _, size in
@@ -19,7 +19,7 @@ enum MemoryMeter {
             })
     }
 
-    /// The most bytes that were held at one time on behalf of the work, above what was held before.
+    /// The peak number of bytes allocated by the work.
     static func peak(_ work: () -> Void) -> Int {
         live = 0
         highest = 0
