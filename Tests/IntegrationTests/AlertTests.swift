@@ -2,12 +2,12 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("deploy/alerts.yml can be loaded, and asks for what the server tells")
+@Suite("Alert rules in deploy/alerts.yml")
 struct AlertTests {
     private static let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appendingPathComponent("deploy/alerts.yml")
 
-    @Test("every metric that a rule names is told by a server that has taken one notification")
+    @Test("a server exports every metric that a rule uses after its first notification")
     func names() async throws {
         let folder = "/tmp/subledger-alerts-\(getpid())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -33,7 +33,7 @@ struct AlertTests {
         .map { folder in "\(folder)/promtool" }.first { path in access(path, X_OK) == 0 }
 
     @Test(
-        "promtool takes the rules",
+        "promtool accepts the rules",
         .enabled(if: promtool != nil, "promtool is not installed (Debian has it in the package prometheus)"))
     func syntax() throws {
         let process = Process()

@@ -5,9 +5,9 @@ import StoreSimulator
 import Subscriptions
 import TestSupport
 
-/// Simulated runs for the views of analysts, and the figures that the views then show.
+/// Simulated runs for the analyst views, and the figures that the views return.
 enum AnalystLog {
-    /// What `subledger simulate --seed … --subscriptions … --order shuffled --duplicate 0.1` tells.
+    /// The notifications of `subledger simulate --seed … --subscriptions … --order shuffled --duplicate 0.1`.
     static func simulation(seed: UInt64, subscriptions: Int, format: Simulation.Format) -> Simulation? {
         var settings = Simulation.Settings(app: SimulatedApp(bundleId: "com.example.app", sharedSecret: V1Body.secret))
         settings.seed = seed
@@ -32,13 +32,13 @@ enum AnalystLog {
         return verified
     }
 
-    /// Folds what was appended, and counts the rows as autovacuum would have by then: who plans without that plans badly.
+    /// Folds the appended events and updates the planner's statistics, as autovacuum would have by then.
     static func fold(_ log: SimulatedLog) async throws {
         await log.projector.foldAllStreams()
         try await log.script("analyze")
     }
 
-    /// What the views show, named as ``StoreSimulator/Figures`` are; what is 0 is left out.
+    /// The figures of the views, with the names of ``StoreSimulator/Figures``, without zeros.
     static func figures(_ database: ConnectionConfiguration) async throws -> [String: Int64] {
         let connection = try await TestCluster.connect(database.with(role: "subledger_analyst"))
         let rows = try await connection.query(Statement("figures", shown), deadline: .now + .seconds(60))

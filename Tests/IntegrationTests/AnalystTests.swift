@@ -5,10 +5,10 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("What analysts read in SQL is what the storyteller's books say")
+@Suite("The analyst views agree with the simulator's figures")
 struct AnalystTests {
     @Test(
-        "every figure of every story, delivered shuffled and partly twice; refunds that come last restate the past",
+        "the views return every figure of every story, shuffled and repeated; late refunds change past figures",
         .timeLimit(.minutes(5)), arguments: [Simulation.Format.v2, .both])
     func figures(_ format: Simulation.Format) async throws {
         let simulation = try #require(AnalystLog.simulation(seed: TestSeed.value, subscriptions: 84, format: format))
@@ -40,7 +40,7 @@ struct AnalystTests {
             .map { "\($0): found \(found[$0] ?? 0), right \(right[$0] ?? 0)" }
     }
 
-    @Test("every view and every column carries a comment")
+    @Test("every view and every column has a comment")
     func comments() async throws {
         let connection = try await TestCluster.connect(try await TestCluster.freshDatabase())
 
@@ -65,7 +65,7 @@ struct AnalystTests {
     }
 
     @Test(
-        "analysts and readers may look at every view, and change nothing",
+        "analysts and readers can read every view and write nothing",
         arguments: ["subledger_analyst", "subledger_reader"])
     func rights(_ role: String) async throws {
         let database = try await TestCluster.freshDatabase()
@@ -95,7 +95,7 @@ struct AnalystTests {
         await connection.close()
     }
 
-    @Test("every figure leads to its events: each position of each detail is an event of its app and environment")
+    @Test("every position in a detail view is an event of the same subscription, app and environment")
     func positions() async throws {
         let simulation = try #require(AnalystLog.simulation(seed: 7, subscriptions: 28, format: .both))
         try await SimulatedLog.with { log in

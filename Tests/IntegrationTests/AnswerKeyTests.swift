@@ -3,13 +3,13 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("SQL gives the storyteller's answers")
+@Suite("SQL agrees with the simulator's expected answers")
 struct AnswerKeyTests {
-    /// How many stories are told; SUBLEDGER_TEST_SUBSCRIPTIONS asks for more.
+    /// The number of stories; SUBLEDGER_TEST_SUBSCRIPTIONS sets a larger one.
     private static let subscriptions =
         ProcessInfo.processInfo.environment["SUBLEDGER_TEST_SUBSCRIPTIONS"] ?? "60"
 
-    /// Answers that are compared, and those that are not right, from the lines of `simulate --expected`.
+    /// The number of compared answers and the wrong ones, from the lines of `simulate --expected`.
     private static let differences = Statement(
         "differences",
         """
@@ -41,7 +41,7 @@ struct AnswerKeyTests {
         ) as given on true
         """)
 
-    /// Rows that the view has and the function has not, or the other way round.
+    /// Rows of only the view or only the function.
     private static let viewDifferences = Statement(
         "view_differences",
         """
@@ -53,7 +53,7 @@ struct AnswerKeyTests {
           is distinct from (function.active, function.until, function.positions)
         """)
 
-    @Test("entitlement_at, at every instant that matters, and view entitlement")
+    @Test("entitlement_at returns the expected answers, and view entitlement agrees with entitlement_at")
     func entitlements() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -78,7 +78,7 @@ struct AnswerKeyTests {
                 "--links", "http://127.0.0.1:\(ports.private)", "--token", try await database.token(.link),
             ] + app, limit: 600)
         #expect(told.status == 0, "\(told.error)")
-        _ = try await eventually("all is folded") {
+        _ = try await eventually("all events are folded") {
             let behind = try await database.lines(
                 """
                 select stream_id::text

@@ -7,7 +7,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("The appender stores each event in its own stream, whatever else goes on in the database")
+@Suite("The appender stores each event in its own stream")
 struct AppenderTests {
     private static let otherApp = "com.example.other"
     private static let apps = [V1Body.app, otherApp].map { App(bundleId: $0, sharedSecrets: [V1Body.secret]) }
@@ -22,7 +22,7 @@ struct AppenderTests {
         try Apps(apps).verify(try body(number, of: app).bytes, receivedAt: TestBundle.now)
     }
 
-    /// Runs the test with an appender of its own, which has ended when this returns.
+    /// Runs the test with a separate appender, which has ended when this returns.
     private static func withAppender(
         _ database: ConnectionConfiguration, limit: Int = 2, _ test: (Appender) async throws -> Void
     ) async throws {
@@ -43,7 +43,7 @@ struct AppenderTests {
         try outcome.get()
     }
 
-    @Test("where the database was replaced by one with other stream numbers, no event goes to another app's stream")
+    @Test("after the database is replaced by one with other stream numbers, events are stored in their app's stream")
     func replacedDatabase() async throws {
         let first = try await SharedDatabase.make()
         let second = try await SharedDatabase.make()
@@ -99,11 +99,11 @@ struct AppenderTests {
         #expect(lines == ["1 \(Self.otherApp) 3 \(Self.otherApp)", "2 \(V1Body.app) 2 \(V1Body.app)"])
     }
 
-    @Test("where nobody can be notified, notifications are stored and answered, and are folded all the same")
+    @Test("if pg_notify fails, notifications are stored, answered and folded")
     func refusedNotify() async throws {
         let database = try await TestCluster.freshDatabase()
         let owner = try await TestCluster.connect(database)
-        // As PostgreSQL does for everybody while its queue is full.
+        // As PostgreSQL does for all sessions while its queue is full.
         try await owner.script(
             """
             revoke execute on function pg_notify(text, text) from public;
@@ -117,14 +117,14 @@ struct AppenderTests {
                 #expect(answer.json["position"] as? Int == number)
             }
 
-            _ = try await eventually("it is logged") {
+            _ = try await eventually("the failure is logged") {
                 server.logs.text.contains("listeners could not be notified") ? true : nil
             }
             try await server.isFolded()
         }
     }
 
-    @Test("an append tells the listeners of its stream, once it is committed")
+    @Test("a committed append notifies the listeners of its stream")
     func notifies() async throws {
         let database = try await TestCluster.freshDatabase()
         let listener = try await TestCluster.connect(database)
@@ -139,7 +139,7 @@ struct AppenderTests {
         await listener.close()
     }
 
-    @Test("a reader that holds the advisory locks of streams and schema holds up neither a start nor a first event")
+    @Test("advisory locks of a reader on streams and schema do not block a start or the first event")
     func readersLocks() async throws {
         let database = try await SharedDatabase.make()
         let reader = try await TestCluster.connect(database.configuration.with(role: "subledger_reader"))
@@ -160,7 +160,7 @@ struct AppenderTests {
         await reader.close()
     }
 
-    @Test("an app whose stream cannot be made does not hold up the others")
+    @Test("an app whose stream cannot be created does not block other apps")
     func heldStream() async throws {
         let database = try await TestCluster.freshDatabase()
         try await Self.withAppender(database) { appender in
@@ -173,7 +173,7 @@ struct AppenderTests {
                 try await appender.append(
                     PreparedEvent(try Self.notification(1, of: Self.otherApp), receivedAt: TestBundle.now))
             }
-            _ = try await eventually("the stream's maker waits") {
+            _ = try await eventually("the creation of the stream waits") {
                 let rows = try await owner.query(Self.waiting, deadline: .now + .seconds(10))
                 return try rows[0].value(Int64.self, at: 0) > 0 ? true : nil
             }
@@ -200,7 +200,7 @@ struct AppenderTests {
           and not granted
         """)
 
-    @Test("three failed batches in a row are a condition, which the next stored one ends")
+    @Test("three failed batches in a row set a failing condition, and the next stored batch clears it")
     func condition() async throws {
         let database = try await TestCluster.freshDatabase()
         let owner = try await TestCluster.connect(database)

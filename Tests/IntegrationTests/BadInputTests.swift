@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// A body and what becomes of it, shown in test output by its description alone.
+/// A body and its expected answer. Test output shows only its description.
 struct BadBody: Sendable, CustomTestStringConvertible {
     let what: String
     let body: [UInt8]
@@ -13,9 +13,9 @@ struct BadBody: Sendable, CustomTestStringConvertible {
     var testDescription: String { what }
 }
 
-@Suite("Bad input gets its status and one line, and harms nothing")
+@Suite("Rejection of malformed input")
 struct BadInputTests {
-    /// A body that is good but for one field, written as raw JSON.
+    /// A valid body except for one field, written as raw JSON.
     private static func body(_ extra: String) -> [UInt8] {
         Array(
             """
@@ -72,7 +72,7 @@ struct BadInputTests {
         BadBody(what: what, body: Array(text.utf8), status: status, says: says)
     }
 
-    @Test("refused", arguments: refused)
+    @Test("a malformed or unauthentic body is rejected with its status and message", arguments: refused)
     func isRefused(_ input: BadBody) async throws {
         try await TestBundle.withServer { server in
             let answer = try await server.apple.post(input.body)
@@ -115,7 +115,7 @@ struct BadInputTests {
         BadBody(what: what, body: body(members), defects: defects)
     }
 
-    @Test("tolerated, with a defect where a field was lost", arguments: tolerated)
+    @Test("a body with unusual fields is stored, with a defect for each lost field", arguments: tolerated)
     func isTolerated(_ input: BadBody) async throws {
         try await TestBundle.withServer { server in
             let answer = try await server.apple.post(input.body)
@@ -129,7 +129,7 @@ struct BadInputTests {
         }
     }
 
-    @Test("ids that are numbers beyond 2^53 keep every digit")
+    @Test("numeric ids beyond 2^53 keep every digit")
     func bigIds() async throws {
         try await TestBundle.withServer { server in
             let body = Self.body(
@@ -141,7 +141,7 @@ struct BadInputTests {
         }
     }
 
-    @Test("a byte that is not UTF-8 costs its field, not the notification")
+    @Test("a byte that is not UTF-8 loses its field, not the notification")
     func invalidUTF8() async throws {
         try await TestBundle.withServer { server in
             var body = Self.body("\"auto_renew_product_id\":\"@@@\"")
@@ -156,7 +156,7 @@ struct BadInputTests {
         }
     }
 
-    @Test("5 MiB is taken, one byte more is answered 413")
+    @Test("a body of 5 MiB is accepted, and one byte more is answered 413")
     func size() async throws {
         try await TestBundle.withServer { server in
             var body = Self.body("\"remark\":\"\(String(repeating: "x", count: (5 << 20) - 170))\"")
@@ -172,7 +172,7 @@ struct BadInputTests {
         }
     }
 
-    @Test("senders of large bodies that never end keep nobody out, and are told after 15 seconds")
+    @Test("senders of unfinished large bodies do not block other requests and get 408 or 503")
     func silentSenders() async throws {
         try await TestBundle.withServer { server in
             let head = "POST /apple/notifications HTTP/1.1\r\nHost: x\r\nContent-Length: \(5 << 20)\r\n\r\n"
@@ -194,7 +194,7 @@ struct BadInputTests {
         }
     }
 
-    @Test("an unknown path and a wrong method are answered in the same form")
+    @Test("an unknown path and a wrong method are answered with 404 and 405")
     func routes() async throws {
         try await TestBundle.withServer { server in
             let unknown = try await server.apple.get("/subscriptions/1")
@@ -236,7 +236,7 @@ struct BadInputTests {
         }
     }
 
-    @Test("ids and apps that nobody has are answered 404, whatever they look like")
+    @Test("unknown ids and apps are answered 404, whatever characters they contain")
     func unknownIds() async throws {
         try await TestBundle.withServer { server in
             for path in ["/subscriptions/1", "/subscriptions/'%20or%201=1--", "/events?app=%27;drop%20table"] {

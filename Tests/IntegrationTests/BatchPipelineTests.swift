@@ -3,9 +3,9 @@ import Projector
 import TestSupport
 import Testing
 
-@Suite("Batches are folded ahead of what is written, and count only after it")
+@Suite("Batches are folded ahead of their writes")
 struct BatchPipelineTests {
-    /// As if nothing had been folded yet.
+    /// Deletes all projections, as if nothing had been folded yet.
     private static let startOver = """
         truncate subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
           subledger.customer_edge, subledger.customer_link, subledger.customer_identity
@@ -21,7 +21,7 @@ struct BatchPipelineTests {
 
     private static let transactions: StaticString = "select count(*)::text from subledger.transaction"
 
-    /// Some 1,500 events, folded: five batches.
+    /// About 1,500 folded events: five batches.
     private static func withManyBatches(_ test: (SimulatedLog) async throws -> Void) async throws {
         let deliveries = try await SimulatedLog.deliveries(subscriptions: 160)
         try await SimulatedLog.with { log in
@@ -31,7 +31,7 @@ struct BatchPipelineTests {
         }
     }
 
-    @Test("a batch that is lost takes those after it with it, and all are folded again")
+    @Test("after a lost batch, it and all later batches are folded again")
     func lostBatch() async throws {
         try await Self.withManyBatches { log in
             let before = try await log.projections()
@@ -44,7 +44,7 @@ struct BatchPipelineTests {
             let writer = try await eventually("the first batch waits to be written") {
                 try await log.lines(Self.waitingWriter).first
             }
-            // The batches after it are made meanwhile.
+            // Later batches are folded meanwhile.
             try await Task.sleep(for: .milliseconds(500))
             try await log.script("select pg_terminate_backend(\(writer))")
             await blocker.close()
@@ -55,7 +55,7 @@ struct BatchPipelineTests {
         }
     }
 
-    @Test("of several batches, all before an event that cannot be folded are written")
+    @Test("all batches before an event that cannot be folded are written")
     func unfoldable() async throws {
         try await Self.withManyBatches { log in
             let before = try await log.lines(Self.transactions)

@@ -3,9 +3,9 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("Bodies are stored in fewer bytes, and SQL can have them as they arrived")
+@Suite("Bodies are stored compactly and returned as they arrived")
 struct BodyStorageTests {
-    @Test("the function gives every event's body as its digest has it")
+    @Test("event_body returns the bytes of every body's digest")
     func function() async throws {
         try await SimulatedLog.withEveryStory { log in
             let connection = try await TestCluster.connect(log.database.with(role: "subledger_projector"))
@@ -14,7 +14,8 @@ struct BodyStorageTests {
 
             #expect(try rows[0].value(Int64.self, at: 0) == 0, "bodies that do not match their digest")
             #expect(try rows[0].value(Int64.self, at: 1) > 100, "signed ones")
-            #expect(try rows[0].value(Int64.self, at: 2) == 0, "signed ones that are stored in more than a fourth")
+            #expect(
+                try rows[0].value(Int64.self, at: 2) == 0, "signed ones stored in more than a quarter of their size")
             #expect(try await log.lines("select count(*)::text from subledger.jws_header") == ["1"])
         }
     }
@@ -32,7 +33,7 @@ struct BodyStorageTests {
         ) as stored
         """)
 
-    @Test("a body that refers to a header that is not there is an error, never other bytes")
+    @Test("reading a body with a missing header is an error")
     func missing() async throws {
         try await SimulatedLog.withEveryStory { log in
             try await log.script(
@@ -48,7 +49,7 @@ struct BodyStorageTests {
         }
     }
 
-    @Test("writers that bring the same header at once keep it once in each stream")
+    @Test("concurrent writers of the same header store it once per stream")
     func atOnce() async throws {
         try await SimulatedLog.with { log in
             let sandbox = try await SimulatedLog.deliveries()

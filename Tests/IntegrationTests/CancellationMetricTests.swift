@@ -2,9 +2,9 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("A cancellation without its purchase has a metric of its own")
+@Suite("Metric of cancellations without a purchase")
 struct CancellationMetricTests {
-    @Test("a CANCEL whose purchase the receipt does not hold is counted, a REFUND that names its purchase is not")
+    @Test("a CANCEL without its purchase in the receipt is counted; a REFUND that names its purchase is not")
     func counted() async throws {
         let folder = "/tmp/subledger-cancellations-\(getpid())"
         defer { try? FileManager.default.removeItem(atPath: folder) }

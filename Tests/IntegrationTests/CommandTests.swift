@@ -2,13 +2,13 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("The commands print what they should and end with a status that tells")
+@Suite("Output and exit statuses of commands")
 struct CommandTests {
     private static let fixtures = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().appendingPathComponent("AppStoreTests/Fixtures").path
     private static let sample = fixtures + "/seed000-did-change-renewal-status.json"
 
-    @Test("inspect prints one object a line and names what cannot be a notification")
+    @Test("inspect prints one JSON object per line and reports a file that cannot be read")
     func inspect() throws {
         let verbatim = Self.fixtures + "/seed000-did-change-renewal-status.verbatim.json"
 
@@ -43,7 +43,7 @@ struct CommandTests {
         #expect(result.output.hasPrefix("{\"file\":\"-\",\"verification\":{\"verdict\":\"not checked\""))
     }
 
-    @Test("a signed notification is named as what it is")
+    @Test("inspect reports a malformed signed notification as such")
     func signed() throws {
         let result = try ServerProcess.run(["inspect", "-"], input: Data("{\"signedPayload\":\"a.b.c\"}".utf8))
 
@@ -88,7 +88,7 @@ struct CommandTests {
             says: "subledger: database: "),
     ]
 
-    @Test("misuse is told in one line and its exit status", arguments: misuses)
+    @Test("invalid arguments and settings are reported in one line with their exit status", arguments: misuses)
     func misuse(_ misuse: Misuse) throws {
         let result = try ServerProcess.run(misuse.arguments, environment: misuse.environment)
 
@@ -98,7 +98,7 @@ struct CommandTests {
         #expect(result.output.isEmpty)
     }
 
-    @Test("a host that does not exist ends the server with one line")
+    @Test("an unknown host name ends the server with one line")
     func unknownHost() throws {
         let folder = "/tmp/subledger-host-\(getpid())"
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -132,7 +132,7 @@ struct CommandTests {
         Misuse(arguments: ["{}"], status: 78, says: "is not a JSON array of"),
     ]
 
-    @Test("a mistake in the apps file is told before anything starts", arguments: appsFiles)
+    @Test("an invalid apps file is reported before the server starts", arguments: appsFiles)
     func appsFile(_ misuse: Misuse) throws {
         let file = "/tmp/subledger-apps-\(UUID().uuidString).json"
         try Data(misuse.arguments[0].utf8).write(to: URL(fileURLWithPath: file))
@@ -145,7 +145,7 @@ struct CommandTests {
         #expect(!result.error.contains("hush"))
     }
 
-    @Test("migrate applies the schema once and then says that it is in place")
+    @Test("migrate applies the schema once and then reports that it is up to date")
     func migrate() throws {
         let folder = "/tmp/subledger-migrate-\(getpid())"
         defer { try? FileManager.default.removeItem(atPath: folder) }

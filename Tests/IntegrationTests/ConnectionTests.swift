@@ -5,11 +5,11 @@ import Testing
 
 @testable import HTTPServer
 
-@Suite("A listener's connections: which are closed for others, and when")
+@Suite("Connection limits of a listener")
 struct ConnectionTests {
     private static let get = "GET /there HTTP/1.1\r\nHost: x\r\n\r\n"
 
-    /// A listener with a route that answers at once, one that reads a body, and one that waits to be let go.
+    /// A listener with a route that answers at once, one that reads a body, and one that waits for the gate.
     private static func withListener(
         limit: Int = 100, perAddress: Int = 100, _ test: (Int, Gate) async throws -> Void
     ) async throws {
@@ -64,7 +64,7 @@ struct ConnectionTests {
         }
     }
 
-    /// All that the server sent until it closed the connection.
+    /// All bytes that the server sends until it closes the connection.
     private static func rest(of connection: RawConnection) async throws -> String {
         var text = ""
         _ = try await eventually(within: .seconds(20), "the server closes the connection") {
@@ -82,7 +82,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("when places are scarce a new connection displaces the one that has been idle longest, and is answered")
+    @Test("at the limit, a new connection closes the one that was idle longest")
     func displacesIdle() async throws {
         try await Self.withListener(limit: 4) { port, _ in
             let first = try RawConnection(port: port)
@@ -100,7 +100,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("a connection that waits for its answer is never displaced")
+    @Test("a connection that waits for its answer is never closed for another one")
     func keepsWaiting() async throws {
         try await Self.withListener(limit: 4) { port, gate in
             let waiting = try RawConnection(port: port)
@@ -111,7 +111,7 @@ struct ConnectionTests {
                 #expect(try await Self.answer(to: Self.get, other).hasPrefix("HTTP/1.1 200 "))
             }
             let silent = try (0..<20).map { _ in try RawConnection(port: port) }
-            _ = try await eventually("silent ones are displaced") { silent.contains { $0.hasEnded } ? true : nil }
+            _ = try await eventually("silent connections are closed") { silent.contains { $0.hasEnded } ? true : nil }
             await gate.open()
 
             let answer = try await eventually("its answer") {
@@ -122,7 +122,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("a connection that sends further requests before it has an answer is displaced like one that is idle")
+    @Test("a connection that pipelines requests is closed for another one like an idle connection")
     func displacesPipelining() async throws {
         try await Self.withListener(limit: 4) { port, gate in
             let greedy = try (0..<4).map { _ in try RawConnection(port: port) }
@@ -137,7 +137,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("of a burst of connections, each is answered")
+    @Test("every connection of a burst is answered")
     func burst() async throws {
         try await Self.withListener(limit: 400, perAddress: 400) { port, _ in
             let connections = try (0..<300).map { _ in try RawConnection(port: port) }
@@ -152,7 +152,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("a listener that stops while connections arrive ends in order")
+    @Test("a listener that stops while connections arrive ends cleanly")
     func stopsWhileConnectionsArrive() async throws {
         for _ in 0..<100 {
             try await withThrowingDiscardingTaskGroup { senders in
@@ -172,7 +172,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("an address beyond its share displaces its own, and no other address's")
+    @Test("an address above its limit loses its own connections, not those of other addresses")
     func sharePerAddress() async throws {
         try await Self.withListener(limit: 100, perAddress: 2) { port, _ in
             let other = try RawConnection(port: port, from: "127.0.0.9")
@@ -190,7 +190,7 @@ struct ConnectionTests {
     }
 
     @Test(
-        "a request that asks for it, or is of HTTP/1.0, closes the connection after its answer",
+        "a connection is closed after the answer to Connection: close and to HTTP/1.0",
         arguments: [
             "GET /there HTTP/1.1\r\nHost: x\r\nConnection: Close\r\n\r\n", "GET /there HTTP/1.0\r\n\r\n",
             "GET /there HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n",
@@ -208,7 +208,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("a connection whose body was not read to its end is closed a second after the answer")
+    @Test("a connection with an unread body is closed within five seconds of the request")
     func unreadBody() async throws {
         try await Self.withListener { port, _ in
             for head in ["POST /unread", "POST /read"] {
@@ -228,7 +228,7 @@ struct ConnectionTests {
     }
 
     @Test(
-        "HTTP/1.1 without a Host, or with two, is answered 400 and closed",
+        "an HTTP/1.1 request with no Host or two is answered 400, and its connection closed",
         arguments: ["GET /there HTTP/1.1\r\n\r\n", "GET /there HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"])
     func hosts(_ request: String) async throws {
         try await Self.withListener { port, _ in
@@ -239,7 +239,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("a sender that waits for 100 Continue gets it when its body will be read, else the answer alone")
+    @Test("Expect: 100-continue gets 100 if the body will be read, and otherwise only the final answer")
     func expectContinue() async throws {
         try await Self.withListener { port, _ in
             func head(_ path: String, _ length: Int) -> String {
@@ -258,7 +258,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("slow senders of large bodies lose their room to one that sends at once")
+    @Test("slow senders of large bodies do not block a fast one")
     func largeBodies() async throws {
         try await Self.withListener { port, _ in
             let slow = try (0..<16).map { _ in try RawConnection(port: port) }

@@ -5,24 +5,24 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("The query cookbook")
+@Suite("Query cookbook")
 struct CookbookTests {
-    /// A query of the cookbook, and the output that the article has below it.
+    /// A query of the cookbook, and the output below it in the article.
     struct Recipe {
         let sql: String
         let output: String
     }
 
-    /// Set SUBLEDGER_WRITE_COOKBOOK to replace the outputs in the article with the real ones.
+    /// Set SUBLEDGER_WRITE_COOKBOOK to replace the outputs in the article with the actual ones.
     private static var isWriting: Bool { ProcessInfo.processInfo.environment["SUBLEDGER_WRITE_COOKBOOK"] != nil }
 
-    /// Every block of SQL in the article, with the block of text after it.
+    /// Every SQL block in the article, with the text block after it.
     static func recipes(in text: String) -> [Recipe] {
         text.matches(of: /```sql\n([^`]*)```\n\n```text\n([^`]*)```/)
             .map { Recipe(sql: String($0.output.1), output: String($0.output.2)) }
     }
 
-    /// What psql prints for the SQL, as the role of analysts.
+    /// The output of psql for the SQL, with the analyst role.
     private static func psql(_ sql: String, database: String, folder: String, user: String) throws -> String {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
@@ -46,14 +46,14 @@ struct CookbookTests {
         return text
     }
 
-    /// Without the blanks at the ends of lines and of the text.
+    /// Without whitespace at the ends of lines and newlines around the text.
     private static func trimmed(_ text: String) -> String {
         text.split(separator: "\n", omittingEmptySubsequences: false)
             .map { $0.replacing(/\s+$/, with: "") }.joined(separator: "\n")
             .trimmingCharacters(in: .newlines)
     }
 
-    @Test("answers what it says, over the simulated run that it names", .timeLimit(.minutes(5)))
+    @Test("each query returns the output in the article, over the simulated run that it names", .timeLimit(.minutes(5)))
     func answers() async throws {
         let article = try DocumentationArticle("QueryCookbook")
         var text = article.text

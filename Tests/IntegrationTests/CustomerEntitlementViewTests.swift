@@ -4,7 +4,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("View entitlement and function entitlement_at say what a customer is entitled to")
+@Suite("View entitlement and function entitlement_at return a customer's entitlements")
 struct CustomerEntitlementViewTests {
     typealias Row = CustomerLog.Row
 
@@ -22,7 +22,7 @@ struct CustomerEntitlementViewTests {
             """)
     }
 
-    @Test("the run that holds is joined over all subscriptions; what overlaps or touches is one, a gap ends it")
+    @Test("overlapping and adjacent periods of all subscriptions are merged, and a gap separates them")
     func runs() async throws {
         try await CustomerLog.with { log in
             try await log.tell([
@@ -40,7 +40,7 @@ struct CustomerEntitlementViewTests {
         }
     }
 
-    @Test("products entitle to what they are mapped to, from the moment that somebody says so")
+    @Test("a product gives the entitlements that it is mapped to, effective immediately")
     func mapping() async throws {
         try await CustomerLog.with { log in
             try await log.tell([
@@ -63,7 +63,7 @@ struct CustomerEntitlementViewTests {
         }
     }
 
-    @Test("what was bought for ever has no end, and before the first purchase there is nothing")
+    @Test("a non-consumable has no end, and no entitlement before its purchase")
     func forEver() async throws {
         try await CustomerLog.with { log in
             try await log.script(
@@ -88,7 +88,7 @@ struct CustomerEntitlementViewTests {
         }
     }
 
-    @Test("a lookup among 50,000 subscriptions uses indexes alone and touches few pages")
+    @Test("a lookup among 50,000 subscriptions uses only indexes and reads at most 40 pages")
     func plan() async throws {
         try await CustomerLog.with { log in
             try await log.script(
@@ -127,7 +127,7 @@ struct CustomerEntitlementViewTests {
 }
 
 extension CustomerLog {
-    /// The plan of a query, run once before so that what it needs is in memory.
+    /// The plan of a query that was run once before, so that its pages are in memory.
     func explain(_ sql: String) async throws -> [String] {
         let connection = try await TestCluster.connect(database)
         try await connection.script(

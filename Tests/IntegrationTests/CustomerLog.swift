@@ -6,9 +6,9 @@ import Projector
 import Subscriptions
 import TestSupport
 
-/// A log of made-up events about customers, in a database of its own.
+/// A log of generated events about customers, in a separate database.
 struct CustomerLog {
-    /// A transaction as some notification states it.
+    /// A transaction as stated by some notification.
     struct Row: Sendable {
         var subscription: String
         var transaction: String?
@@ -57,7 +57,7 @@ struct CustomerLog {
         case links(String, [CustomerKey])
     }
 
-    /// As it comes out of a check; here nobody checks.
+    /// A verified event; this test does not verify it.
     private struct Proven: ProvenEvent {
         let stream: StreamKey
         let event: Event
@@ -93,7 +93,7 @@ struct CustomerLog {
         try outcome.get()
     }
 
-    /// Appends what was told, a second apart from noon of the day on, and folds it: each alone, or all in one batch.
+    /// Appends the events, one second apart from noon of the day, and folds each separately or all in one batch.
     func tell(
         _ told: [Told], app: String = Self.app, environment: Subscriptions.Environment = .production, on noon: Int = 1,
         inBatches: Bool = false, folding: Bool = true
@@ -160,7 +160,7 @@ struct CustomerLog {
     }
 }
 
-/// Midnight of a day of January 2024, or so long after it.
+/// Midnight of a day of January 2024, plus the milliseconds.
 func day(_ day: Int, milliseconds: Int64 = 0) -> Instant {
     Instant(milliseconds: 1_704_067_200_000 + Int64(day - 1) * 86_400_000 + milliseconds) ?? .latest
 }

@@ -2,7 +2,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("A customer is the subscriptions that belong together, of one app in one environment")
+@Suite("Subscriptions of one app and environment are grouped into customers")
 struct CustomerProjectionTests {
     typealias Row = CustomerLog.Row
 
@@ -15,7 +15,7 @@ struct CustomerProjectionTests {
         return result
     }
 
-    @Test("one account token, whatever its case, makes two subscriptions one customer")
+    @Test("subscriptions with the same account token, in either case, are one customer")
     func account() async throws {
         let found = try await Self.identities([
             .rows([Row("20", account: "7E3FB20B-4CDB-47CC-936D-99D65F608138")]),
@@ -44,7 +44,7 @@ struct CustomerProjectionTests {
             ])
     }
 
-    @Test("one appTransactionId does too")
+    @Test("subscriptions with the same appTransactionId are one customer")
     func appTransaction() async throws {
         let found = try await Self.identities([
             .rows([Row("20", appTransaction: "70")]), .rows([Row("10", appTransaction: "70")]),
@@ -54,7 +54,7 @@ struct CustomerProjectionTests {
     }
 
     @Test(
-        "customers that become one by a new subscription are told of, the new subscription by itself; so is a new account"
+        "a merge of customers publishes a change for each of their old subscriptions; a new token publishes one too"
     )
     func told() async throws {
         try await CustomerLog.with { log in
@@ -74,7 +74,7 @@ struct CustomerProjectionTests {
         }
     }
 
-    @Test("the rows of one notification are of one account: a restore with a new original id is the same customer")
+    @Test("subscriptions in one receipt are one customer, even after a restore with a new original id")
     func restore() async throws {
         let found = try await Self.identities([
             .rows([Row("1000", 1..<10)]), .rows([Row("1000", 1..<10), Row("2000", 10..<20)]),
@@ -84,7 +84,7 @@ struct CustomerProjectionTests {
         #expect(found == ["subscription 1000 → 1000", "subscription 2000 → 1000", "subscription 3000 → 1000"])
     }
 
-    @Test("links tie what nothing else does, subscriptions and tokens that are not known yet among them")
+    @Test("links connect subscriptions and tokens, including ones that are not known yet")
     func links() async throws {
         let found = try await Self.identities(
             [.links("u-1", [CustomerKey(.subscription, "20"), CustomerKey(.account, "aa")])],
@@ -94,7 +94,7 @@ struct CustomerProjectionTests {
             found == ["account aa → 10", "link u-1 → 10", "subscription 10 → 10", "subscription 20 → 10"])
     }
 
-    @Test("a later statement replaces the earlier one: what it tied falls apart, and what others tie stays")
+    @Test("a later link statement replaces the earlier one and keeps connections of other statements")
     func replaced() async throws {
         let both = [CustomerKey(.subscription, "10"), CustomerKey(.subscription, "20")]
         let told: [CustomerLog.Told] = [
@@ -123,14 +123,14 @@ struct CustomerProjectionTests {
             ])
     }
 
-    @Test("a link that names nothing known is a customer by itself, named by no subscription")
+    @Test("a link without known subscriptions is a customer named by its account")
     func linkAlone() async throws {
         let found = try await Self.identities([.links("u-1", [CustomerKey(.account, "AA")])])
 
         #expect(found == ["account aa → :account:aa", "link u-1 → :account:aa"])
     }
 
-    @Test("a family member's row carries the buyer's token and does not make the member the buyer")
+    @Test("a family member with the buyer's account token is a separate customer")
     func family() async throws {
         let buyer = Row("10", account: "aa", appTransaction: "70", ownership: "PURCHASED")
         let member = Row("20", account: "aa", appTransaction: "71", ownership: "FAMILY_SHARED")
@@ -143,7 +143,7 @@ struct CustomerProjectionTests {
             ])
     }
 
-    @Test("a row that turns out to be a member's leaves the buyer again")
+    @Test("a row later marked as family shared is removed from the buyer's customer")
     func familyLater() async throws {
         let unsaid = Row("20", account: "aa")
         let said = Row("20", account: "aa", ownership: "FAMILY_SHARED")
@@ -152,7 +152,7 @@ struct CustomerProjectionTests {
         #expect(found == ["account aa → 10", "subscription 10 → 10", "subscription 20 → 20"])
     }
 
-    @Test("apps and environments never mix, whatever they have in common")
+    @Test("customers of different apps and environments are separate even with equal ids")
     func streams() async throws {
         try await CustomerLog.with { log in
             let told: [CustomerLog.Told] = [
@@ -172,7 +172,7 @@ struct CustomerProjectionTests {
         }
     }
 
-    @Test("every order of a story gives the same rows, event by event and in one batch")
+    @Test("every order of the same events gives the same rows, folded one by one and in one batch")
     func order() async throws {
         let story: [CustomerLog.Told] = [
             .rows([Row("40", account: "aa")]),
@@ -222,7 +222,7 @@ struct CustomerProjectionTests {
         }
     }
 
-    @Test("a random story gives what a search through all ties finds", arguments: 0..<4)
+    @Test("random events give the same customers as a search through all connections", arguments: 0..<4)
     func random(_ run: UInt64) async throws {
         var random = SeededGenerator(seed: TestSeed.value &+ run)
         var told: [CustomerLog.Told] = []

@@ -6,7 +6,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("Customers are read as they are, and as they were known")
+@Suite("Current and historical reads of customers")
 struct CustomerReaderTests {
     typealias Row = CustomerLog.Row
 
@@ -39,7 +39,7 @@ struct CustomerReaderTests {
         if case .found(let found) = answer { found.entitlements } else { [] }
     }
 
-    @Test("what was believed before a link, while it held, and after it was taken back; and before a refund")
+    @Test("knownAt returns the entitlements before, during and after a link, and before and after a refund")
     func knownAt() async throws {
         try await CustomerLog.with { log in
             try await log.tell([.rows([Row("10", 1..<10, account: "aa")]), .rows([Row("20", 2..<20)])], on: 2)
@@ -65,7 +65,7 @@ struct CustomerReaderTests {
         }
     }
 
-    @Test("asked by the subscription before a migration, the customer has what was migrated", arguments: [true, false])
+    @Test("the original id before a migration returns the migrated subscription", arguments: [true, false])
     func migration(oldSubscriptionIsKnown: Bool) async throws {
         try await CustomerLog.with { log in
             if oldSubscriptionIsKnown { try await log.tell([.rows([Row("10", 1..<2)])], on: 1) }
@@ -142,7 +142,7 @@ struct CustomerReaderTests {
         }
     }
 
-    @Test("the pure fold and SQL agree on random stories, for every customer and day, singly and in one batch")
+    @Test("the pure fold and SQL agree for every customer and day, in single and batch queries")
     func agreement() async throws {
         var random = SeededGenerator(seed: TestSeed.value)
         var told: [CustomerLog.Told] = []
@@ -197,7 +197,7 @@ struct CustomerReaderTests {
         }
     }
 
-    @Test("who asks later does not wait for an answer that takes its time")
+    @Test("a request does not wait for a slow query of an earlier request")
     func patience() async throws {
         try await CustomerLog.with { log in
             try await log.tell([.rows([Row("10")])])
@@ -209,7 +209,9 @@ struct CustomerReaderTests {
             _ = try await eventually("the first query waits") { try await Self.waiting(log) == 1 ? true : nil }
             let second = Task { try await reader.entitlements(Self.question("10", on: day(4))) }
 
-            _ = try await eventually("the second is asked beside it") { try await Self.waiting(log) == 2 ? true : nil }
+            _ = try await eventually("the second query runs beside it") {
+                try await Self.waiting(log) == 2 ? true : nil
+            }
             await holder.close()
 
             #expect(Self.entitlements(try await first.value).count == 1)
@@ -217,7 +219,7 @@ struct CustomerReaderTests {
         }
     }
 
-    /// Queries of readers that wait for a lock.
+    /// The number of reader queries that wait for a lock.
     private static func waiting(_ log: CustomerLog) async throws -> Int {
         try await log.lines(
             """

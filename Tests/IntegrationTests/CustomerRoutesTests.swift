@@ -8,13 +8,13 @@ import TestSupport
 import Testing
 import Verification
 
-@Suite("Backends ask by any id of a customer, and state which purchases are a customer's")
+@Suite("Customer routes return entitlements and store links")
 struct CustomerRoutesTests {
     static let here = "app=com.example.magazine&environment=production"
     private static let october: Int64 = 1_570_000_000_000
     private static let december: Int64 = 1_576_000_000_000
 
-    /// Two subscriptions of one account, one alone.
+    /// Two subscriptions of one account, and a separate one.
     private static var bodies: [V1Body] {
         [
             V1Body(
@@ -43,7 +43,7 @@ struct CustomerRoutesTests {
         try await server.owner.put(links, to: "/customers/\(customer)/links?\(here)")
     }
 
-    @Test("what the customer is entitled to, over all subscriptions; what is over is listed with its end")
+    @Test("entitlements of all subscriptions are returned, with the end of inactive ones")
     func entitlements() async throws {
         try await Self.withCustomers { server in
             let answer = try await server.backend.get("/customers/10/entitlements?\(Self.here)")
@@ -62,7 +62,7 @@ struct CustomerRoutesTests {
         }
     }
 
-    @Test("links: stated, folded, found by the backend's id; what holds already is not appended again")
+    @Test("links are stored, folded and found by the backend's id; an unchanged statement is not appended again")
     func links() async throws {
         try await Self.withCustomers { server in
             let first = try await Self.put(
@@ -100,7 +100,7 @@ struct CustomerRoutesTests {
         }
     }
 
-    @Test("many at once, in the order asked; those that nobody knows are named")
+    @Test("a batch request returns customers in its order and marks unknown ones")
     func many() async throws {
         try await Self.withCustomers { server in
             let body = #"{"app":"com.example.magazine","environment":"production","customerIds":["30","x","10"]}"#
@@ -125,7 +125,7 @@ struct CustomerRoutesTests {
         }
     }
 
-    @Test("issues of a magazine are readable by what any subscription reaches")
+    @Test("an issue is readable if any subscription of the customer reaches it")
     func content() async throws {
         try await Self.withCustomers { server in
             let body = """
@@ -137,14 +137,14 @@ struct CustomerRoutesTests {
 
             let issues = try #require(answer.json["issues"] as? [[String: Any]])
             let readable = issues.filter { $0["readable"] as? Bool == true }.compactMap { $0["id"] as? String }
-            // May's was the newest when subscription 10 began, June's came in its period, November's in that of
-            // subscription 20.
+            // The issue of May was the newest when subscription 10 started, June's came in its period, and November's
+            // in that of subscription 20.
             #expect(readable == ["june", "may", "november"])
         }
     }
 
     @Test(
-        "bad links are refused, by the name of their field",
+        "an invalid link is rejected with the name of its field",
         arguments: [
             (#"{"links":{}}"#, "links must be an array"),
             (#"{"links":[{"appAccountToken":""}]}"#, "links[0].appAccountToken must not be empty"),
@@ -184,7 +184,7 @@ struct CustomerRoutesTests {
         }
     }
 
-    @Test("an app that is not configured, a customer that nobody knows, an id that is too long")
+    @Test("an unconfigured app and an unknown customer are answered 404, and an overlong id 400")
     func refused() async throws {
         try await TestBundle.withServer { server in
             let app = try await server.owner.put(
@@ -200,7 +200,7 @@ struct CustomerRoutesTests {
         }
     }
 
-    @Test("verify checks what backends stated, and names a changed byte in each table; a rebuild mends them")
+    @Test("verify reports a changed byte in each customer table, and a rebuild repairs it")
     func verify() async throws {
         try await Self.withCustomers { server in
             _ = try await Self.put(

@@ -12,9 +12,9 @@ import Verification
 
 @Suite("Verify finds a changed value in any column")
 struct DamagedColumnTests {
-    /// As the owner of a database, who may do all that a superuser may: `damage` changes one value of a column, in a
-    /// row that has one, and returns the name of the row; `undo` brings the rows back. Checks are dropped: a page can
-    /// hold what they refuse.
+    /// Runs as the owner of a database, who can do what a superuser can. `damage` changes one value of a column in a
+    /// row and returns the name of the row; `undo` restores the rows. Check constraints are dropped, because a damaged
+    /// page can contain values that they reject.
     private static let intrusion = """
         do $$
         declare
@@ -114,8 +114,8 @@ struct DamagedColumnTests {
         $$
         """
 
-    /// What the stories leave out: other bytes under a known id, an answer about certificates, and an operator's
-    /// decision about a position that is yet to come.
+    /// Rows that the stories do not have: a conflict under a known id, a certificate verdict, and an operator's
+    /// decision about a future position.
     private static let besides = """
         insert into subledger.event_conflict (stream_id, position, body_sha256, received_at, body)
         values (1, 3, sha256('{}'), now(), '{}');
@@ -137,7 +137,7 @@ struct DamagedColumnTests {
     private static let damage = Statement("damage", "select damage($1, $2)")
     private static let undo = Statement("undo", "select undo($1)::text")
 
-    /// What a backend stated, as its route would hand it on.
+    /// A backend's statement, as its route passes it on.
     private struct Stated: ProvenEvent {
         let stream: StreamKey
         let event: Event
@@ -153,7 +153,7 @@ struct DamagedColumnTests {
         }
     }
 
-    /// A log of signed and unsigned notifications, with two statements of a backend, the second in place of the first.
+    /// A log of signed and unsigned notifications, with two statements of a backend; the second replaces the first.
     ///
     /// - Parameter template: The database with the notifications.
     private static func withLog(
@@ -194,7 +194,7 @@ struct DamagedColumnTests {
         return outcome.finding?.description
     }
 
-    /// What a verification finds in the projections. A changed projection cannot change what it finds in the log.
+    /// The finding of a verification of the projections. A changed projection cannot change the findings in the log.
     private static func projectionFinding(_ log: LogAudit, _ projections: ProjectionAudit) async throws -> String? {
         do {
             for stream in try await log.streams() {
@@ -206,12 +206,12 @@ struct DamagedColumnTests {
         return try await projections.strayStream()?.problem.description
     }
 
-    /// What was found after a change, with the name of the changed row.
+    /// The finding after a change, with the name of the changed row.
     private typealias Findings = [String: (row: String, finding: String?)]
 
-    /// Changes each column of a table in turn, looks, and undoes the change.
+    /// Changes each column of a table in turn, runs the check, and undoes the change.
     ///
-    /// - Returns: What was found, by column.
+    /// - Returns: The findings by column.
     private static func findings(
         _ relation: String, _ owner: PostgresConnection, _ look: () async throws -> String?
     ) async throws -> Findings {
@@ -226,7 +226,7 @@ struct DamagedColumnTests {
         return findings
     }
 
-    /// Verifies a short log after each change: all of it is verified again each time, signatures included.
+    /// Verifies a short log after each change. All of it is verified again each time, including signatures.
     private static func findingsInLog(_ relation: String) async throws -> Findings {
         var findings: Findings = [:]
         try await withLog(try await SimulatedLog.fewStories.value) { log, owner in
@@ -236,8 +236,8 @@ struct DamagedColumnTests {
         return findings
     }
 
-    /// Checks the projections of every story after each change. The whole verification runs before the changes and after
-    /// the first one.
+    /// Checks the projections of every story after each change. The whole verification runs before the changes and
+    /// after the first one.
     private static func findingsInProjections(_ relation: String) async throws -> Findings {
         var findings: Findings = [:]
         try await withLog(try await SimulatedLog.everyStory.value) { log, owner in
@@ -260,20 +260,20 @@ struct DamagedColumnTests {
         return findings
     }
 
-    @Test("of an event, and names its position")
+    @Test("a change in any column of an event is found with its position")
     func events() async throws {
         let findings = try await Self.findingsInLog("event")
 
         #expect(findings.count >= 15)
         for (column, (row, finding)) in findings.sorted(by: { $0.key < $1.key }) {
-            // An event that moved to another stream is a stream that nobody registered.
+            // An event that moved to another stream belongs to an unregistered stream.
             let name = column == "stream_id" ? "stream 0: " : "position \(row): "
             #expect(finding?.contains(name) == true, "\(column): \(finding ?? "nothing")")
         }
     }
 
     @Test(
-        "of what stands beside the events in the log",
+        "a change in any column of the log's other tables is found",
         arguments: [
             "stream", "stream_head", "subscription_head", "event_conflict", "projector_skip", "certificate_verdict",
             "jws_header",
@@ -284,7 +284,7 @@ struct DamagedColumnTests {
         #expect(findings.count >= 2)
         for (column, (row, finding)) in findings.sorted(by: { $0.key < $1.key }) {
             #expect(finding != nil, "\(column)")
-            // What is wrong with heads and headers shows in the events that need them.
+            // Damage of heads and headers shows in the events that need them.
             let isKey = ["stream_id", "position", "chain_id", "body_sha256", "subscription_sha256"].contains(column)
             guard !isKey, relation != "stream_head", relation != "jws_header", let finding else { continue }
             #expect(finding.contains("\(relation) \(row): "), "\(column): \(finding)")
@@ -292,7 +292,7 @@ struct DamagedColumnTests {
     }
 
     @Test(
-        "of a projection, and names the row",
+        "a change in any column of a projection is found with its row",
         arguments: [
             "subscription", "transaction", "access_period", "customer_edge", "customer_link", "customer_identity",
             "checkpoint",
@@ -306,7 +306,7 @@ struct DamagedColumnTests {
         ]
         for (column, (row, finding)) in findings.sorted(by: { $0.key < $1.key }) {
             #expect(finding != nil, "\(column)")
-            // A changed key is a row that nobody spoke of, and one that is missing; either is named.
+            // A changed key gives both an unexpected row and a missing one; either may be reported.
             guard !keys.contains(column), let finding else { continue }
             #expect(finding.contains("\(relation) ") || finding.contains("checkpoint: "), "\(column): \(finding)")
             #expect(finding.contains(row), "\(column): \(finding)")

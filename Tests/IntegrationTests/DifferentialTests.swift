@@ -8,9 +8,9 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("SQL, HTTP and the bare fold give one answer")
+@Suite("SQL, HTTP and the fold in memory agree")
 struct DifferentialTests {
-    /// Bodies of random subscriptions: renewals, gaps, refunds, grace, switches; each a snapshot of its subscription.
+    /// Bodies of random subscriptions with renewals, gaps, refunds, grace and switches. Each is a snapshot.
     private static func stories(_ count: Int, _ random: inout SeededGenerator) -> [V1Body] {
         let day: Int64 = 86_400_000
         return (0..<count).flatMap { number -> [V1Body] in
@@ -52,7 +52,7 @@ struct DifferentialTests {
         }
     }
 
-    @Test("over shuffled, repeated stories, at random instants")
+    @Test("all three agree on shuffled, repeated stories at random instants")
     func agree() async throws {
         var random = TestSeed.generator()
         let bodies = Self.stories(40, &random)
@@ -102,7 +102,7 @@ struct DifferentialTests {
         )
         """)
 
-    @Test("issues of a magazine over HTTP, several at once, and a malformed one by name")
+    @Test("the content route accepts several dates at once and rejects a malformed one")
     func content() async throws {
         try await TestBundle.withServer { server in
             for sent in ExampleBodies.magazine { _ = try await server.apple.post(try sent.body.bytes) }

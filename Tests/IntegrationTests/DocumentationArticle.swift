@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// README or an article of the DocC catalog, taken apart as far as the tests of the documentation need it.
+/// README or an article of the DocC catalog, parsed for the tests of the documentation.
 struct DocumentationArticle: Sendable, CustomTestStringConvertible {
     let name: String
     let file: URL
@@ -21,7 +21,7 @@ struct DocumentationArticle: Sendable, CustomTestStringConvertible {
         text = try String(contentsOf: file, encoding: .utf8)
     }
 
-    /// README and every article, by name.
+    /// README and every article.
     static func all() throws -> [DocumentationArticle] {
         let articles = try FileManager.default.contentsOfDirectory(atPath: catalog.path)
             .filter { $0.hasSuffix(".md") }.map { String($0.dropLast(3)) }.sorted()
@@ -43,7 +43,7 @@ struct DocumentationArticle: Sendable, CustomTestStringConvertible {
         var command: [String]
         var output: [String] = []
 
-        /// Whether the next line of the block belongs to the command.
+        /// Whether the next line of the block continues the command.
         var isUnfinished: Bool {
             let text = command.joined(separator: "\n")
             if let word = text.firstMatch(of: /<<(\w+)\n?/)?.output.1 { return command.last != String(word) }
@@ -103,7 +103,7 @@ struct DocumentationArticle: Sendable, CustomTestStringConvertible {
             + prose.matches(of: /<doc:(\w+)>/).map { "\($0.output.1).md" }
     }
 
-    /// Headings as code hosts turn them into anchors.
+    /// Headings in the anchor format of code hosts.
     var anchors: Set<String> {
         Set(
             prose.matches(of: /(?m)^#+ (.+)$/).map { match in
@@ -112,7 +112,7 @@ struct DocumentationArticle: Sendable, CustomTestStringConvertible {
             })
     }
 
-    /// Files of the repository that the text names, in prose and in commands.
+    /// Files of the repository that the text names, in prose and commands.
     var files: Set<String> {
         Set(
             text.matches(of: /(?:^|[\s`@"])((?:Sources|Tests|deploy)\/[\w.*\/+-]+|schema\.sql|Package\.swift)/)

@@ -3,10 +3,10 @@ import Glibc
 import TestSupport
 import Testing
 
-/// A shell in which the commands of one article run, one after the other, as a reader would type them.
+/// A shell that runs the commands of one article in order, as a reader would type them.
 ///
-/// Files below `/tmp/subledger-` and the ports 8080 and 8081 of the articles stand for a folder and ports of this shell.
-/// `mktemp` creates its files in that folder too.
+/// Files below `/tmp/subledger-` and the ports 8080 and 8081 of the articles are mapped to a folder and ports of this
+/// shell. `mktemp` creates its files in that folder too.
 final class DocumentationShell {
     private let process = Process()
     private let input = Pipe()
@@ -15,9 +15,9 @@ final class DocumentationShell {
     private let publicPort: Int
     private let privatePort: Int
 
-    /// Longest time for one command. The longest are those of the simulator.
+    /// The longest time for one command. The slowest commands are those of the simulator.
     private static let stepSeconds = 180.0
-    /// Ends what a command prints, before its exit status.
+    /// Ends the output of a command, before its exit status.
     private static let mark: Character = "\u{1E}"
 
     init(article: String) throws {
@@ -42,7 +42,7 @@ final class DocumentationShell {
         try process.run()
     }
 
-    /// Ends what still runs in it, and removes its files.
+    /// Ends processes that still run in the shell, and removes its files.
     func end() throws {
         _ = try type("jobs -p | xargs --no-run-if-empty kill; wait")
         try input.fileHandleForWriting.close()
@@ -50,7 +50,7 @@ final class DocumentationShell {
         try FileManager.default.removeItem(atPath: folder)
     }
 
-    /// Runs a command and returns what it printed, on either output, with its exit status.
+    /// Runs a command and returns its output of both streams with its exit status.
     func run(_ command: String) throws -> (output: String, status: String) {
         let real = command.replacing("/tmp/subledger-", with: "\(folder)/subledger-")
             .replacing("127.0.0.1:8080", with: "127.0.0.1:\(publicPort)")
@@ -64,7 +64,7 @@ final class DocumentationShell {
 
     private func type(_ command: String) throws -> (output: String, status: String) {
         let shell = process.processIdentifier
-        // Ends the children of this shell, by its id; the shell itself then goes on to the mark.
+        // Ends the children of this shell by its id; the shell itself then continues to the mark.
         let limit = DispatchWorkItem {
             _ = try? Process.run(URL(fileURLWithPath: "/usr/bin/env"), arguments: ["pkill", "-P", "\(shell)"])
         }

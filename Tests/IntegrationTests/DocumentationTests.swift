@@ -1,15 +1,15 @@
 import Foundation
 import Testing
 
-@Suite("README and the articles are true", .serialized)
+@Suite("README and the articles match the product", .serialized)
 struct DocumentationTests {
-    /// Those whose commands are run. CookbookTests runs the queries of the cookbook; all other blocks of commands are in
-    /// `notRun`.
+    /// The articles whose commands are run. CookbookTests runs the queries of the cookbook; all other blocks of
+    /// commands are in `notRun`.
     static let run = [
         "README", "GettingStarted", "Operating", "Configuration", "Security", "Simulator", "HTTPAPI", "SQL",
     ]
 
-    /// The first command of each block that is marked as not run, so that none is left out by oversight.
+    /// The first command of each block that is marked as not run, so that a block cannot be left out by mistake.
     static let notRun: [String: [String]] = [
         "README": ["deploy/demo", "swift build"],
         "GettingStarted": ["swift build"],
@@ -33,7 +33,7 @@ struct DocumentationTests {
         #expect(lines.count - 1 <= 150)
     }
 
-    @Test("every link leads to a file of the repository, and to a heading if it names one")
+    @Test("every link points to an existing file, and to an existing heading if it has an anchor")
     func links() throws {
         let articles = try DocumentationArticle.all()
         let byFile = Dictionary(uniqueKeysWithValues: articles.map { ($0.file.standardizedFileURL.path, $0) })
@@ -67,7 +67,7 @@ struct DocumentationTests {
         }
     }
 
-    @Test("every file and every test suite that is named exists")
+    @Test("every named file and test suite exists")
     func files() throws {
         let tests = try FileManager.default.subpathsOfDirectory(
             atPath: DocumentationArticle.repository.appendingPathComponent("Tests").path)
@@ -75,7 +75,7 @@ struct DocumentationTests {
 
         for article in try DocumentationArticle.all() {
             for path in article.files {
-                // Of a pattern, the folder; without the full stop of a sentence.
+                // The folder of a pattern, without the full stop of a sentence.
                 let folder = path.firstMatch(of: /^[^*]*\/(?=[^\/]*\*)/).map { String($0.output) }
                 let trimmed = folder ?? (path.hasSuffix(".") ? String(path.dropLast()) : path)
                 let file = DocumentationArticle.repository.appendingPathComponent(trimmed).path
@@ -87,7 +87,7 @@ struct DocumentationTests {
         }
     }
 
-    @Test("every block of commands is run, or is marked with the reason why not and listed here")
+    @Test("every block of commands is run, or is marked with a reason and listed here")
     func marked() throws {
         for article in try DocumentationArticle.all() {
             let blocks = article.blocks.filter(\.isCommands)
@@ -103,7 +103,7 @@ struct DocumentationTests {
         }
     }
 
-    @Test("every alert has its entry in the runbook")
+    @Test("every alert has an entry in the runbook")
     func alerts() throws {
         let rules = try String(
             contentsOf: DocumentationArticle.repository.appendingPathComponent("deploy/alerts.yml"), encoding: .utf8)
@@ -134,7 +134,7 @@ struct DocumentationTests {
         #expect(process.terminationStatus == 0)
     }
 
-    @Test("commands print what the article says", .timeLimit(.minutes(5)), arguments: run)
+    @Test("each command prints the output in the article", .timeLimit(.minutes(5)), arguments: run)
     func commands(_ name: String) throws {
         let steps = try DocumentationArticle(name).steps
         #expect(!steps.isEmpty)
@@ -143,7 +143,7 @@ struct DocumentationTests {
         for step in steps {
             let command = step.command.joined(separator: "\n")
             let expected = Self.masked(step.output.joined(separator: "\n"))
-            // Projections follow the log: what only reads is asked again until then.
+            // Projections lag behind the log, so commands that only read are repeated until the output matches.
             let deadline = ContinuousClock.now + (Self.onlyReads(command) ? .seconds(20) : .zero)
             var result = try shell.run(command)
             while Self.masked(result.output) != expected, deadline > .now {
@@ -161,17 +161,17 @@ struct DocumentationTests {
         return ["psql ", "subledger projector status", "subledger verify"].contains { command.hasPrefix($0) }
     }
 
-    /// What differs from run to run, and the word in its place. Everything else must be printed as the article has it.
+    /// Replaces values that differ between runs. All other output must match the article.
     private static func masked(_ text: String) -> String {
         var text = text
-        // Instants of the run itself: all others lie before July 2026, where the simulator's stories end.
+        // Instants of the run itself. All others are before July 2026, where the simulator's stories end.
         text.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/) { match in
             match.output.0 > "2026-07" ? "<now>" : String(match.output.0)
         }
         text.replace(/slt_[0-9a-f]{12}_[0-9a-f]{64}/, with: "<token>")
         text.replace(/\b[0-9a-f]{12}\b/, with: "<token id>")
         text.replace(/schema version \d+/, with: "schema version <number>")
-        // Lines of progress, one every two seconds.
+        // Progress lines, one every two seconds.
         text.replace(/(?m)^posted \d+ of .*\n/, with: "")
         return text.split(separator: "\n", omittingEmptySubsequences: false)
             .map { $0.replacing(/\s+$/, with: "") }.joined(separator: "\n").trimmingCharacters(in: .newlines)

@@ -5,9 +5,9 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("A server whose settings could lose what was acknowledged is refused or told")
+@Suite("Database settings that could lose acknowledged notifications")
 struct DurabilityTests {
-    /// Starts a server of its own with the settings and returns what the check says.
+    /// Starts a separate server with the settings and returns the result of the check.
     private static func check(_ settings: [String: String]) async throws -> Result<Durability.Settings, any Error> {
         let folder = "/tmp/subledger-durability-\(UUID().uuidString.prefix(8))"
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -24,7 +24,7 @@ struct DurabilityTests {
         return result
     }
 
-    @Test("fsync and full_page_writes must be on", arguments: ["fsync", "full_page_writes"])
+    @Test("a server with fsync or full_page_writes off is rejected", arguments: ["fsync", "full_page_writes"])
     func unsafe(_ setting: String) async throws {
         let result = try await Self.check([setting: "off"])
 
@@ -35,14 +35,14 @@ struct DurabilityTests {
                 """)
     }
 
-    @Test("synchronous_commit may be off: it is told, since our own sessions ask for more")
+    @Test("synchronous_commit may be off and is reported, because the server's own sessions set it")
     func asynchronous() async throws {
         #expect(try await Self.check(["synchronous_commit": "off"]).get().synchronousCommitIsOff)
         #expect(try await Self.check([:]).get().synchronousCommitIsOff == false)
     }
 
     @Test(
-        "a setting that becomes unsafe refuses events until it is on again, with a line for each change",
+        "an unsafe setting rejects events until it is on again, with one log line for each change",
         arguments: ["fsync", "full_page_writes", "synchronous_commit"])
     func changes(_ setting: String) async throws {
         let folder = "/tmp/subledger-durability-\(UUID().uuidString.prefix(8))"
@@ -59,7 +59,7 @@ struct DurabilityTests {
         #expect(watch.condition == .safe)
 
         try await Self.set(setting, "off", database)
-        _ = try await eventually("the change is seen") {
+        _ = try await eventually("the change is detected") {
             await watch.look()
             return watch.condition == .unsafe(setting: setting) ? true : nil
         }
@@ -82,7 +82,7 @@ struct DurabilityTests {
         await server.stop()
     }
 
-    @Test("a database that does not answer changes nothing about what is known of its settings")
+    @Test("an unreachable database does not change the known settings")
     func unanswered() async throws {
         let pool = PostgresPool(
             ConnectionConfiguration(socketFolder: "/tmp/nowhere", user: "u", database: "d"), limit: 1,
