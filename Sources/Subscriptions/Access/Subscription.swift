@@ -9,7 +9,7 @@ package struct Subscription: Sendable, Hashable {
     /// Oldest report first.
     package let renewals: [SubscriptionFacts.RenewalStatement]
     /// Ordered by start. Periods may overlap, for example if a renewal was charged early or a transaction was restored.
-    package let access: [AccessPeriod]
+    package internal(set) var access: [AccessPeriod]
     private let products: ProductCatalog
 
     /// A transaction merged from all reports about it; later reports take precedence.

@@ -12,9 +12,7 @@ extension SubscriptionFacts {
     package func customerKeys(upTo last: Int64 = .max) -> [CustomerKey: Int64] {
         var keys: [CustomerKey: Int64] = [:]
         func add(_ kind: CustomerKey.Kind, _ id: String?, _ position: Int64) {
-            // Apple's ids are never this long, and an index could not store one.
-            guard let id, (1...LinkStatement.idBytesMax).contains(id.utf8.count) else { return }
-            let key = CustomerKey(kind, id)
+            guard let key = CustomerKey(stated: kind, id) else { return }
             keys[key] = min(keys[key] ?? position, position)
         }
         var shared: Set<String> = []

@@ -1,0 +1,67 @@
+import Encoding
+
+/// The links of backends by the key that they name, those that ended included.
+package struct CustomerLinks: Sendable {
+    /// A statement about one key.
+    package struct Link: Sendable, Hashable {
+        package let backendCustomerId: ByteString
+        package let key: CustomerKey
+        /// The position of the statement.
+        package let position: Int64
+        /// The position of the customer's next statement, which names the key again or ends the link; nil if there is
+        /// none.
+        package let replacedPosition: Int64?
+
+        package init(
+            backendCustomerId: ByteString, key: CustomerKey, position: Int64, replacedPosition: Int64?
+        ) {
+            self.backendCustomerId = backendCustomerId
+            self.key = key
+            self.position = position
+            self.replacedPosition = replacedPosition
+        }
+
+        /// The customer that stated the link.
+        package var customer: CustomerKey { CustomerKey(.link, backendCustomerId.text) }
+    }
+
+    private let links: [CustomerKey: [Link]]
+
+    package init(_ links: some Sequence<Link>) {
+        self.links = Dictionary(grouping: links, by: \.key).mapValues { $0.sorted { $0.position < $1.position } }
+    }
+
+    /// - Parameter statements: By position, so that a repeated statement counts once.
+    package init(_ statements: [Int64: LinkStatement]) {
+        var links: [Link] = []
+        var next: [ByteString: Int64] = [:]
+        for (position, statement) in statements.sorted(by: { $0.key > $1.key }) {
+            let customer = statement.backendCustomerId
+            for key in statement.links {
+                links.append(
+                    Link(
+                        backendCustomerId: customer, key: key, position: position, replacedPosition: next[customer]))
+            }
+            next[customer] = position
+        }
+        self.init(links)
+    }
+
+    /// Every key that was ever linked.
+    package var keys: Dictionary<CustomerKey, [Link]>.Keys { links.keys }
+
+    /// Every customer that ever stated a link.
+    package var customers: Set<CustomerKey> { Set(links.values.joined().map(\.customer)) }
+
+    /// The links on a key that count, oldest first.
+    ///
+    /// A link is exclusive: the latest statement that names a key takes it from the customer that had it, which does not
+    /// get it back when that link ends. Under ``OwnershipPolicy/shared`` the links of all customers count.
+    package func inForce(on key: CustomerKey, policy: OwnershipPolicy) -> [Link] {
+        guard let links = links[key] else { return [] }
+        switch policy {
+        case .latestBuyer, .firstBuyer: return links.suffix(1).filter { $0.replacedPosition == nil }
+        case .shared: return links.filter { $0.replacedPosition == nil }
+        }
+    }
+}

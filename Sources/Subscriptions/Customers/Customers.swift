@@ -1,0 +1,86 @@
+import Encoding
+
+/// Which customer an id leads to during an interval, which includes `from` and excludes `until`.
+///
+/// The intervals of an id cover all time and are disjoint. A subscription with several owners leads to the one with the
+/// strongest and latest evidence.
+package struct CustomerIdentity: Sendable, Hashable {
+    package let key: CustomerKey
+    package let customer: CustomerKey
+    package let from: Instant
+    package let until: Instant
+
+    package init(key: CustomerKey, customer: CustomerKey, from: Instant, until: Instant) {
+        self.key = key
+        self.customer = customer
+        self.from = from
+        self.until = until
+    }
+}
+
+/// Who owns some subscriptions and which customers their ids lead to.
+///
+/// A function of the set of evidence and links: neither order nor repetition matters.
+package struct Customers: Sendable, Hashable {
+    /// In order of subscription, start and owner.
+    package let ownership: [Ownership]
+    /// In order of key and start.
+    package let identities: [CustomerIdentity]
+
+    /// - Parameters:
+    ///   - evidence: Of whole store accounts.
+    ///   - links: All that name one of their keys.
+    package init(of evidence: [OwnershipEvidence], links: CustomerLinks, policy: OwnershipPolicy) {
+        let accounts = StoreAccount.all(of: evidence)
+        ownership = accounts.flatMap { $0.ownership(links: links, policy: policy) }
+            .sorted { ($0.originalTransactionId, $0.from, $0.owner) < ($1.originalTransactionId, $1.from, $1.owner) }
+        var identities = accounts.flatMap { $0.identities(links: links, policy: policy) }
+        let known = Set(identities.map(\.key))
+        let tokens = Set(evidence.flatMap { $0.purchases.map(\.token) })
+        for key in tokens.union(links.keys).subtracting(known) {
+            let unlinked = tokens.contains(key) ? key : nil
+            guard let customer = links.inForce(on: key, policy: policy).last?.customer ?? unlinked else { continue }
+            identities.append(CustomerIdentity(key: key, customer: customer, from: .earliest, until: .latest))
+        }
+        for customer in links.customers {
+            identities.append(CustomerIdentity(key: customer, customer: customer, from: .earliest, until: .latest))
+        }
+        self.identities = identities.sorted { ($0.key, $0.from) < ($1.key, $1.from) }
+    }
+
+    /// The customer that a key leads to at an instant; nil if the key is not known.
+    package func customer(_ key: CustomerKey, at instant: Instant) -> CustomerKey? {
+        identities.first { $0.key == key && $0.from <= instant && (instant < $0.until || $0.until == .latest) }?
+            .customer
+    }
+
+    /// The subscriptions of a customer, each with the access that it has or had by owning it.
+    ///
+    /// - Parameter subscriptions: Those of the evidence.
+    package func subscriptions(of customer: CustomerKey, among subscriptions: [Subscription]) -> [Subscription] {
+        let owned = Dictionary(grouping: ownership.lazy.filter { $0.owner == customer }, by: \.originalTransactionId)
+        return subscriptions.compactMap { subscription in
+            owned[ByteString(subscription.originalTransactionId)].map { subscription.owned(during: $0.map(\.interval)) }
+        }
+    }
+}
+
+extension LinkStatement {
+    /// Returns the first link that names what another customer owns, which ``OwnershipPolicy/firstBuyer`` refuses.
+    ///
+    /// The app user of an account token that no backend has linked is another customer unless the statement names the
+    /// token, too. A store account without an app user belongs to whoever links it.
+    ///
+    /// - Parameter owners: The owners of each link's key, at any time.
+    package func contested(owners: (CustomerKey) -> Set<CustomerKey>) -> CustomerKey? {
+        links.first { link in
+            owners(link).contains { owner in
+                switch owner.kind {
+                case .link: owner.id != backendCustomerId
+                case .account: !links.contains(owner)
+                case .appTransaction, .subscription: false
+                }
+            }
+        }
+    }
+}

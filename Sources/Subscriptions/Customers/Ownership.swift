@@ -1,0 +1,59 @@
+import Encoding
+
+/// A half-open interval, including its start and excluding its end, in which a subscription belongs to a customer.
+///
+/// The intervals of a subscription cover all time. They are disjoint, except under ``OwnershipPolicy/shared``.
+package struct Ownership: Sendable, Hashable {
+    /// The evidence that makes the customer the owner, strongest first.
+    package enum Reason: String, Sendable, Hashable, CaseIterable {
+        /// A link on the subscription.
+        case link
+        /// The account token of a purchase of the subscription, or a link on that token.
+        case account
+        /// A link on the `appTransactionId` of the store account, or the app user of the store account.
+        case storeAccount = "store_account"
+        /// None: no app user is known.
+        case unclaimed
+    }
+
+    package let originalTransactionId: ByteString
+    /// The backend's customer, the app user by account token, or the store account by the smallest
+    /// `originalTransactionId` of its subscriptions.
+    package let owner: CustomerKey
+    package let from: Instant
+    package let until: Instant
+    package let reason: Reason
+    /// The position of the first event that reported the evidence; nil if there is none.
+    package let position: Int64?
+
+    package init(
+        originalTransactionId: ByteString, owner: CustomerKey, from: Instant, until: Instant, reason: Reason,
+        position: Int64?
+    ) {
+        self.originalTransactionId = originalTransactionId
+        self.owner = owner
+        self.from = from
+        self.until = until
+        self.reason = reason
+        self.position = position
+    }
+
+    package var interval: Range<Instant> { from..<until }
+}
+
+extension Subscription {
+    /// Returns the subscription with only the access that falls into some intervals, which must be disjoint.
+    package func owned(during intervals: [Range<Instant>]) -> Subscription {
+        var owned = self
+        owned.access = access.flatMap { period in
+            intervals.compactMap { interval in
+                var part = period
+                part.start = max(period.start, interval.lowerBound)
+                part.end = min(period.end, interval.upperBound)
+                return part.start < part.end ? part : nil
+            }
+        }
+        .sorted { ($0.start, $0.end, $0.transactionId) < ($1.start, $1.end, $1.transactionId) }
+        return owned
+    }
+}

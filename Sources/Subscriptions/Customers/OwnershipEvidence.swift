@@ -1,0 +1,115 @@
+import Encoding
+
+/// What the facts of one subscription say about its owner, each with the position of the first event that reported it.
+package struct OwnershipEvidence: Sendable, Hashable {
+    /// A purchase or renewal with an account token.
+    package struct Purchase: Sendable, Hashable, Comparable {
+        package let purchaseDate: Instant
+        package let transactionId: ByteString
+        /// Of kind `account`.
+        package let token: CustomerKey
+        package let position: Int64
+
+        package init(purchaseDate: Instant, transactionId: ByteString, token: CustomerKey, position: Int64) {
+            self.purchaseDate = purchaseDate
+            self.transactionId = transactionId
+            self.token = token
+            self.position = position
+        }
+
+        /// By purchase date. Purchases of one instant have an order too, so that the order of arrival decides nothing.
+        package static func < (left: Purchase, right: Purchase) -> Bool {
+            (left.purchaseDate, left.transactionId, left.token, left.position)
+                < (right.purchaseDate, right.transactionId, right.token, right.position)
+        }
+    }
+
+    /// Of kind `subscription`.
+    package let subscription: CustomerKey
+    /// The purchases of the store account itself that carry a token, in their order.
+    package let purchases: [Purchase]
+    /// The keys that tie the subscription to others of its store account: `app_transaction`, and `subscription` for
+    /// another subscription of the same receipt or the one from which this one was migrated.
+    package let ties: [CustomerKey: Int64]
+
+    package init(subscription: CustomerKey, purchases: [Purchase], ties: [CustomerKey: Int64]) {
+        self.subscription = subscription
+        self.purchases = purchases.sorted()
+        self.ties = ties
+    }
+}
+
+extension CustomerKey {
+    /// The token of an app that sets none of its own. It identifies nobody.
+    private static let nilToken = ByteString("00000000-0000-0000-0000-000000000000")
+
+    /// Nil for an id that identifies nobody: an empty one, one that is longer than an index can store (Apple's never
+    /// are), and the nil UUID as an account token.
+    init?(stated kind: Kind, _ id: String?) {
+        guard let id, (1...LinkStatement.idBytesMax).contains(id.utf8.count) else { return nil }
+        self.init(kind, id)
+        if kind == .account, self.id == Self.nilToken { return nil }
+    }
+}
+
+extension SubscriptionFacts {
+    /// Returns the evidence of who owns the subscription.
+    ///
+    /// The token of a transaction is the one in its latest report that has one, since the App Store signs transactions
+    /// again when the app's server sets their token. A family-shared row carries the buyer's token, which does not
+    /// identify the member; its `appTransactionId` is the member's own. A token without a purchase date says nothing
+    /// about when its app user owned the subscription, and is ignored. A refund takes back the access, but not who made
+    /// the purchase.
+    ///
+    /// - Parameter last: Only events up to this position are considered.
+    package func ownershipEvidence(upTo last: Int64 = .max) -> OwnershipEvidence {
+        struct Row {
+            var purchaseDate: Instant?
+            var token: CustomerKey?
+            var isFamilyShared = false
+        }
+        let own = CustomerKey(.subscription, originalTransactionId)
+        var ties: [CustomerKey: Int64] = [:]
+        func tie(_ key: CustomerKey?, _ position: Int64) {
+            guard let key, key != own else { return }
+            ties[key] = min(ties[key] ?? position, position)
+        }
+        struct Report: Hashable {
+            let transactionId: ByteString
+            let token: CustomerKey
+        }
+        var rows: [ByteString: Row] = [:]
+        var firstReports: [Report: Int64] = [:]
+        for (boxed, statement) in orderedTransactions where statement.position <= last {
+            let transaction = boxed.value
+            let id = ByteString(transaction.transactionId)
+            let token = CustomerKey(stated: .account, transaction.appAccountToken)
+            var row = rows[id] ?? Row()
+            row.purchaseDate = transaction.purchaseDate ?? row.purchaseDate
+            row.token = token ?? row.token
+            row.isFamilyShared = row.isFamilyShared || transaction.isFamilyShared
+            rows[id] = row
+            if let token {
+                let report = Report(transactionId: id, token: token)
+                firstReports[report] = min(firstReports[report] ?? statement.position, statement.position)
+            }
+            tie(CustomerKey(stated: .appTransaction, transaction.appTransactionId), statement.position)
+            tie(CustomerKey(stated: .subscription, transaction.previousOriginalTransactionId), statement.position)
+        }
+        for (stated, evidence) in renewals where evidence.position <= last {
+            tie(CustomerKey(stated: .appTransaction, stated.renewal.fact.appTransactionId), evidence.position)
+        }
+        for (companion, position) in companions where position <= last {
+            tie(CustomerKey(stated: .subscription, companion.text), position)
+        }
+        var purchases: [OwnershipEvidence.Purchase] = []
+        for (id, row) in rows where !row.isFamilyShared {
+            guard let token = row.token, let purchaseDate = row.purchaseDate else { continue }
+            purchases.append(
+                OwnershipEvidence.Purchase(
+                    purchaseDate: purchaseDate, transactionId: id, token: token,
+                    position: firstReports[Report(transactionId: id, token: token)] ?? 0))
+        }
+        return OwnershipEvidence(subscription: own, purchases: purchases, ties: ties)
+    }
+}

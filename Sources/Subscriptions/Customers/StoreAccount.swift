@@ -1,0 +1,143 @@
+import Encoding
+
+/// The subscriptions of one Apple Account, as far as their facts show that they belong together.
+package struct StoreAccount: Sendable {
+    /// In order of their ids.
+    package let subscriptions: [OwnershipEvidence]
+    /// Every key of kind `app_transaction` or `subscription` that ties them together, their own ids included.
+    package let keys: [CustomerKey]
+
+    /// Groups subscriptions that share an `appTransactionId`, arrived in one receipt, or were migrated.
+    package static func all(of evidence: [OwnershipEvidence]) -> [StoreAccount] {
+        var groups = CustomerGroups()
+        for one in evidence {
+            for key in one.ties.keys { groups.join(one.subscription, key) }
+        }
+        var accounts: [CustomerGroupID: [OwnershipEvidence]] = [:]
+        for one in evidence { accounts[groups.name(of: CustomerGroupID(one.subscription)), default: []].append(one) }
+        return accounts.sorted { $0.key < $1.key }.map { StoreAccount($0.value) }
+    }
+
+    private init(_ evidence: [OwnershipEvidence]) {
+        subscriptions = evidence.sorted { $0.subscription < $1.subscription }
+        keys = Set(evidence.flatMap { [$0.subscription] + $0.ties.keys }).sorted()
+    }
+
+    /// The customer that a store account without an app user is: its smallest `originalTransactionId`.
+    private var customer: CustomerKey {
+        // Every store account has a subscription.
+        keys.first { $0.kind == .subscription } ?? CustomerKey(.subscription, "")
+    }
+}
+
+// MARK: - Owners
+
+extension StoreAccount {
+    /// A customer's claim, before it is clear to which subscriptions it applies.
+    private struct Claim {
+        var owner: CustomerKey
+        var from = Instant.earliest
+        var until = Instant.latest
+        var reason: Ownership.Reason
+        var position: Int64?
+    }
+
+    /// Returns who owns the subscriptions of the store account, in order of their ids.
+    package func ownership(links: CustomerLinks, policy: OwnershipPolicy) -> [Ownership] {
+        let rest = restClaims(links, policy)
+        return subscriptions.flatMap { one in
+            claims(on: one.subscription, one.purchases, rest, links, policy).map { claim in
+                Ownership(
+                    originalTransactionId: one.subscription.id, owner: claim.owner, from: claim.from,
+                    until: claim.until, reason: claim.reason, position: claim.position)
+            }
+        }
+    }
+
+    /// Returns to which customers the keys of the store account lead, in order of the keys.
+    package func identities(links: CustomerLinks, policy: OwnershipPolicy) -> [CustomerIdentity] {
+        let rest = restClaims(links, policy)
+        let purchases = Dictionary(
+            subscriptions.map { ($0.subscription, $0.purchases) }, uniquingKeysWith: { first, _ in first })
+        return keys.flatMap { key in
+            let all =
+                key.kind == .subscription ? claims(on: key, purchases[key] ?? [], rest, links, policy) : rest
+            // Of several owners at once, the last one has the strongest and latest evidence.
+            return (policy == .shared ? all.suffix(1) : all[...]).map { claim in
+                CustomerIdentity(key: key, customer: claim.owner, from: claim.from, until: claim.until)
+            }
+        }
+    }
+
+    private func claims(
+        on subscription: CustomerKey, _ purchases: [OwnershipEvidence.Purchase], _ rest: [Claim],
+        _ links: CustomerLinks, _ policy: OwnershipPolicy
+    ) -> [Claim] {
+        let linked = links.inForce(on: subscription, policy: policy)
+            .map { Claim(owner: $0.customer, reason: .link, position: $0.position) }
+        if policy != .shared, !linked.isEmpty { return linked }
+        let claims = Self.distinct(Self.claims(of: purchases, as: .account, links, policy) + linked, policy)
+        return claims.isEmpty ? rest : claims
+    }
+
+    /// Who owns what carries neither link nor token: the customer that linked the `appTransactionId`, otherwise the app
+    /// users of the purchases with a token, otherwise the customer with the latest link on a subscription of the store
+    /// account, otherwise the store account itself.
+    private func restClaims(_ links: CustomerLinks, _ policy: OwnershipPolicy) -> [Claim] {
+        func linked(_ kind: CustomerKey.Kind) -> [Claim] {
+            let found = keys.filter { $0.kind == kind }.flatMap { links.inForce(on: $0, policy: policy) }
+                .sorted { $0.position < $1.position }
+            let counting = policy == .shared ? found[...] : found.suffix(1)
+            return Self.distinct(
+                counting.map { Claim(owner: $0.customer, reason: .storeAccount, position: $0.position) }, policy)
+        }
+        let byAppTransaction = linked(.appTransaction)
+        if !byAppTransaction.isEmpty { return byAppTransaction }
+        let bought = Self.claims(of: subscriptions.flatMap(\.purchases).sorted(), as: .storeAccount, links, policy)
+        if !bought.isEmpty { return bought }
+        let bySubscription = linked(.subscription)
+        return bySubscription.isEmpty ? [Claim(owner: customer, reason: .unclaimed)] : bySubscription
+    }
+
+    /// The app users of purchases with a token, by the policy. The first one owns the past before the purchase, too.
+    ///
+    /// - Parameter purchases: In their order.
+    private static func claims(
+        of purchases: [OwnershipEvidence.Purchase], as reason: Ownership.Reason, _ links: CustomerLinks,
+        _ policy: OwnershipPolicy
+    ) -> [Claim] {
+        func owners(_ purchase: OwnershipEvidence.Purchase) -> [Claim] {
+            let holders = links.inForce(on: purchase.token, policy: policy)
+            return holders.isEmpty
+                ? [Claim(owner: purchase.token, reason: reason, position: purchase.position)]
+                : holders.map { Claim(owner: $0.customer, reason: reason, position: $0.position) }
+        }
+        switch policy {
+        case .shared: return distinct(purchases.flatMap(owners), policy)
+        case .firstBuyer: return purchases.prefix(1).flatMap(owners)
+        case .latestBuyer:
+            var claims: [Claim] = []
+            for (index, purchase) in purchases.enumerated() {
+                // Of purchases of one instant the last one decides.
+                let isLast = index + 1 == purchases.count || purchases[index + 1].purchaseDate > purchase.purchaseDate
+                guard isLast else { continue }
+                for owner in owners(purchase) where claims.last?.owner != owner.owner {
+                    var claim = owner
+                    if !claims.isEmpty {
+                        claims[claims.count - 1].until = purchase.purchaseDate
+                        claim.from = purchase.purchaseDate
+                    }
+                    claims.append(claim)
+                }
+            }
+            return claims
+        }
+    }
+
+    /// Under ``OwnershipPolicy/shared``, the last claim of each customer: all of them hold for all time.
+    private static func distinct(_ claims: [Claim], _ policy: OwnershipPolicy) -> [Claim] {
+        guard policy == .shared else { return claims }
+        var seen: Set<CustomerKey> = []
+        return claims.reversed().filter { seen.insert($0.owner).inserted }.reversed()
+    }
+}
