@@ -61,6 +61,14 @@ private struct OwnershipModel {
         }
     }
 
+    /// Whether the purchase before it in its subscription, of those with a token, has the same token.
+    private func isRenewal(_ purchase: Purchase) -> Bool {
+        let earlier = purchases.filter {
+            $0.subscription == purchase.subscription && $0.token != nil && $0.day < purchase.day
+        }
+        return purchase.token != nil && earlier.max { $0.day < $1.day }?.token == purchase.token
+    }
+
     func owners(of subscription: Int, on day: Int) -> Set<Person> {
         let own = purchases.filter { $0.subscription == subscription }
         let linked = Set(holders(.subscription(subscription)).map { Person.customer($0.customer) })
@@ -76,7 +84,7 @@ private struct OwnershipModel {
         let storeHolders = holders(.store(store))
         if !storeHolders.isEmpty { return Set(storeHolders.map { .customer($0.customer) }) }
         let account = purchases.filter { $0.store == store }
-        let bought = buyers(account, on: day)
+        let bought = buyers(account.filter { !isRenewal($0) }, on: day)
         if !bought.isEmpty { return bought }
         let others = Set(account.map(\.subscription))
         let links = others.flatMap { holders(.subscription($0)) }.sorted { $0.place < $1.place }

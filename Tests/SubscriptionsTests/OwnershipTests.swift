@@ -174,6 +174,25 @@ struct OwnershipEvidenceTests {
             ])
     }
 
+    @Test("a renewal with the token of its purchase does not take over the store account")
+    func renewal() {
+        let reports = [
+            bought("94", "2026-01-01", "2026-07-01", store: "7001"),
+            bought(
+                "95", "2026-02-01", "2026-03-01", token: tokenA, subscription: OwnershipStory.otherSubscription,
+                store: "7001"),
+            bought("96", "2026-02-10", "2026-03-10", token: tokenB, subscription: "1000000000000003", store: "7001"),
+            bought(
+                "97", "2026-03-01", "2026-04-01", token: tokenA, subscription: OwnershipStory.otherSubscription,
+                store: "7001", reason: "RENEWAL"),
+        ]
+
+        let run = OwnershipRun(reports, [:], .latestBuyer)
+
+        #expect(run.owners(of: testSubscription, at: day("2026-02-05")) == [.a])
+        #expect(run.owners(of: testSubscription, at: day("2026-03-05")) == [.b])
+    }
+
     @Test("a store account without tokens goes with the latest link on one of its subscriptions")
     func linkedStoreAccount() {
         let second = "1000000000000002"

@@ -16,6 +16,11 @@ package struct CustomerIdentity: Sendable, Hashable {
         self.from = from
         self.until = until
     }
+
+    /// Whether the id leads to the customer at an instant. The last interval has no end.
+    package func isInForce(at instant: Instant) -> Bool {
+        from <= instant && (instant < until || until == .latest)
+    }
 }
 
 /// Who owns some subscriptions and which customers their ids lead to.
@@ -50,8 +55,7 @@ package struct Customers: Sendable, Hashable {
 
     /// The customer that a key leads to at an instant; nil if the key is not known.
     package func customer(_ key: CustomerKey, at instant: Instant) -> CustomerKey? {
-        identities.first { $0.key == key && $0.from <= instant && (instant < $0.until || $0.until == .latest) }?
-            .customer
+        identities.first { $0.key == key && $0.isInForce(at: instant) }?.customer
     }
 
     /// The subscriptions of a customer, each with the access that it has or had by owning it.

@@ -39,6 +39,11 @@ package struct Ownership: Sendable, Hashable {
     }
 
     package var interval: Range<Instant> { from..<until }
+
+    /// Whether the customer owns the subscription at an instant. The last interval has no end.
+    package func isInForce(at instant: Instant) -> Bool {
+        from <= instant && (instant < until || until == .latest)
+    }
 }
 
 extension Subscription {

@@ -26,7 +26,8 @@ package struct OwnershipEvidence: Sendable, Hashable {
 
     /// Of kind `subscription`.
     package let subscription: CustomerKey
-    /// The purchases of the store account itself that carry a token, in their order.
+    /// The purchases of the store account itself that carry a token, in their order. Renewals carry the token of the
+    /// purchase that began them, so of consecutive purchases with one token only the first is evidence.
     package let purchases: [Purchase]
     /// The keys that tie the subscription to others of its store account: `app_transaction`, and `subscription` for
     /// another subscription of the same receipt or the one from which this one was migrated.
@@ -34,8 +35,18 @@ package struct OwnershipEvidence: Sendable, Hashable {
 
     package init(subscription: CustomerKey, purchases: [Purchase], ties: [CustomerKey: Int64]) {
         self.subscription = subscription
-        self.purchases = purchases.sorted()
+        var changes: [Purchase] = []
+        for purchase in purchases.sorted() where purchase.token != changes.last?.token { changes.append(purchase) }
+        self.purchases = changes
         self.ties = ties
+    }
+
+    /// The keys that say whose the subscription is, each with the position of the first event that is evidence of it:
+    /// the ties and the account tokens.
+    package var edges: [CustomerKey: Int64] {
+        purchases.reduce(into: ties) { edges, purchase in
+            edges[purchase.token] = min(edges[purchase.token] ?? purchase.position, purchase.position)
+        }
     }
 }
 
