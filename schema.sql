@@ -16,7 +16,9 @@
 --   checkpoint, subscription, transaction, access_period    projections of the log         `subledger rebuild`
 --   projector_stall                                         stalls seen by the projector   no
 --   product, product_entitlement                            the owner's configuration      no
---   customer_edge, customer_link, customer_identity         projections of the log         `subledger rebuild`
+--   app_ownership                                           from the owner's apps file     no
+--   customer_edge, customer_link                            projections of the log         `subledger rebuild`
+--   ownership, customer_identity                            projections of the log         `subledger rebuild`
 --   change_head, change                                     the published change feed      no
 --   token                                                   access tokens                  no
 --   privileges on tables
@@ -33,8 +35,8 @@
 --   privileges on views and functions, triggers, ownership
 --
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
--- the stream, so apps and environments never mix. schema_version, certificate_verdict, product, product_entitlement and
--- token do not belong to a stream.
+-- the stream, so apps and environments never mix. schema_version, certificate_verdict, product, product_entitlement,
+-- app_ownership and token do not belong to a stream.
 
 create schema subledger;
 create schema analyst;
@@ -222,6 +224,7 @@ create table subledger.checkpoint (
   stream_id          integer not null,
   position           bigint  not null,
   products           text    not null,
+  ownership          text    not null default 'latest-buyer',
   projection_version integer not null default 0,
   constraint checkpoint_pkey primary key (stream_id),
   constraint checkpoint_position_check check (position >= 0)
@@ -371,7 +374,14 @@ create table subledger.product_entitlement (
 );
 
 -- Customers ---------------------------------------------------------------------------------------------------------
--- Which purchases belong to one customer: projections of the log.
+-- Whose purchase it is: projections of the log, computed by the app's policy.
+
+create table subledger.app_ownership (
+  app    text not null,
+  policy text not null,
+  constraint app_ownership_pkey primary key (app),
+  constraint app_ownership_policy_check check (policy in ('latest-buyer', 'first-buyer', 'shared'))
+);
 
 create table subledger.customer_edge (
   stream_id               integer not null,
@@ -382,6 +392,8 @@ create table subledger.customer_edge (
   constraint customer_edge_pkey primary key (stream_id, original_transaction_id, kind, id),
   constraint customer_edge_kind_check check (kind in ('account', 'app_transaction', 'subscription'))
 );
+
+create index customer_edge_id_idx on subledger.customer_edge (stream_id, kind, id);
 
 create table subledger.customer_link (
   stream_id           integer not null,
@@ -397,16 +409,40 @@ create table subledger.customer_link (
 
 create index customer_link_id_idx on subledger.customer_link (stream_id, kind, id);
 
-create table subledger.customer_identity (
-  stream_id         integer not null,
-  kind              text    not null,
-  id                text    not null,
-  customer_group_id text    not null,
-  constraint customer_identity_pkey primary key (stream_id, kind, id),
-  constraint customer_identity_kind_check check (kind in ('link', 'account', 'app_transaction', 'subscription'))
+create table subledger.ownership (
+  stream_id               integer     not null,
+  original_transaction_id text        not null,
+  starts_at               timestamptz not null,
+  ends_at                 timestamptz not null,
+  customer_kind           text        not null,
+  customer_id             text        not null,
+  reason                  text        not null,
+  position                bigint,
+  constraint ownership_pkey
+    primary key (stream_id, original_transaction_id, starts_at, customer_kind, customer_id),
+  constraint ownership_ends_at_check check (ends_at > starts_at),
+  constraint ownership_customer_kind_check check (customer_kind in ('link', 'account', 'subscription')),
+  constraint ownership_reason_check check (reason in ('link', 'account', 'store_account', 'unclaimed')),
+  constraint ownership_position_check check ((reason = 'unclaimed') = (position is null))
 );
 
-create index customer_identity_customer_group_id_idx on subledger.customer_identity (stream_id, customer_group_id);
+create index ownership_customer_idx on subledger.ownership (stream_id, customer_kind, customer_id);
+
+create table subledger.customer_identity (
+  stream_id     integer     not null,
+  kind          text        not null,
+  id            text        not null,
+  starts_at     timestamptz not null,
+  ends_at       timestamptz not null,
+  customer_kind text        not null,
+  customer_id   text        not null,
+  constraint customer_identity_pkey primary key (stream_id, kind, id, starts_at),
+  constraint customer_identity_kind_check check (kind in ('link', 'account', 'app_transaction', 'subscription')),
+  constraint customer_identity_ends_at_check check (ends_at > starts_at),
+  constraint customer_identity_customer_kind_check check (customer_kind in ('link', 'account', 'subscription'))
+);
+
+create index customer_identity_customer_idx on subledger.customer_identity (stream_id, customer_kind, customer_id);
 create index customer_identity_id_idx on subledger.customer_identity (id);
 
 -- Changes -----------------------------------------------------------------------------------------------------------
@@ -436,6 +472,8 @@ create table subledger.change (
   until                   timestamptz,
   auto_renew              boolean,
   next_product_id         text,
+  customer_kind           text,
+  customer_id             text,
   constraint change_pkey primary key (stream_id, number),
   constraint change_kind_check check (
     kind in (
@@ -443,8 +481,11 @@ create table subledger.change (
       'customer_changed'
     )
   ),
-  constraint change_cause_check check (cause in ('event', 'clock', 'products', 'rebuild')),
-  constraint change_position_check check ((cause = 'event') = (position is not null))
+  constraint change_cause_check check (cause in ('event', 'clock', 'products', 'ownership', 'rebuild')),
+  constraint change_position_check check ((cause = 'event') = (position is not null)),
+  constraint change_customer_check check (
+    (kind = 'customer_changed') = (customer_kind is not null) and (customer_kind is null) = (customer_id is null)
+  )
 );
 
 -- Tokens ------------------------------------------------------------------------------------------------------------
@@ -490,7 +531,8 @@ grant select, insert on subledger.projector_skip, subledger.change to subledger_
 grant select, insert, update on subledger.change_head to subledger_projector;
 grant select, insert, update, delete
   on subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
-    subledger.projector_stall, subledger.customer_edge, subledger.customer_link, subledger.customer_identity
+    subledger.projector_stall, subledger.app_ownership, subledger.customer_edge, subledger.customer_link,
+    subledger.ownership, subledger.customer_identity
   to subledger_projector;
 
 grant select, insert, update, delete on subledger.product, subledger.product_entitlement to subledger_products;
@@ -506,8 +548,9 @@ grant select (stream_id, position, body_sha256, received_at) on subledger.event_
 grant select
   on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.projector_skip,
     subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
-    subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.customer_edge,
-    subledger.customer_link, subledger.customer_identity, subledger.change_head, subledger.change
+    subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.app_ownership,
+    subledger.customer_edge, subledger.customer_link, subledger.ownership, subledger.customer_identity,
+    subledger.change_head, subledger.change
   to subledger_reader, subledger_analyst;
 
 -- Repeatable --------------------------------------------------------------------------------------------------------
@@ -757,6 +800,8 @@ comment on column subledger.checkpoint.projection_version is
   'Version of the projection that wrote the rows; rows of another version are recomputed';
 comment on column subledger.checkpoint.products is
   'Text of product_catalog from which the rows were computed, byte for byte; if it differs, they are recomputed';
+comment on column subledger.checkpoint.ownership is
+  'Ownership policy by which the rows were computed, see app_ownership; if it differs, they are recomputed';
 
 comment on table subledger.subscription is
   'One row per original_transaction_id, which stays the same through renewal, cancellation and resubscription. '
@@ -903,36 +948,60 @@ comment on view subledger.product_catalog is
 
 -- Customers ---------------------------------------------------------------------------------------------------------
 
+comment on table subledger.app_ownership is
+  'Who owns a subscription that several app users bought or linked: the policy of each app that configures one. The '
+  'projector writes it when it starts. Compare checkpoint.ownership';
+comment on column subledger.app_ownership.policy is
+  'latest-buyer: the app user of each purchase, from its purchase date on; first-buyer: the app user of the first '
+  'purchase; shared: all of them';
+
 comment on table subledger.customer_edge is
-  'What connects a subscription to others of its customer, according to Apple: an account token (not the buyer''s if '
-  'family-shared, and not the nil UUID), an appTransactionId, or another subscription in the same notification';
+  'What says whose a subscription is, according to Apple: the account token of a purchase (not the buyer''s if '
+  'family-shared, and not the nil UUID), its appTransactionId, or another subscription in the same notification';
 comment on column subledger.customer_edge.kind is
   'account: an appAccountToken, in lower case; app_transaction: an appTransactionId; subscription: the smallest '
-  'original_transaction_id of the notification';
+  'original_transaction_id of the notification, or the one before a migration. The last two make a store account';
 comment on column subledger.customer_edge.position is 'First event that reported it';
 
 comment on table subledger.customer_link is
   'Customer links set by a backend. Each link event has the complete links of a customer; the links of earlier events '
-  'are kept as a record of what was believed then';
+  'are kept as a record of what was believed then. Unless an app''s policy is shared, only the latest link that names an '
+  'id counts, and only if replaced_position is null';
 comment on column subledger.customer_link.backend_customer_id is 'The backend''s own id of the customer';
 comment on column subledger.customer_link.position is 'Event that set the link';
 comment on column subledger.customer_link.kind is
   'As in customer_edge, but with original_transaction_ids of any subscription';
 comment on column subledger.customer_link.replaced_position is
-  'Event that replaced the link; null while it is in force';
+  'Next event about the links of this customer; null for its latest links';
+
+comment on table subledger.ownership is
+  'Who owns a subscription, and when. The intervals of a subscription cover all time. They do not overlap, except under '
+  'the policy shared. A customer has access where a period of access and an interval of ownership overlap';
+comment on column subledger.ownership.starts_at is 'Included; -infinity for the first owner, who owns the past too';
+comment on column subledger.ownership.ends_at is 'Excluded; infinity for the current owner';
+comment on column subledger.ownership.customer_kind is
+  'link: a customer of the backend; account: an app user that no backend has linked; subscription: a store account '
+  'whose app user is not known';
+comment on column subledger.ownership.customer_id is
+  'The backend''s own id, the appAccountToken, or the smallest original_transaction_id of the store account';
+comment on column subledger.ownership.reason is
+  'link: a link on the subscription; account: the account token of a purchase; store_account: the app user of the store '
+  'account; unclaimed: no app user is known';
+comment on column subledger.ownership.position is 'First event that reported the reason; null if unclaimed';
 
 comment on table subledger.customer_identity is
-  'Every id of a customer, with the customer: ids connected by edges and links, directly or through other ids, belong '
-  'to one customer. Streams never mix';
+  'Which customer an id leads to, and when. The intervals of an id cover all time and do not overlap: under the policy '
+  'shared, a subscription leads to one of its owners. Streams never mix';
 comment on column subledger.customer_identity.kind is
   'link: the backend''s own id; account: an appAccountToken, in lower case; app_transaction: an appTransactionId; '
   'subscription: an original_transaction_id';
-comment on column subledger.customer_identity.customer_group_id is
-  'Smallest original_transaction_id of the customer by bytes, so it changes when a smaller one joins; begins with a '
-  'colon while there is none';
+comment on column subledger.customer_identity.starts_at is 'Included; may be -infinity';
+comment on column subledger.customer_identity.ends_at is 'Excluded; may be infinity';
+comment on column subledger.customer_identity.customer_kind is 'See ownership.customer_kind';
+comment on column subledger.customer_identity.customer_id is 'See ownership.customer_id';
 
 create or replace function subledger.customer_entitlement(
-  stream_id integer, app text, customer_group_id text, instant timestamptz
+  stream_id integer, app text, customer_kind text, customer_id text, instant timestamptz
 )
 returns table (
   entitlement text, until timestamptz, positions bigint[], product_ids text[], original_transaction_ids text[]
@@ -955,25 +1024,32 @@ language sql stable as $$
           over (partition by entitlement order by starts_at, ends_at) as run
       from (
         select
-          coalesce(product_entitlement.entitlement, access_period.product_id) as entitlement,
-          access_period.starts_at, access_period.ends_at, access_period.position, access_period.product_id,
-          access_period.original_transaction_id,
-          max(access_period.ends_at) over (
-            partition by coalesce(product_entitlement.entitlement, access_period.product_id)
-            order by access_period.starts_at, access_period.ends_at
+          coalesce(product_entitlement.entitlement, owned.product_id) as entitlement,
+          owned.starts_at, owned.ends_at, owned.position, owned.product_id, owned.original_transaction_id,
+          max(owned.ends_at) over (
+            partition by coalesce(product_entitlement.entitlement, owned.product_id)
+            order by owned.starts_at, owned.ends_at
             rows between unbounded preceding and 1 preceding
           ) as covered_until
-        from subledger.customer_identity as subscription
-        join subledger.access_period
-          on access_period.stream_id = subscription.stream_id
-          and access_period.original_transaction_id = subscription.id
+        from (
+          select
+            greatest(access_period.starts_at, ownership.starts_at) as starts_at,
+            least(access_period.ends_at, ownership.ends_at) as ends_at,
+            access_period.position, access_period.product_id, access_period.original_transaction_id
+          from subledger.ownership
+          join subledger.access_period
+            on access_period.stream_id = ownership.stream_id
+            and access_period.original_transaction_id = ownership.original_transaction_id
+            and access_period.starts_at < ownership.ends_at
+            and access_period.ends_at > ownership.starts_at
+          where ownership.stream_id = customer_entitlement.stream_id
+            and ownership.customer_kind = customer_entitlement.customer_kind
+            and ownership.customer_id = customer_entitlement.customer_id
+            and access_period.product_id is not null
+        ) as owned
         left join subledger.product_entitlement
           on product_entitlement.app = customer_entitlement.app
-          and product_entitlement.product_id = access_period.product_id
-        where subscription.stream_id = customer_entitlement.stream_id
-          and subscription.customer_group_id = customer_entitlement.customer_group_id
-          and subscription.kind = 'subscription'
-          and access_period.product_id is not null
+          and product_entitlement.product_id = owned.product_id
       ) as period
     ) as numbered
     group by entitlement, run
@@ -984,13 +1060,13 @@ $$;
 
 comment on function subledger.customer_entitlement is
   'What a customer is or was entitled to at an instant: for each entitlement, the last unbroken run of access that '
-  'had begun by then, over all subscriptions; periods that overlap or touch form one run. It is in force if until is '
-  'after the instant';
+  'had begun by then, over all subscriptions while the customer owns them; periods that overlap or touch form one run. '
+  'It is in force if until is after the instant';
 
 create or replace function subledger.entitlement_at(instant timestamptz)
 returns table (
-  app text, environment text, customer text, known_as text, customer_group_id text, entitlement text, active boolean,
-  until timestamptz, positions bigint[]
+  app text, environment text, customer text, known_as text, owner_kind text, owner_id text, entitlement text,
+  active boolean, until timestamptz, positions bigint[]
 )
 language sql stable as $$
   select
@@ -998,7 +1074,8 @@ language sql stable as $$
     stream.environment,
     identity.id,
     identity.kind,
-    identity.customer_group_id,
+    identity.customer_kind,
+    identity.customer_id,
     given.entitlement,
     given.until > entitlement_at.instant,
     given.until,
@@ -1006,14 +1083,16 @@ language sql stable as $$
   from subledger.customer_identity as identity
   join subledger.stream using (stream_id)
   cross join lateral subledger.customer_entitlement(
-    identity.stream_id, stream.app, identity.customer_group_id, entitlement_at.instant
+    identity.stream_id, stream.app, identity.customer_kind, identity.customer_id, entitlement_at.instant
   ) as given
+  where identity.starts_at <= entitlement_at.instant
+    and identity.ends_at > entitlement_at.instant
 $$;
 
 comment on function subledger.entitlement_at is 'View entitlement as of an instant, according to what is known today';
 
 create or replace view subledger.entitlement as
-select app, environment, customer, known_as, customer_group_id, entitlement, active, until, positions
+select app, environment, customer, known_as, owner_kind, owner_id, entitlement, active, until, positions
 from subledger.entitlement_at(now());
 
 comment on view subledger.entitlement is
@@ -1022,10 +1101,11 @@ comment on view subledger.entitlement is
   'ids of different customers, each of another kind';
 comment on column subledger.entitlement.app is 'Bundle ID';
 comment on column subledger.entitlement.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column subledger.entitlement.customer is 'An id of the customer';
+comment on column subledger.entitlement.customer is 'An id that leads to the customer now';
 comment on column subledger.entitlement.known_as is 'Kind of that id, see customer_identity.kind';
-comment on column subledger.entitlement.customer_group_id is
-  'Equal for all ids of a customer, so count its distinct values; may change when customers turn out to be one';
+comment on column subledger.entitlement.owner_kind is 'See ownership.customer_kind';
+comment on column subledger.entitlement.owner_id is
+  'Equal for all ids of a customer, with owner_kind: count their distinct pairs';
 comment on column subledger.entitlement.entitlement is
   'Entitlement to which the product is mapped; the product''s own id if there is no mapping';
 comment on column subledger.entitlement.active is 'Whether until is in the future';
@@ -1051,18 +1131,22 @@ comment on column subledger.change.number is
 comment on column subledger.change.published_at is 'When it was published, by the projector''s clock';
 comment on column subledger.change.kind is
   'opened, extended, shortened, closed, product_changed: access; renewal_switched, next_product: intent; '
-  'customer_changed: the subscription has another customer, or its customer has another backend id';
+  'customer_changed: the subscription has another customer; published for each customer that lost or gained it';
 comment on column subledger.change.at is
   'When it took effect: the start or end of a period if cause is clock, published_at if not';
 comment on column subledger.change.cause is
-  'event: see position; clock: a period began or ended; products: product settings changed; rebuild: recomputing the '
-  'log gave a different result';
+  'event: see position; clock: a period began or ended; products: product settings changed; ownership: the app''s '
+  'ownership policy changed; rebuild: recomputing the log gave a different result';
 comment on column subledger.change.position is
   'The event that reported the access, if it was just applied; if not, the last applied event about the subscription';
 comment on column subledger.change.product_id is 'Product that gives access; for closed, the one that gave it';
 comment on column subledger.change.until is
   'End of the unbroken access, infinity if owned permanently; null if there is none';
 comment on column subledger.change.auto_renew is 'For renewal_switched: whether auto-renewal is on';
+comment on column subledger.change.customer_kind is
+  'For customer_changed: the customer that lost the subscription (until is null) or gained it. See '
+  'ownership.customer_kind';
+comment on column subledger.change.customer_id is 'See ownership.customer_id';
 comment on column subledger.change.next_product_id is
   'For next_product: product of the next renewal; null if it is the current one';
 
@@ -1070,7 +1154,7 @@ create or replace view subledger.change_feed as
 select
   stream.app, stream.environment, change.number, change.published_at, change.kind,
   change.original_transaction_id, change.at, change.cause, change.position, change.product_id, change.until,
-  change.auto_renew, change.next_product_id
+  change.auto_renew, change.next_product_id, change.customer_kind, change.customer_id
 from subledger.change
 join subledger.stream using (stream_id);
 

@@ -12,6 +12,8 @@ package struct App: Sendable, Hashable {
     package let sharedSecrets: [String]
     /// True if V1 notifications without a secret are accepted. Anyone who knows the URL can then forge them.
     package let acceptsWithoutSecret: Bool
+    /// Who owns a subscription that several app users bought or linked.
+    package let ownership: OwnershipPolicy
 
     /// Apple's secrets are 32 hexadecimal digits. A short secret could be guessed, and could occur in bodies by chance.
     package static let sharedSecretBytesMin = 16
@@ -22,7 +24,7 @@ package struct App: Sendable, Hashable {
     /// - Precondition: No shared secret is shorter than ``sharedSecretBytesMin``.
     package init(
         bundleId: String, appAppleId: Int64? = nil, environments: Set<Environment> = Self.usualEnvironments,
-        sharedSecrets: [String] = [], acceptsWithoutSecret: Bool = false
+        sharedSecrets: [String] = [], acceptsWithoutSecret: Bool = false, ownership: OwnershipPolicy = .standard
     ) {
         precondition(sharedSecrets.allSatisfy { $0.utf8.count >= Self.sharedSecretBytesMin }, "a secret is too short")
         self.bundleId = bundleId
@@ -30,6 +32,7 @@ package struct App: Sendable, Hashable {
         self.environments = environments
         self.sharedSecrets = sharedSecrets
         self.acceptsWithoutSecret = acceptsWithoutSecret
+        self.ownership = ownership
     }
 }
 

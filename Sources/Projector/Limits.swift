@@ -49,8 +49,8 @@ enum Limits {
     static let readWaitMax = Duration.seconds(5)
     /// Pause after a failure before the next try.
     static let failurePause = Duration.seconds(1)
-    /// Longest wait for a projector to end its batch. Recomputing all subscriptions after a change of products takes a
-    /// while.
+    /// Longest wait for a projector to end its batch. Recomputing all subscriptions after a change of products
+    /// or of the ownership policy takes a while.
     static let leadWaitMax = Duration.seconds(600)
     /// Longest wait for a rebuild or skip that is about to finish, or for autovacuum to give way, which takes
     /// PostgreSQL a second.
@@ -65,8 +65,10 @@ enum Limits {
     static let rebuildLagMax: Int64 = 1000
     /// Most subscriptions that are compared with a fresh fold at a time.
     static let auditSubscriptionsMax = 1000
-    /// Most customers that are checked at a time.
+    /// Most ids of customers that are checked at a time.
     static let auditCustomersMax: Int64 = 1000
+    /// Most linked ids whose store accounts are computed again at a time after a change of the ownership policy.
+    static let linkedKeysMax: Int64 = 1000
     /// Most rows in one page of subscription ids or events.
     static let auditIdsMax: Int64 = 10_000
 }

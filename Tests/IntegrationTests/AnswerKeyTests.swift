@@ -48,7 +48,7 @@ struct AnswerKeyTests {
         select count(*)
         from (select * from subledger.entitlement) as present
         full join (select * from subledger.entitlement_at(now())) as function
-          using (app, environment, customer, known_as, customer_group_id, entitlement)
+          using (app, environment, customer, known_as, owner_kind, owner_id, entitlement)
         where (present.active, present.until, present.positions)
           is distinct from (function.active, function.until, function.positions)
         """)

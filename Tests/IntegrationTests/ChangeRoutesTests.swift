@@ -228,7 +228,10 @@ struct ChangeRoutesTests {
                 [change["originalTransactionId"] as? String ?? ""]
                     + ((change["customer"] as? [String: Any])?["backendCustomerIds"] as? [String] ?? [])
             }
-            #expect(links == [["10", "u-1"], ["20"]])
+            #expect(links == [["20", "u-1"]])
+            // The customer has lost it, so there is no end of its access.
+            #expect(parted.changes.map { $0["until"] as? String } == [nil])
+            #expect(linked.changes.allSatisfy { $0["until"] is String })
         }
     }
 

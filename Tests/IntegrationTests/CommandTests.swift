@@ -129,6 +129,9 @@ struct CommandTests {
         Misuse(
             arguments: ["[{\"bundleId\":\"x\",\"sharedSecrets\":[\"hushhushhushhus\"]}]"], status: 78,
             says: "app x: a shared secret is shorter than 16 bytes: "),
+        Misuse(
+            arguments: ["[{\"bundleId\":\"x\",\"ownership\":\"everybody\"}]"], status: 78,
+            says: "app x: unknown ownership \"everybody\": expected latest-buyer, first-buyer or shared\n"),
         Misuse(arguments: ["{}"], status: 78, says: "is not a JSON array of"),
     ]
 

@@ -70,8 +70,14 @@ struct CustomerEntitlementViewTests {
                 """
                 insert into subledger.stream (stream_id, app, environment)
                 values (1, 'com.example.magazine', 'production');
-                insert into subledger.customer_identity (stream_id, kind, id, customer_group_id)
-                values (1, 'subscription', '10', '10');
+                insert into subledger.customer_identity (
+                  stream_id, kind, id, starts_at, ends_at, customer_kind, customer_id
+                )
+                values (1, 'subscription', '10', '-infinity', 'infinity', 'subscription', '10');
+                insert into subledger.ownership (
+                  stream_id, original_transaction_id, starts_at, ends_at, customer_kind, customer_id, reason
+                )
+                values (1, '10', '-infinity', 'infinity', 'subscription', '10', 'unclaimed');
                 insert into subledger.access_period (
                   stream_id, original_transaction_id, starts_at, ends_at, cause, transaction_id, product_id, position
                 )
@@ -81,10 +87,11 @@ struct CustomerEntitlementViewTests {
             #expect(try await Self.entitlements(of: "10", on: "04", log) == [])
             let now = try await log.lines(
                 """
-                select concat_ws(' ', app, environment, customer, known_as, customer_group_id, entitlement, active, until, positions)
+                select concat_ws(' ', app, environment, customer, known_as, owner_kind, owner_id, entitlement, active,
+                  until, positions)
                 from subledger.entitlement
                 """)
-            #expect(now == ["com.example.magazine production 10 subscription 10 gold t infinity {7}"])
+            #expect(now == ["com.example.magazine production 10 subscription subscription 10 gold t infinity {7}"])
         }
     }
 
@@ -95,10 +102,20 @@ struct CustomerEntitlementViewTests {
                 """
                 insert into subledger.stream (stream_id, app, environment)
                 values (1, 'com.example.magazine', 'production'), (2, 'com.example.magazine', 'sandbox');
-                insert into subledger.customer_identity (stream_id, kind, id, customer_group_id)
-                select 1, 'subscription', number::text, (number / 2)::text from generate_series(2, 50001) as number
+                insert into subledger.customer_identity (
+                  stream_id, kind, id, starts_at, ends_at, customer_kind, customer_id
+                )
+                select 1, 'subscription', number::text, '-infinity'::timestamptz, 'infinity'::timestamptz, 'link',
+                  'u-' || number / 2
+                from generate_series(2, 50001) as number
                 union all
-                select 1, 'link', 'u-' || number, number::text from generate_series(1, 25000) as number;
+                select 1, 'link', 'u-' || number, '-infinity', 'infinity', 'link', 'u-' || number
+                from generate_series(1, 25000) as number;
+                insert into subledger.ownership (
+                  stream_id, original_transaction_id, starts_at, ends_at, customer_kind, customer_id, reason, position
+                )
+                select 1, number::text, '-infinity', 'infinity', 'link', 'u-' || number / 2, 'link', number
+                from generate_series(2, 50001) as number;
                 insert into subledger.access_period (
                   stream_id, original_transaction_id, starts_at, ends_at, cause, transaction_id, product_id, position
                 )

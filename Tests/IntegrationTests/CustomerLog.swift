@@ -129,12 +129,16 @@ struct CustomerLog {
         }
     }
 
-    /// `kind id customer_group_id` of every key, by app and environment.
+    /// `kind id → kind and id of the customer` of every key, by app and environment; with the days from which and until
+    /// which it leads there, unless that is always.
     func identities() async throws -> [String] {
         try await lines(
             """
             select concat_ws(' ', case when app <> 'com.example.magazine' then app end,
-              nullif(environment, 'production'), kind, id, '→', customer_group_id)
+              nullif(environment, 'production'), kind, id, '→', customer_kind, customer_id,
+              case when isfinite(starts_at) or isfinite(ends_at) then concat(
+                case when isfinite(starts_at) then to_char(starts_at at time zone 'UTC', 'YYYY-MM-DD') end, '–',
+                case when isfinite(ends_at) then to_char(ends_at at time zone 'UTC', 'YYYY-MM-DD') end) end)
             from subledger.customer_identity
             join subledger.stream using (stream_id)
             order by 1

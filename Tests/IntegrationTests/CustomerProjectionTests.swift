@@ -1,8 +1,9 @@
+import Encoding
 import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("Subscriptions of one app and environment are grouped into customers")
+@Suite("Every id leads to the customer that owns what it names, of one app in one environment")
 struct CustomerProjectionTests {
     typealias Row = CustomerLog.Row
 
@@ -15,7 +16,7 @@ struct CustomerProjectionTests {
         return result
     }
 
-    @Test("subscriptions with the same account token, in either case, are one customer")
+    @Test("an account token, in either case, owns the subscriptions bought with it")
     func account() async throws {
         let found = try await Self.identities([
             .rows([Row("20", account: "7E3FB20B-4CDB-47CC-936D-99D65F608138")]),
@@ -24,8 +25,9 @@ struct CustomerProjectionTests {
 
         #expect(
             found == [
-                "account 7e3fb20b-4cdb-47cc-936d-99d65f608138 → 10", "subscription 10 → 10", "subscription 20 → 10",
-                "subscription 30 → 30",
+                "account 7e3fb20b-4cdb-47cc-936d-99d65f608138 → account 7e3fb20b-4cdb-47cc-936d-99d65f608138",
+                "subscription 10 → account 7e3fb20b-4cdb-47cc-936d-99d65f608138",
+                "subscription 20 → account 7e3fb20b-4cdb-47cc-936d-99d65f608138", "subscription 30 → subscription 30",
             ])
     }
 
@@ -39,22 +41,27 @@ struct CustomerProjectionTests {
 
         #expect(
             found == [
-                "app_transaction 70 → 30", "subscription 10 → 10", "subscription 20 → 20", "subscription 30 → 30",
-                "subscription 40 → 30",
+                "app_transaction 70 → subscription 30", "subscription 10 → subscription 10",
+                "subscription 20 → subscription 20", "subscription 30 → subscription 30",
+                "subscription 40 → subscription 30",
             ])
     }
 
-    @Test("subscriptions with the same appTransactionId are one customer")
+    @Test("one appTransactionId makes two subscriptions without a token one customer")
     func appTransaction() async throws {
         let found = try await Self.identities([
             .rows([Row("20", appTransaction: "70")]), .rows([Row("10", appTransaction: "70")]),
         ])
 
-        #expect(found == ["app_transaction 70 → 10", "subscription 10 → 10", "subscription 20 → 10"])
+        #expect(
+            found == [
+                "app_transaction 70 → subscription 10", "subscription 10 → subscription 10",
+                "subscription 20 → subscription 10",
+            ])
     }
 
     @Test(
-        "a merge of customers publishes a change for each of their old subscriptions; a new token publishes one too"
+        "a subscription that gets an app user by another of its store account is published, and so is a new account"
     )
     func told() async throws {
         try await CustomerLog.with { log in
@@ -65,12 +72,12 @@ struct CustomerProjectionTests {
             ])
             let changes = try await log.lines(
                 """
-                select concat_ws(' ', kind, original_transaction_id, position)
+                select concat_ws(' ', kind, original_transaction_id, position, customer_kind, customer_id)
                 from subledger.change
                 order by number
                 """)
 
-            #expect(changes == ["customer_changed 10 3", "customer_changed 20 3", "customer_changed 40 5"])
+            #expect(changes == ["customer_changed 20 3 account u", "customer_changed 40 5 account v"])
         }
     }
 
@@ -81,20 +88,27 @@ struct CustomerProjectionTests {
             .rows([Row("2000", 10..<20), Row("3000", 20..<30)]),
         ])
 
-        #expect(found == ["subscription 1000 → 1000", "subscription 2000 → 1000", "subscription 3000 → 1000"])
+        #expect(
+            found == [
+                "subscription 1000 → subscription 1000", "subscription 2000 → subscription 1000",
+                "subscription 3000 → subscription 1000",
+            ])
     }
 
-    @Test("links connect subscriptions and tokens, including ones that are not known yet")
+    @Test("links name subscriptions and tokens that are not known yet")
     func links() async throws {
         let found = try await Self.identities(
             [.links("u-1", [CustomerKey(.subscription, "20"), CustomerKey(.account, "aa")])],
             [.rows([Row("20")]), .rows([Row("10", account: "aa")])])
 
         #expect(
-            found == ["account aa → 10", "link u-1 → 10", "subscription 10 → 10", "subscription 20 → 10"])
+            found == [
+                "account aa → link u-1", "link u-1 → link u-1", "subscription 10 → link u-1",
+                "subscription 20 → link u-1",
+            ])
     }
 
-    @Test("a later link statement replaces the earlier one and keeps connections of other statements")
+    @Test("a later statement replaces the earlier one: what it no longer names goes with its store account")
     func replaced() async throws {
         let both = [CustomerKey(.subscription, "10"), CustomerKey(.subscription, "20")]
         let told: [CustomerLog.Told] = [
@@ -108,18 +122,18 @@ struct CustomerProjectionTests {
 
         #expect(
             together == [
-                "app_transaction 70 → 10", "link u-1 → 10", "link u-2 → 10", "subscription 10 → 10",
-                "subscription 20 → 10", "subscription 30 → 10",
+                "app_transaction 70 → link u-2", "link u-1 → link u-1", "link u-2 → link u-2",
+                "subscription 10 → link u-1", "subscription 20 → link u-1", "subscription 30 → link u-2",
             ])
         #expect(
             apart == [
-                "app_transaction 70 → 10", "link u-1 → 20", "link u-2 → 10", "subscription 10 → 10",
-                "subscription 20 → 20", "subscription 30 → 10",
+                "app_transaction 70 → link u-2", "link u-1 → link u-1", "link u-2 → link u-2",
+                "subscription 10 → link u-2", "subscription 20 → link u-1", "subscription 30 → link u-2",
             ])
         #expect(
             none == [
-                "app_transaction 70 → 10", "link u-2 → 10", "subscription 10 → 10", "subscription 20 → 20",
-                "subscription 30 → 10",
+                "app_transaction 70 → link u-2", "link u-2 → link u-2", "subscription 10 → link u-2",
+                "subscription 20 → subscription 20", "subscription 30 → link u-2",
             ])
     }
 
@@ -127,7 +141,7 @@ struct CustomerProjectionTests {
     func linkAlone() async throws {
         let found = try await Self.identities([.links("u-1", [CustomerKey(.account, "AA")])])
 
-        #expect(found == ["account aa → :account:aa", "link u-1 → :account:aa"])
+        #expect(found == ["account aa → link u-1", "link u-1 → link u-1"])
     }
 
     @Test("a family member with the buyer's account token is a separate customer")
@@ -138,8 +152,8 @@ struct CustomerProjectionTests {
 
         #expect(
             found == [
-                "account aa → 10", "app_transaction 70 → 10", "app_transaction 71 → 20", "subscription 10 → 10",
-                "subscription 20 → 20",
+                "account aa → account aa", "app_transaction 70 → account aa", "app_transaction 71 → subscription 20",
+                "subscription 10 → account aa", "subscription 20 → subscription 20",
             ])
     }
 
@@ -149,7 +163,10 @@ struct CustomerProjectionTests {
         let said = Row("20", account: "aa", ownership: "FAMILY_SHARED")
         let found = try await Self.identities([.rows([Row("10", account: "aa")]), .rows([unsaid])], [.rows([said])])
 
-        #expect(found == ["account aa → 10", "subscription 10 → 10", "subscription 20 → 20"])
+        #expect(
+            found == [
+                "account aa → account aa", "subscription 10 → account aa", "subscription 20 → subscription 20",
+            ])
     }
 
     @Test("customers of different apps and environments are separate even with equal ids")
@@ -165,9 +182,10 @@ struct CustomerProjectionTests {
 
             #expect(
                 try await log.identities() == [
-                    "account aa → 10", "com.example.other account aa → 20", "com.example.other subscription 20 → 20",
-                    "link u-1 → 10", "sandbox account aa → 20", "sandbox link u-1 → 20", "sandbox subscription 20 → 20",
-                    "subscription 10 → 10", "subscription 20 → 10",
+                    "account aa → link u-1", "com.example.other account aa → account aa",
+                    "com.example.other subscription 20 → account aa", "link u-1 → link u-1",
+                    "sandbox account aa → link u-1", "sandbox link u-1 → link u-1",
+                    "sandbox subscription 20 → link u-1", "subscription 10 → link u-1", "subscription 20 → link u-1",
                 ])
         }
     }
@@ -196,7 +214,7 @@ struct CustomerProjectionTests {
                 from (
                   select stream_id, string_agg(row, ', ' order by row collate "C") as rows
                   from (
-                    select stream_id, concat_ws(' ', kind, id, '→', customer_group_id) as row
+                    select stream_id, concat_ws(' ', kind, id, '→', customer_kind, customer_id) as row
                     from subledger.customer_identity
                     union all
                     select stream_id, concat_ws(' ', original_transaction_id, '–', kind, id)
@@ -214,59 +232,149 @@ struct CustomerProjectionTests {
                 rows == [
                     """
                     120 10 – account bb, 20 – app_transaction 70, 30 – subscription 10, 40 – account aa, \
-                    40 – subscription 20, account aa → 10, account bb → 10, app_transaction 70 → 10, link u-1 → 10, \
-                    subscription 10 → 10, subscription 20 → 10, subscription 30 → 10, subscription 40 → 10, \
+                    40 – subscription 20, account aa → account aa, account bb → link u-1, \
+                    app_transaction 70 → link u-1, link u-1 → link u-1, subscription 10 → link u-1, \
+                    subscription 20 → link u-1, subscription 30 → link u-1, subscription 40 → account aa, \
                     u-1 – account bb, u-1 – app_transaction 70
                     """
                 ])
         }
     }
 
-    @Test("random events give the same customers as a search through all connections", arguments: 0..<4)
+    @Test("a purchase moves the subscription to its app user from its date on and publishes a change for both app users")
+    func sharedDevice() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell([
+                .rows([Row("10", 1..<8, account: "aa", appTransaction: "70")]),
+                .rows([Row("10", 20..<32, account: "bb", appTransaction: "70", transaction: "11")]),
+            ])
+
+            #expect(
+                try await log.identities() == [
+                    "account aa → account aa", "account bb → account bb",
+                    "app_transaction 70 → account aa –2024-01-20", "app_transaction 70 → account bb 2024-01-20–",
+                    "subscription 10 → account aa –2024-01-20", "subscription 10 → account bb 2024-01-20–",
+                ])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', kind, original_transaction_id, cause, position, customer_kind, customer_id)
+                    from subledger.change
+                    where kind = 'customer_changed'
+                    order by number
+                    """)
+                    == ["customer_changed 10 event 2 account aa", "customer_changed 10 event 2 account bb"])
+        }
+    }
+
+    @Test("a change of policy recomputes past owners and publishes a change for each customer")
+    func policyChange() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell([
+                .rows([Row("10", 1..<8, account: "aa")]), .rows([Row("10", 20..<32, account: "bb", transaction: "11")]),
+                .links("u-1", [CustomerKey(.account, "cc")]), .links("u-2", [CustomerKey(.account, "cc")]),
+            ])
+            try await log.script(
+                "insert into subledger.app_ownership (app, policy) values ('\(CustomerLog.app)', 'first-buyer')")
+            await log.projector.foldAllStreams()
+            let first = try await log.identities()
+            try await log.script("update subledger.app_ownership set policy = 'shared'")
+            await log.projector.foldAllStreams()
+            let owners = try await log.lines(
+                "select concat_ws(' ', customer_kind, customer_id, reason, position) from subledger.ownership order by 1"
+            )
+
+            #expect(
+                first == [
+                    "account aa → account aa", "account bb → account bb", "account cc → link u-2",
+                    "link u-1 → link u-1", "link u-2 → link u-2", "subscription 10 → account aa",
+                ])
+            #expect(owners == ["account aa account 1", "account bb account 2"])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', kind, cause, customer_id)
+                    from subledger.change
+                    where cause = 'ownership'
+                    order by number
+                    """)
+                    == [
+                        "customer_changed ownership bb", "customer_changed ownership aa",
+                        "customer_changed ownership bb",
+                    ])
+        }
+    }
+
+    @Test("random events give the same owners one by one, in a batch and computed all at once", arguments: 0..<6)
     func random(_ run: UInt64) async throws {
         var random = SeededGenerator(seed: TestSeed.value &+ run)
+        let policy = OwnershipPolicy.allCases[Int(run) % OwnershipPolicy.allCases.count]
         var told: [CustomerLog.Told] = []
-        var ties: [String: Set<Set<String>>] = [:]
         for index in 0..<60 {
-            let subscription = "\(Int.random(in: 10..<30, using: &random))"
-            switch Int.random(in: 0..<4, using: &random) {
-            case 0:
-                let account = "a\(Int.random(in: 0..<12, using: &random))"
-                told.append(.rows([Row(subscription, account: account, transaction: "t\(index)")]))
-                ties["\(index)"] = [["subscription \(subscription)", "account \(account)"]]
-            case 1:
-                told.append(.rows([Row(subscription, transaction: "t\(index)")]))
-                ties["\(index)"] = [["subscription \(subscription)"]]
-            default:
+            let subscription = "\(Int.random(in: 10..<24, using: &random))"
+            let account = "a\(Int.random(in: 0..<6, using: &random))"
+            let store = "7\(subscription.suffix(1))"
+            if Int.random(in: 0..<4, using: &random) > 0 {
+                let start = Int.random(in: 1..<30, using: &random)
+                let (hasAccount, hasStore) = (Bool.random(using: &random), Bool.random(using: &random))
+                told.append(
+                    .rows([
+                        Row(
+                            subscription, start..<start + 3, account: hasAccount ? account : nil,
+                            appTransaction: hasStore ? store : nil, transaction: "t\(index)")
+                    ]))
+            } else {
+                let keys = [
+                    CustomerKey(.subscription, subscription), CustomerKey(.account, account),
+                    CustomerKey(.appTransaction, store),
+                ]
                 let customer = "u\(Int.random(in: 0..<5, using: &random))"
-                let account = "a\(Int.random(in: 0..<12, using: &random))"
-                let links = Bool.random(using: &random) ? [CustomerKey(.subscription, subscription)] : []
-                told.append(.links(customer, links + [CustomerKey(.account, account)]))
-                ties[customer] = Set(
-                    (links.isEmpty ? [] : [["link \(customer)", "subscription \(subscription)"]])
-                        + [["link \(customer)", "account \(account)"]])
+                told.append(.links(customer, keys.filter { _ in Bool.random(using: &random) }))
             }
         }
-        let inBatches = run.isMultiple(of: 2)
 
-        try await CustomerLog.with { log in
-            try await log.tell(told, inBatches: inBatches)
+        try await CustomerLog.with { [told] log in
+            try await log.script(
+                "insert into subledger.app_ownership (app, policy) values ('\(CustomerLog.app)', '\(policy.rawValue)')")
+            try await log.tell(told, inBatches: run >= 3)
 
-            var groups: [Set<String>] = []
-            for tie in ties.values.flatMap({ $0 }) {
-                let touching = groups.filter { !$0.isDisjoint(with: tie) }
-                groups.removeAll { !$0.isDisjoint(with: tie) }
-                groups.append(touching.reduce(tie) { $0.union($1) })
-            }
-            let expected = groups.flatMap { group in
-                let subscriptions = group.filter { $0.hasPrefix("subscription ") }.map { String($0.dropFirst(13)) }
-                let name = subscriptions.min() ?? group.map { ":" + $0.replacing(" ", with: ":") }.min() ?? ""
-                return group.map { "\($0) → \(name)" }
-            }
+            let expected = Self.customers(told, policy)
             let found = try await log.identities()
-            #expect(Set(found) == Set(expected), "seed \(TestSeed.value)")
-            #expect(found.count == expected.count)
+            #expect(Set(found) == Set(expected.identities.map(Self.line)), "seed \(TestSeed.value)")
+            #expect(found.count == expected.identities.count)
+            #expect(
+                try await log.lines("select count(*)::text from subledger.ownership")
+                    == ["\(expected.ownership.count)"])
         }
+    }
+
+    private static func customers(_ told: [CustomerLog.Told], _ policy: OwnershipPolicy) -> Customers {
+        var facts: [String: SubscriptionFacts] = [:]
+        var statements: [Int64: LinkStatement] = [:]
+        for (index, told) in told.enumerated() {
+            switch told {
+            case .rows(let rows):
+                for row in rows {
+                    facts[row.subscription, default: SubscriptionFacts(originalTransactionId: row.subscription)].fold(
+                        Facts(transactions: [row.stated], renewals: []), occurredAt: nil,
+                        receivedAt: day(1, milliseconds: 43_200_000 + Int64(index) * 1000), position: Int64(index + 1))
+                }
+            case .links(let customer, let keys):
+                statements[Int64(index + 1)] = LinkStatement(backendCustomerId: customer, links: keys)
+            }
+        }
+        return Customers(
+            of: facts.values.map { $0.ownershipEvidence() }, links: CustomerLinks(statements), policy: policy)
+    }
+
+    /// As ``CustomerLog/identities()`` writes it.
+    private static func line(_ identity: CustomerIdentity) -> String {
+        let (key, customer) = (identity.key, identity.customer)
+        let line = "\(key.kind.rawValue) \(key.id) → \(customer.kind.rawValue) \(customer.id)"
+        guard identity.from > .earliest || identity.until < .latest else { return line }
+        let from = identity.from > .earliest ? String(identity.from.description.prefix(10)) : ""
+        let until = identity.until < .latest ? String(identity.until.description.prefix(10)) : ""
+        return "\(line) \(from)–\(until)"
     }
 }
 

@@ -65,6 +65,43 @@ struct CustomerReaderTests {
         }
     }
 
+    @Test("app users of a shared device have their own purchases, and an id returns the owner at the instant")
+    func sharedDevice() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell([.rows([Row("10", 1..<10, account: "aa", appTransaction: "70")])], on: 2)
+            try await log.tell(
+                [.rows([Row("10", 20..<30, account: "bb", appTransaction: "70", transaction: "11")])], on: 20)
+            let reader = CustomerReader(pool: log.reader)
+            func until(_ id: String, _ kind: CustomerKey.Kind, on date: Int) async throws -> [String] {
+                let question = Self.question(id, as: kind, on: day(date))
+                let now = Self.entitlements(try await reader.entitlements(question))
+                let folded = Self.entitlements(try await reader.entitlements(question, knownAt: day(31)))
+                #expect(now == folded)
+                return now.map { "\($0.until) \($0.isActive(at: day(date)))" }
+            }
+
+            #expect(try await until("aa", .account, on: 5) == ["\(day(10)) true"])
+            #expect(try await until("aa", .account, on: 25) == ["\(day(10)) false"])
+            #expect(try await until("bb", .account, on: 5) == [])
+            #expect(try await until("bb", .account, on: 25) == ["\(day(30)) true"])
+            #expect(try await until("10", .subscription, on: 5) == ["\(day(10)) true"])
+            #expect(try await until("10", .subscription, on: 25) == ["\(day(30)) true"])
+            #expect(try await until("70", .appTransaction, on: 25) == ["\(day(30)) true"])
+            // Nobody is shown an id by which only the other is known.
+            for (own, other) in [("aa", "bb"), ("bb", "aa")] {
+                let reference = CustomerReader.Reference(app: nil, environment: .production, id: own, kind: .account)
+                let answer = try await reader.ids(reference, at: day(25), after: nil, limit: 100)
+                guard case .found(let page) = answer else {
+                    Issue.record("no ids of \(own)")
+                    continue
+                }
+                #expect(page.keys.contains(CustomerKey(.account, own)))
+                #expect(!page.keys.contains(CustomerKey(.account, other)))
+                #expect(page.keys.contains(CustomerKey(.subscription, "10")))
+            }
+        }
+    }
+
     @Test("the original id before a migration returns the migrated subscription", arguments: [true, false])
     func migration(oldSubscriptionIsKnown: Bool) async throws {
         try await CustomerLog.with { log in
@@ -112,7 +149,8 @@ struct CustomerReaderTests {
     func sameCustomer() async throws {
         try await CustomerLog.with { log in
             try await log.tell([.rows([Row("10", account: "20")]), .rows([Row("20", account: "20")])], on: 2)
-            try await log.tell([.links("10", [CustomerKey(.subscription, "10")])], on: 4)
+            try await log.tell(
+                [.links("10", [CustomerKey(.subscription, "10"), CustomerKey(.account, "20")])], on: 4)
             let reader = CustomerReader(pool: log.reader)
 
             let both = #"monthly \#(day(32)) ["10", "20"]"#

@@ -225,7 +225,8 @@ struct CustomerRoutesTests {
             let untouched = try await rebuild.run { _ in }
             try await Self.script(server.database, "delete from subledger.customer_edge")
             try await Self.script(server.database, "delete from subledger.customer_link")
-            try await Self.script(server.database, "update subledger.customer_identity set customer_group_id = '5'")
+            try await Self.script(server.database, "update subledger.customer_identity set customer_id = '5'")
+            try await Self.script(server.database, "delete from subledger.ownership")
             let mended = try await rebuild.run { _ in }
             await pool.close()
             #expect(untouched.rowsReplaced == 0)
@@ -257,13 +258,23 @@ struct CustomerRoutesTests {
             "customer_link account aa of u-1: differs from a fresh fold"
         ),
         (
-            "update subledger.customer_identity set customer_group_id = '11' where id = '20'",
-            "update subledger.customer_identity set customer_group_id = '10' where id = '20'",
+            "update subledger.customer_identity set customer_id = '11' where id = '20'",
+            "update subledger.customer_identity set customer_id = '10' where id = '20'",
             "customer_identity subscription 20: differs from a fresh fold"
         ),
         (
-            "update subledger.customer_identity set customer_group_id = '10' where customer_group_id = '30'",
-            "update subledger.customer_identity set customer_group_id = '30' where id in ('30', 'u-1')",
+            "update subledger.ownership set customer_id = '11' where original_transaction_id = '20'",
+            "update subledger.ownership set customer_id = '10' where original_transaction_id = '20'",
+            "ownership of subscription 20: differs from a fresh fold"
+        ),
+        (
+            "update subledger.ownership set starts_at = '2019-11-01' where original_transaction_id = '30'",
+            "update subledger.ownership set starts_at = '-infinity' where original_transaction_id = '30'",
+            "ownership of subscription 30: differs from a fresh fold"
+        ),
+        (
+            "update subledger.customer_identity set customer_id = 'u-2' where id = 'u-1'",
+            "update subledger.customer_identity set customer_id = 'u-1' where id = 'u-1'",
             "customer_identity link u-1: differs from a fresh fold"
         ),
         (

@@ -136,6 +136,8 @@ struct SimulatedLog {
             union all
             select format('customer_link %s', customer_link) from subledger.customer_link
             union all
+            select format('ownership %s', ownership) from subledger.ownership
+            union all
             select format('customer_identity %s', customer_identity) from subledger.customer_identity
             order by 1
             """)

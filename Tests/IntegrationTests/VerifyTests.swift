@@ -95,7 +95,8 @@ struct VerifyTests {
             delete from subledger.subscription where original_transaction_id in (table first);
             delete from subledger.transaction where original_transaction_id in (table first);
             delete from subledger.access_period where original_transaction_id in (table first);
-            delete from subledger.customer_edge where original_transaction_id in (table first)
+            delete from subledger.customer_edge where original_transaction_id in (table first);
+            delete from subledger.ownership where original_transaction_id in (table first)
             """, "subscription LINE: is missing"),
         Damage(
             "remove transactions", "delete from subledger.transaction",

@@ -58,7 +58,8 @@ struct SubscriptionFactsTests {
             ])
 
         #expect(
-            SubscriptionFacts(arriving: [told]).customerKeys() == [CustomerKey(.subscription, "900000000000001"): 1])
+            SubscriptionFacts(arriving: [told]).ownershipEvidence().ties
+                == [CustomerKey(.subscription, "900000000000001"): 1])
     }
 
     @Test("the nil UUID as account token ties nothing, and another token of the subscription does")
@@ -70,9 +71,10 @@ struct SubscriptionFactsTests {
             $0.appAccountToken = "00000000-0000-4000-8000-000000000001"
         }
 
-        #expect(SubscriptionFacts(arriving: [Told("2018-03-01", [none])]).customerKeys() == [:])
+        #expect(SubscriptionFacts(arriving: [Told("2018-03-01", [none])]).ownershipEvidence().edges == [:])
         #expect(
-            SubscriptionFacts(arriving: [Told("2018-03-01", [none]), Told("2018-04-01", [own])]).customerKeys()
+            SubscriptionFacts(arriving: [Told("2018-03-01", [none]), Told("2018-04-01", [own])]).ownershipEvidence()
+                .edges
                 == [CustomerKey(.account, "00000000-0000-4000-8000-000000000001"): 2])
     }
 

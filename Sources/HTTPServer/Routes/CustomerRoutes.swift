@@ -41,7 +41,8 @@ struct CustomerRoutes: Sendable {
         let reference = try Self.reference(request, context)
         let limit = try query.number(
             "limit", in: 1...Int64(Limits.customerIdsMax), default: Int64(Limits.customerIdsDefault))
-        let answer = try await customers.ids(reference, after: try Self.after(query), limit: Int(limit))
+        let answer = try await customers.ids(
+            reference, at: now(), after: try Self.after(query), limit: Int(limit))
         let page = try Self.only(answer, reference.environment)
         return JSONResponse.json(.ok) { writer in
             reference.write(app: page.app, knownAs: page.knownAs, to: &writer)
@@ -124,7 +125,7 @@ struct CustomerRoutes: Sendable {
                 }
                 issues.append((id, publishedAt))
             }
-            let only = try Self.only(try await customers.customer(reference), reference.environment)
+            let only = try Self.only(try await customers.customer(reference, at: at), reference.environment)
             let judged = ContentAccess.of(only.subscriptions, issues: issues.map(\.publishedAt), at: at)
             let reached = Dictionary(uniqueKeysWithValues: judged.map { ($0.publishedAt, $0.reachedBy) })
             return JSONResponse.json(.ok) { writer in

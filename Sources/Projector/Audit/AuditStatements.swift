@@ -23,7 +23,8 @@ enum AuditStatements {
     static let streamPosition = Statement(
         "audit_stream_position",
         """
-        select stream_head.position, checkpoint.position, checkpoint.products, checkpoint.projection_version
+        select stream_head.position, checkpoint.position, checkpoint.products, checkpoint.projection_version,
+          checkpoint.ownership
         from (select $1::integer as stream_id) as asked
         left join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)
@@ -136,7 +137,11 @@ enum AuditStatements {
         limit 1
         """)
 
-    private static let parts = compared.dropFirst().map { table, row -> SQL in
+    private static let owned: (table: ProjectionTable, row: SQL) = (
+        .ownership, "customer_kind || ' ' || customer_id"
+    )
+
+    private static let parts = (compared.dropFirst() + [owned]).map { table, row -> SQL in
         """
         select original_transaction_id, '\(table.name)' as relation, \(row) as transaction_id
         from subledger.\(table.name)

@@ -5,7 +5,7 @@ import Subscriptions
 extension ProjectionAudit {
     /// Compares the links of a stream with the link statements in the log.
     func checkLinks(_ stream: Int32) async throws {
-        try await atOneMoment(of: stream) { folded in
+        try await atOneMoment(of: stream) { folded, _ in
             let rows = try await query(
                 Step(CustomerAuditStatements.firstDifferingLink, [Parameter(stream), Parameter(folded)]),
                 Limits.tableWaitMax)
@@ -14,51 +14,64 @@ extension ProjectionAudit {
         }
     }
 
-    /// Checks that customers are exactly the groups that edges and links tie together, and have the right names.
+    /// Checks that every subscription has exactly the owners, and every id leads to exactly the customers, that edges,
+    /// links and policy give.
     ///
-    /// - Parameter isWanted: Decides by its name whether a customer is checked.
-    func checkGroups(_ stream: Int32, isWanted: (String) -> Bool) async throws {
+    /// - Parameter isWanted: Decides by an id whether its store account is checked.
+    func checkCustomers(_ stream: Int32, isWanted: (String) -> Bool) async throws {
         let missing = try await query(
             Step(CustomerAuditStatements.firstWithoutIdentity, [Parameter(stream)]), Limits.tableWaitMax)
         if missing.count > 0 {
             throw Problem(description: "customer_identity \(try missing[0].value(String.self, at: 0)): is missing")
         }
-        var after: String? = ""
+        var after: CustomerKey? = CustomerKey(.account, "")
         while let last = after {
             try Task.checkCancellation()
             after = nil
-            try await atOneMoment(of: stream) { _ in
-                let names = try await query(
+            try await atOneMoment(of: stream) { _, policy in
+                let keys = try await query(
                     Step(
-                        CustomerAuditStatements.pageNames,
-                        [Parameter(stream), Parameter(last), Parameter(Limits.auditCustomersMax)]),
+                        CustomerAuditStatements.pageKeys,
+                        [
+                            Parameter(stream), Parameter(last.kind.rawValue), Parameter(last.id.text),
+                            Parameter(Limits.auditCustomersMax),
+                        ]),
                     Limits.statementWaitMax
-                ).map { row throws(PostgresError) -> String in try row.value(at: 0) }
-                after = names.last
-                let wanted = names.filter(isWanted)
+                ).compactMap { row throws(PostgresError) -> CustomerKey? in try row.customerKey(at: 0) }
+                after = keys.last
+                let wanted = Set(keys.filter { isWanted($0.id.text) })
                 guard !wanted.isEmpty else { return }
-                let groups = try await StoredGroups.load(stream, names: wanted, connection)
-                if let problem = Self.problem(of: groups) { throw problem }
+                switch try await StoredCustomers.load(stream, around: wanted, known: [:], connection) {
+                case .success(let stored): if let problem = Self.problem(of: stored, policy) { throw problem }
+                case .failure(let failure): throw Problem(description: "\(failure)")
+                }
             }
         }
     }
 
-    private static func problem(of groups: StoredGroups) -> Problem? {
-        let wanted = groups.wanted()
-        func problem(_ key: CustomerKey, _ what: String) -> Problem {
-            Problem(description: "customer_identity \(key.kind.rawValue) \(key.id): \(what)")
+    private static func problem(of stored: StoredCustomers, _ policy: OwnershipPolicy) -> Problem? {
+        let fresh = stored.computed(by: policy)
+        let owned = Set(fresh.ownership).symmetricDifference(stored.ownership)
+        if let id = owned.map(\.originalTransactionId).min() {
+            let isStored = stored.ownership.contains { $0.originalTransactionId == id }
+            return Problem(
+                description: "ownership of subscription \(id): \(isStored ? "differs from a fresh fold" : "is missing")"
+            )
         }
-        if let key = groups.identities.filter({ wanted[$0.key] != $0.value }).keys.min() {
-            return problem(key, "differs from a fresh fold")
-        }
-        return wanted.keys.filter { groups.identities[$0] == nil }.min().map {
-            problem($0, "belongs to another customer")
+        let leading = Set(fresh.identities).symmetricDifference(stored.identities)
+        return leading.map(\.key).min().map { key in
+            let isStored = stored.identities.contains { $0.key == key }
+            return Problem(
+                description: "customer_identity \(key.kind.rawValue) \(key.id): "
+                    + (isStored ? "differs from a fresh fold" : "is missing"))
         }
     }
 
     /// Runs the body in a read-only transaction with one snapshot. The body receives the position up to which the
-    /// stream was folded then.
-    private func atOneMoment(of stream: Int32, _ body: (Int64) async throws -> Void) async throws {
+    /// stream was folded then, and the ownership policy of its rows.
+    private func atOneMoment(
+        of stream: Int32, _ body: (Int64, OwnershipPolicy) async throws -> Void
+    ) async throws {
         try await connection.begin(deadline: .now + Limits.statementWaitMax)
         do {
             _ = try await query(Step(AuditStatements.beginSnapshot), Limits.statementWaitMax)
@@ -68,7 +81,8 @@ extension ProjectionAudit {
                 Step(AuditStatements.selectTables, [Parameter(tables)]), Limits.statementWaitMax)
             let place = try await query(
                 Step(AuditStatements.streamPosition, [Parameter(stream)]), Limits.statementWaitMax)
-            try await body(try place[0].optional(at: 1) ?? 0)
+            let policy = OwnershipPolicy(rawValue: try place[0].optional(at: 4) ?? "") ?? .standard
+            try await body(try place[0].optional(at: 1) ?? 0, policy)
             try await connection.rollback(deadline: .now + Limits.statementWaitMax)
         } catch {
             try? await connection.rollback(deadline: .now + Limits.statementWaitMax)
@@ -122,7 +136,7 @@ enum CustomerAuditStatements {
         limit 1
         """)
 
-    /// The first subscription, or backend id with links, that belongs to no customer.
+    /// The first subscription, or backend id with links, that leads to no customer.
     static let firstWithoutIdentity = Statement(
         "audit_first_without_identity",
         """
@@ -148,14 +162,26 @@ enum CustomerAuditStatements {
         limit 1
         """)
 
-    static let pageNames = Statement(
-        "audit_page_customers",
+    /// A page of ids that lead to a customer, after an id. Ids that a subscription has are left out: its store account
+    /// is checked with them.
+    static let pageKeys = Statement(
+        "audit_page_customer_keys",
         """
-        select distinct customer_group_id
+        select distinct kind, id
         from subledger.customer_identity
         where stream_id = $1
-          and customer_group_id > $2
-        order by customer_group_id
-        limit $3
+          and (kind, id) > ($2, $3)
+          and (
+            kind in ('link', 'subscription')
+            or not exists (
+              select
+              from subledger.customer_edge
+              where customer_edge.stream_id = $1
+                and customer_edge.kind = customer_identity.kind
+                and customer_edge.id = customer_identity.id
+            )
+          )
+        order by kind, id
+        limit $4
         """)
 }

@@ -76,6 +76,9 @@ package struct ProjectionAudit: Sendable {
             throw Problem(
                 description: "checkpoint: rows have another projection version: let the projector run, then verify")
         }
+        guard OwnershipPolicy(rawValue: try place[0].optional(at: 4) ?? OwnershipPolicy.standard.rawValue) != nil else {
+            throw Problem(description: "checkpoint: unknown ownership policy")
+        }
         let products: String = try place[0].optional(at: 2) ?? ""
         guard ProductCatalog.isWellFormed(products) else {
             throw Problem(description: "checkpoint: products are not valid configuration text")
@@ -102,7 +105,7 @@ package struct ProjectionAudit: Sendable {
             }
         }
         let sample = MentionIndex(part: 0, of: parts, seed: seed)
-        try await checkGroups(stream) { extent == .all || sample.contains($0) }
+        try await checkCustomers(stream) { extent == .all || sample.contains($0) }
         return checked
     }
 

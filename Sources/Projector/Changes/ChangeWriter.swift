@@ -70,16 +70,27 @@ struct ChangeWriter {
         }
     }
 
-    mutating func add(_ moved: CustomerFold.Moved) {
-        for (subscription, position) in moved.sorted(by: {
-            ($0.value, ByteString($0.key)) < ($1.value, ByteString($1.key))
-        }) {
-            addCustomer(of: subscription, cause: .event(position: position))
+    /// Adds the subscriptions that now have another owner.
+    mutating func add(_ moved: [CustomerFold.Moved], _ products: ProductCatalog) {
+        let instant = self.instant
+        func owners(_ intervals: [Ownership]) -> Set<CustomerKey> {
+            Set(intervals.filter { $0.isInForce(at: instant) }.map(\.owner))
+        }
+        for one in moved {
+            let (old, new) = (owners(one.old), owners(one.new))
+            guard old != new else { continue }
+            add(
+                owners: new, after: old, of: SubscriptionSnapshot(Subscription(one.facts, products: products)),
+                cause: one.cause)
         }
     }
 
-    mutating func addCustomer(of subscription: String, cause: Change.Cause) {
-        changes.append(Change(.customerChanged, of: subscription, at: instant, cause: cause))
+    /// Adds a change of owners for each customer that it concerns.
+    mutating func add(
+        owners new: Set<CustomerKey>, after old: Set<CustomerKey>, of subscription: SubscriptionSnapshot,
+        cause: Change.Cause
+    ) {
+        changes += subscription.ownerChanges(from: old, to: new, at: instant, cause: cause)
     }
 
     /// Writes the changes that were added since the last call, and the stream's clock.
@@ -94,6 +105,7 @@ struct ChangeWriter {
                     .array(changes.map(\.cause.position)), .array(changes.map(\.productId)),
                     .array(changes.map { $0.until.map { Timestamptz(end: $0) } }),
                     .array(changes.map(\.autoRenewStatus)), .array(changes.map(\.nextProductId)),
+                    .array(changes.map { $0.customer?.kind.rawValue }), .array(changes.map { $0.customer?.id.text }),
                 ]))
         hasWritten = hasWritten || !changes.isEmpty
         changes = []

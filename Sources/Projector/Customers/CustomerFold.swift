@@ -5,95 +5,160 @@ import Subscriptions
 
 /// Applies the events of a batch to the customer tables, inside the transaction of the batch.
 ///
-/// Joining groups is cheap: only the names of the affected groups are looked up. If a tie between keys is removed, the
-/// affected groups are computed again from the remaining ties.
+/// Only the store accounts with new evidence or links are computed again, from the facts of their subscriptions.
 struct CustomerFold {
     let streamId: Int32
+    let policy: OwnershipPolicy
     let connection: PostgresConnection
-    /// Whether changes of customer are published. If not, the subscriptions whose customer changed are not looked up.
-    let publishesChanges: Bool
 
-    /// Existing subscriptions that now have another customer, or whose customer now has another backend id, each with
-    /// the position of the event that caused it.
-    typealias Moved = [String: Int64]
-
-    func apply(_ changes: CustomerChanges) async throws(PostgresError) -> Moved {
-        guard !changes.isEmpty else { return [:] }
-        let links = try await applyLinks(changes.statements)
-        try await writeEdges(changes)
-        var moved = try await join(changes, links.new)
-        let gone =
-            changes.oldEdges.flatMap {
-                [(CustomerKey(.subscription, $0.originalTransactionId), $0.position), ($0.key, $0.position)]
-            }
-            + links.old.flatMap { [(CustomerKey(.link, $0.customer.text), $0.position), ($0.key, $0.position)] }
-        if !gone.isEmpty { moved.merge(try await regroup(gone), uniquingKeysWith: max) }
-        for subscription in changes.newSubscriptions { moved[subscription] = nil }
-        return moved
+    /// A subscription whose owners changed.
+    struct Moved {
+        let facts: SubscriptionFacts
+        let old: [Ownership]
+        let new: [Ownership]
+        let cause: Change.Cause
     }
 
-    /// - Parameter position: The position of the statement that made or ended the link.
-    private typealias Link = (customer: ByteString, key: CustomerKey, position: Int64)
-    private typealias Tie = (left: CustomerKey, right: CustomerKey, position: Int64)
+    /// Writes what the batch changes.
+    ///
+    /// - Parameter states: The subscriptions that the batch is about, after it. Their rows must have been written.
+    /// - Returns: The subscriptions that existed before and whose owners changed, in order of their ids.
+    func apply(
+        _ changes: CustomerChanges, _ states: [String: ProjectedSubscription]
+    ) async throws(PostgresError) -> ProjectionOutcome<[Moved]> {
+        guard !changes.isEmpty else { return .success([]) }
+        var touched = changes.touched
+        touched.merge(try await applyLinks(changes.statements), uniquingKeysWith: max)
+        try await writeEdges(changes)
+        let known = changes.touched.keys.filter { $0.kind == .subscription }
+            .reduce(into: [String: SubscriptionFacts]()) { $0[$1.id.text] = states[$1.id.text]?.facts }
+        return try await update(around: touched, known: known) { .event(position: $0) }
+            .map { moved in
+                moved.filter { !changes.newSubscriptions.contains($0.facts.originalTransactionId) }
+                    .sorted { $0.cause.position ?? 0 < $1.cause.position ?? 0 }
+            }
+    }
 
-    /// Writes statements, and returns the links that they add and the links that they end.
+    /// Computes the store accounts of some subscriptions by a changed policy.
+    func refresh(_ states: [ProjectedSubscription]) async throws(PostgresError) -> ProjectionOutcome<[Moved]> {
+        var touched: [CustomerKey: Int64] = [:]
+        var known: [String: SubscriptionFacts] = [:]
+        for state in states {
+            touched[CustomerKey(.subscription, state.facts.originalTransactionId)] = state.position
+            known[state.facts.originalTransactionId] = state.facts
+        }
+        return try await update(around: touched, known: known) { _ in .ownership }
+    }
+
+    /// Computes where the linked keys lead by a changed policy. Subscriptions must be refreshed before.
+    func refreshLinkedKeys() async throws(PostgresError) -> ProjectionOutcome<Void> {
+        var last = CustomerKey(.account, "")
+        while true {
+            let rows = try await connection.query(
+                Step(
+                    CustomerStatements.pageLinkedKeys,
+                    [
+                        Parameter(streamId), Parameter(last.kind.rawValue), Parameter(last.id.text),
+                        Parameter(Limits.linkedKeysMax),
+                    ]))
+            var touched: [CustomerKey: Int64] = [:]
+            for row in rows {
+                guard let key = try row.customerKey(at: 0) else { continue }
+                touched[key] = 0
+                last = key
+            }
+            guard !touched.isEmpty else { return .success(()) }
+            if case .failure(let failure) = try await update(around: touched, known: [:], cause: { _ in .ownership }) {
+                return .failure(failure)
+            }
+        }
+    }
+
+    /// Computes the store accounts of some keys again, and writes what differs.
+    ///
+    /// - Parameters:
+    ///   - touched: The keys, each with the position of the last event that touched it.
+    ///   - known: The facts of subscriptions that need not be read.
+    ///   - cause: The cause of a change, given the last position.
+    func update(
+        around touched: [CustomerKey: Int64], known: [String: SubscriptionFacts],
+        cause: (Int64) -> Change.Cause
+    ) async throws(PostgresError) -> ProjectionOutcome<[Moved]> {
+        let stored: StoredCustomers
+        switch try await StoredCustomers.load(streamId, around: Set(touched.keys), known: known, connection) {
+        case .success(let loaded): stored = loaded
+        case .failure(let failure): return .failure(failure)
+        }
+        let fresh = stored.computed(by: policy)
+        try await write(ownership: fresh.ownership, over: stored)
+        try await write(identities: fresh.identities, over: stored)
+        let positions = stored.positions(touched)
+        let (old, new) = (
+            Dictionary(grouping: stored.ownership, by: \.originalTransactionId),
+            Dictionary(grouping: fresh.ownership, by: \.originalTransactionId)
+        )
+        var moved: [Moved] = []
+        for id in new.keys.sorted() {
+            let (before, now) = (old[id] ?? [], new[id] ?? [])
+            guard Set(before) != Set(now), let facts = stored.facts[id.text] else { continue }
+            moved.append(Moved(facts: facts, old: before, new: now, cause: cause(positions[id] ?? 0)))
+        }
+        return .success(moved)
+    }
+
+    // MARK: - Links and edges
+
+    /// Writes statements.
+    ///
+    /// - Returns: The keys that they name or no longer name and their customers, each with the position of the last
+    ///   statement.
     private func applyLinks(
         _ statements: [CustomerChanges.Statement]
-    ) async throws(PostgresError) -> (new: [Link], old: [Link]) {
-        guard !statements.isEmpty else { return ([], []) }
-        var last: [ByteString: CustomerChanges.Statement] = [:]
-        var rows: [(link: Link, replaced: Int64?)] = []
-        for statement in statements {
-            let customer = statement.link.backendCustomerId
-            if last[customer] != nil {
-                for index in rows.indices where rows[index].link.customer == customer && rows[index].replaced == nil {
-                    rows[index].replaced = statement.position
-                }
-            }
-            last[customer] = statement
-            rows += statement.link.links.map { ((customer, $0, statement.position), nil) }
+    ) async throws(PostgresError) -> [CustomerKey: Int64] {
+        guard !statements.isEmpty else { return [:] }
+        let links = CustomerLinks.all(
+            of: Dictionary(statements.map { ($0.position, $0.link) }, uniquingKeysWith: { first, _ in first }))
+        var touched: [CustomerKey: Int64] = [:]
+        func touch(_ key: CustomerKey, _ position: Int64) { touched[key] = max(touched[key] ?? 0, position) }
+        var first: [ByteString: Int64] = [:]
+        for (link, position) in statements {
+            first[link.backendCustomerId] = first[link.backendCustomerId] ?? position
+            touch(CustomerKey(.link, link.backendCustomerId.text), position)
         }
-        let customers = last.keys.sorted()
-        let first = customers.map { customer in
-            statements.first { $0.link.backendCustomerId == customer }?.position ?? 0
+        for link in links {
+            touch(link.key, link.position)
+            if let replaced = link.replacedPosition { touch(link.key, replaced) }
         }
-        var before: [ByteString: Set<CustomerKey>] = [:]
+        let customers = first.keys.sorted()
         for row in try await connection.query(
             Step(
                 CustomerStatements.replaceLinks,
-                [Parameter(streamId), .array(customers.map(\.text)), .array(first)]))
+                [Parameter(streamId), .array(customers.map(\.text)), .array(customers.map { first[$0] ?? 0 })]))
         {
             let customer = ByteString(try row.value(at: 0))
-            if let key = try row.customerKey(at: 1) { before[customer, default: []].insert(key) }
+            if let key = try row.customerKey(at: 1) { touch(key, first[customer] ?? 0) }
         }
-        if !rows.isEmpty {
+        if !links.isEmpty {
             _ = try await connection.query(
                 Step(
                     CustomerStatements.writeLinks,
                     [
-                        Parameter(streamId), .array(rows.map(\.link.customer.text)), .array(rows.map(\.link.position)),
-                        .array(rows.map(\.link.key.kind.rawValue)), .array(rows.map(\.link.key.id.text)),
-                        .array(rows.map(\.replaced)),
+                        Parameter(streamId), .array(links.map(\.backendCustomerId.text)), .array(links.map(\.position)),
+                        .array(links.map(\.key.kind.rawValue)), .array(links.map(\.key.id.text)),
+                        .array(links.map(\.replacedPosition)),
                     ]))
         }
-        var (new, old): ([Link], [Link]) = ([], [])
-        for customer in customers {
-            guard let statement = last[customer] else { continue }
-            let (was, now) = (before[customer] ?? [], Set(statement.link.links))
-            new += now.subtracting(was).sorted().map { (customer, $0, statement.position) }
-            old += was.subtracting(now).sorted().map { (customer, $0, statement.position) }
-        }
-        return (new, old)
+        return touched
     }
 
     private func writeEdges(_ changes: CustomerChanges) async throws(PostgresError) {
-        if !changes.newEdges.isEmpty {
-            _ = try await connection.query(
-                Step(CustomerStatements.writeEdges, Self.parameters(streamId, changes.newEdges)))
-        }
         if !changes.oldEdges.isEmpty {
             _ = try await connection.query(
                 Step(CustomerStatements.deleteEdges, Array(Self.parameters(streamId, changes.oldEdges).dropLast())))
+        }
+        if !changes.newEdges.isEmpty {
+            _ = try await connection.query(
+                Step(CustomerStatements.writeEdges, Self.parameters(streamId, changes.newEdges)))
         }
     }
 
@@ -104,110 +169,52 @@ struct CustomerFold {
         ]
     }
 
-    /// Joins the groups that share a key under one name.
-    private func join(_ changes: CustomerChanges, _ links: [Link]) async throws(PostgresError) -> Moved {
-        let ties: [Tie] =
-            changes.newEdges.map { (CustomerKey(.subscription, $0.originalTransactionId), $0.key, $0.position) }
-            + links.map { (CustomerKey(.link, $0.customer.text), $0.key, $0.position) }
-        let touched = Set(
-            changes.newSubscriptions.map { CustomerKey(.subscription, $0) } + ties.map(\.left) + ties.map(\.right)
-        ).sorted()
-        guard !touched.isEmpty else { return [:] }
-        var names: [CustomerKey: CustomerGroupID] = [:]
-        for row in try await connection.query(
-            Step(
-                CustomerStatements.findIdentities,
-                [Parameter(streamId), .array(touched.map(\.kind.rawValue)), .array(touched.map(\.id.text))]))
-        {
-            if let key = try row.customerKey(at: 0) { names[key] = CustomerGroupID(stored: try row.value(at: 2)) }
-        }
-        func name(_ key: CustomerKey) -> CustomerGroupID { names[key] ?? CustomerGroupID(key) }
-        var groups = CustomerGroups()
-        for tie in ties { groups.join(name(tie.left), name(tie.right)) }
-        // A new subscription that joins a customer is published with its own changes; a merge of two customers is
-        // published for both.
-        var joined: [(key: CustomerKey, position: Int64)] = []
-        let known = Dictionary(grouping: Set(names.values)) { groups.name(of: $0) }
-        for tie in ties {
-            let isNewId = tie.right.kind == .account && names[tie.left] != nil && names[tie.right] == nil
-            let isOneOfSeveral = (known[groups.name(of: name(tie.right))]?.count ?? 0) > 1
-            if tie.left.kind == .link || isNewId || isOneOfSeveral { joined.append((tie.right, tie.position)) }
-        }
-        var renamed: [(old: CustomerGroupID, new: CustomerGroupID)] = []
-        for old in Set(names.values).sorted() {
-            let new = groups.name(of: old)
-            if new != old { renamed.append((old, new)) }
-        }
-        if !renamed.isEmpty {
+    // MARK: - Rows
+
+    /// Replaces all intervals of the subscriptions that have another one.
+    private func write(ownership fresh: [Ownership], over stored: StoredCustomers) async throws(PostgresError) {
+        let changed = Set(fresh).symmetricDifference(stored.ownership)
+        guard !changed.isEmpty else { return }
+        let ids = Set(changed.map(\.originalTransactionId)).sorted()
+        if !stored.ownership.isEmpty {
             _ = try await connection.query(
-                Step(
-                    CustomerStatements.rename,
-                    [
-                        Parameter(streamId), .array(renamed.map(\.old.text.text)), .array(renamed.map(\.new.text.text)),
-                    ]))
+                Step(CustomerStatements.deleteOwnership, [Parameter(streamId), .array(ids.map(\.text))]))
         }
-        var identities: [(key: CustomerKey, name: CustomerGroupID)] = []
-        for key in touched where names[key] == nil { identities.append((key, groups.name(of: CustomerGroupID(key)))) }
-        try await write(identities)
-        var positions: [CustomerGroupID: Int64] = [:]
-        for (key, position) in joined { positions[groups.name(of: name(key)), default: 0] = position }
-        return try await subscriptions(of: positions)
-    }
-
-    /// The subscriptions of some customers, each with the position given for its customer.
-    private func subscriptions(of positions: [CustomerGroupID: Int64]) async throws(PostgresError) -> Moved {
-        var subscriptions: Moved = [:]
-        guard publishesChanges, !positions.isEmpty else { return subscriptions }
-        for row in try await connection.query(
-            Step(
-                CustomerStatements.findSubscriptions,
-                [Parameter(streamId), .array(positions.keys.sorted().map(\.text.text))]))
-        {
-            subscriptions[try row.value(at: 0)] = positions[CustomerGroupID(stored: try row.value(at: 1))]
-        }
-        return subscriptions
-    }
-
-    private func write(_ identities: [(key: CustomerKey, name: CustomerGroupID)]) async throws(PostgresError) {
-        guard !identities.isEmpty else { return }
+        let rows = fresh.filter { ids.contains($0.originalTransactionId) }
+        guard !rows.isEmpty else { return }
         _ = try await connection.query(
             Step(
-                CustomerStatements.writeIdentities,
+                CustomerStatements.writeOwnership,
                 [
-                    Parameter(streamId), .array(identities.map(\.key.kind.rawValue)),
-                    .array(identities.map(\.key.id.text)), .array(identities.map(\.name.text.text)),
+                    Parameter(streamId), .array(rows.map(\.originalTransactionId.text)),
+                    .array(rows.map { Timestamptz(start: $0.from) }), .array(rows.map { Timestamptz(end: $0.until) }),
+                    .array(rows.map(\.owner.kind.rawValue)), .array(rows.map(\.owner.id.text)),
+                    .array(rows.map(\.reason.rawValue)), .array(rows.map(\.position)),
                 ]))
     }
 
-    /// Computes the groups of some keys again.
-    private func regroup(_ gone: [(key: CustomerKey, position: Int64)]) async throws(PostgresError) -> Moved {
-        let positions = Dictionary(gone.map { ($0.key, $0.position) }, uniquingKeysWith: max)
-        let keys = positions.keys.sorted()
-        var names: [String: Int64] = [:]
-        for row in try await connection.query(
-            Step(
-                CustomerStatements.findIdentities,
-                [Parameter(streamId), .array(keys.map(\.kind.rawValue)), .array(keys.map(\.id.text))]))
-        {
-            let position = try row.customerKey(at: 0).flatMap { positions[$0] } ?? 0
-            names[try row.value(at: 2), default: 0] = max(names[try row.value(at: 2)] ?? 0, position)
-        }
-        let group = try await StoredGroups.load(streamId, names: names.keys.sorted(), connection)
-        let wanted = group.wanted()
-        let old = group.identities.filter { wanted[$0.key] == nil }.map(\.key)
+    /// Replaces all intervals of the keys that have another one.
+    private func write(
+        identities fresh: [CustomerIdentity], over stored: StoredCustomers
+    ) async throws(PostgresError) {
+        let changed = Set(Set(fresh).symmetricDifference(stored.identities).map(\.key))
+        guard !changed.isEmpty else { return }
+        let old = Set(stored.identities.map(\.key)).intersection(changed).sorted()
         if !old.isEmpty {
             _ = try await connection.query(
                 Step(
                     CustomerStatements.deleteIdentities,
                     [Parameter(streamId), .array(old.map(\.kind.rawValue)), .array(old.map(\.id.text))]))
         }
-        try await write(
-            wanted.filter { group.identities[$0.key] != $0.value }.sorted { $0.key < $1.key }
-                .map { (key: $0.key, name: $0.value) })
-        var moved: Moved = [:]
-        for subscription in group.subscriptions {
-            moved[subscription.id.text] = group.identities[subscription].flatMap { names[$0.text.text] }
-        }
-        return moved
+        let rows = fresh.filter { changed.contains($0.key) }
+        guard !rows.isEmpty else { return }
+        _ = try await connection.query(
+            Step(
+                CustomerStatements.writeIdentities,
+                [
+                    Parameter(streamId), .array(rows.map(\.key.kind.rawValue)), .array(rows.map(\.key.id.text)),
+                    .array(rows.map { Timestamptz(start: $0.from) }), .array(rows.map { Timestamptz(end: $0.until) }),
+                    .array(rows.map(\.customer.kind.rawValue)), .array(rows.map(\.customer.id.text)),
+                ]))
     }
 }

@@ -2,28 +2,97 @@ import Postgres
 
 /// SQL for folding customers. As in ``ProjectionStatements``, tables are named without a schema.
 enum CustomerStatements {
-    static let findIdentities = Statement(
-        "customer_find_identities",
+    /// All keys of the store accounts that some keys belong to. An account token leads to the subscriptions that it is
+    /// on, but joins no store accounts.
+    static let reach = Statement(
+        "customer_reach",
         """
-        select customer_identity.kind, customer_identity.id, customer_identity.customer_group_id
+        with recursive reached (kind, id) as (
+          select kind, id
+          from unnest($2::text[], $3::text[]) as seed (kind, id)
+          union
+          select tied.kind, tied.id
+          from reached
+          cross join lateral (
+            select customer_edge.kind, customer_edge.id
+            from customer_edge
+            where customer_edge.stream_id = $1
+              and customer_edge.original_transaction_id = reached.id
+              and reached.kind = 'subscription'
+              and customer_edge.kind <> 'account'
+            union all
+            select 'subscription', customer_edge.original_transaction_id
+            from customer_edge
+            where customer_edge.stream_id = $1
+              and customer_edge.kind = reached.kind
+              and customer_edge.id = reached.id
+          ) as tied
+        )
+        select kind, id
+        from reached
+        """)
+
+    /// The links on some keys, and all links of some customers. `offset 0` makes PostgreSQL look up each key.
+    static let loadLinks = Statement(
+        "customer_load_links",
+        """
+        select found.backend_customer_id, found.kind, found.id, found.position, found.replaced_position
         from unnest($2::text[], $3::text[]) as input (kind, id)
         cross join lateral (
-          select kind, id, customer_group_id
+          select backend_customer_id, customer_link.kind, customer_link.id, position, replaced_position
+          from customer_link
+          where customer_link.stream_id = $1
+            and customer_link.kind = input.kind
+            and customer_link.id = input.id
+          offset 0
+        ) as found
+        union all
+        select backend_customer_id, kind, id, position, replaced_position
+        from customer_link
+        where stream_id = $1
+          and backend_customer_id = any ($4::text[])
+        """)
+
+    static let loadOwnership = Statement(
+        "customer_load_ownership",
+        """
+        select original_transaction_id, customer_kind, customer_id, starts_at, ends_at, reason, position
+        from ownership
+        where stream_id = $1
+          and original_transaction_id = any ($2::text[])
+        """)
+
+    static let deleteOwnership = Statement(
+        "customer_delete_ownership",
+        """
+        delete from ownership
+        where stream_id = $1
+          and original_transaction_id = any ($2::text[])
+        """)
+
+    static let writeOwnership = Statement(
+        "customer_write_ownership",
+        """
+        insert into ownership (
+          stream_id, original_transaction_id, starts_at, ends_at, customer_kind, customer_id, reason, position
+        )
+        select $1, unnest($2::text[]), unnest($3::timestamptz[]), unnest($4::timestamptz[]), unnest($5::text[]),
+          unnest($6::text[]), unnest($7::text[]), unnest($8::bigint[])
+        """)
+
+    static let loadIdentities = Statement(
+        "customer_load_identities",
+        """
+        select found.kind, found.id, found.customer_kind, found.customer_id, found.starts_at, found.ends_at
+        from unnest($2::text[], $3::text[]) as input (kind, id)
+        cross join lateral (
+          select kind, id, customer_kind, customer_id, starts_at, ends_at
           from customer_identity
           where customer_identity.stream_id = $1
             and customer_identity.kind = input.kind
             and customer_identity.id = input.id
-          limit 1
-        ) as customer_identity
-        """)
-
-    static let writeIdentities = Statement(
-        "customer_write_identities",
-        """
-        insert into customer_identity (stream_id, kind, id, customer_group_id)
-        select $1, unnest($2::text[]), unnest($3::text[]), unnest($4::text[])
-        on conflict (stream_id, kind, id) do update
-        set customer_group_id = excluded.customer_group_id
+          offset 0
+        ) as found
         """)
 
     static let deleteIdentities = Statement(
@@ -39,32 +108,29 @@ enum CustomerStatements {
             where customer_identity.stream_id = $1
               and customer_identity.kind = old.kind
               and customer_identity.id = old.id
-            limit 1
+            offset 0
           ) as found
         ))
         """)
 
-    static let rename = Statement(
-        "customer_rename",
+    static let writeIdentities = Statement(
+        "customer_write_identities",
         """
-        update customer_identity
-        set customer_group_id = renamed.new[array_position(renamed.old, customer_identity.customer_group_id)]
-        from (
-          select array_agg(old) as old, array_agg(new) as new
-          from unnest($2::text[], $3::text[]) as input (old, new)
-        ) as renamed
-        where customer_identity.stream_id = $1
-          and customer_identity.customer_group_id = any ($2::text[])
+        insert into customer_identity (stream_id, kind, id, starts_at, ends_at, customer_kind, customer_id)
+        select $1, unnest($2::text[]), unnest($3::text[]), unnest($4::timestamptz[]), unnest($5::timestamptz[]),
+          unnest($6::text[]), unnest($7::text[])
         """)
 
-    static let findSubscriptions = Statement(
-        "customer_find_subscriptions",
+    /// A page of the keys that links name, after a key.
+    static let pageLinkedKeys = Statement(
+        "customer_page_linked_keys",
         """
-        select id, customer_group_id
-        from customer_identity
+        select distinct kind, id
+        from customer_link
         where stream_id = $1
-          and customer_group_id = any ($2::text[])
-          and kind = 'subscription'
+          and (kind, id) > ($2, $3)
+        order by kind, id
+        limit $4
         """)
 
     static let writeEdges = Statement(
@@ -115,37 +181,5 @@ enum CustomerStatements {
         insert into customer_link (stream_id, backend_customer_id, position, kind, id, replaced_position)
         select $1, unnest($2::text[]), unnest($3::bigint[]), unnest($4::text[]), unnest($5::text[]),
           unnest($6::bigint[])
-        """)
-
-    /// All keys of some groups, and whether each is a subscription with rows.
-    static let loadGroups = Statement(
-        "customer_load_groups",
-        """
-        select kind, id, customer_group_id,
-          kind = 'subscription' and exists (
-            select
-            from subscription
-            where subscription.stream_id = $1
-              and subscription.original_transaction_id = customer_identity.id
-          )
-        from customer_identity
-        where stream_id = $1
-          and customer_group_id = any ($2::text[])
-        """)
-
-    /// The edges of some subscriptions and the current links of some customers.
-    static let loadTies = Statement(
-        "customer_load_ties",
-        """
-        select 'subscription', original_transaction_id, kind, id
-        from customer_edge
-        where stream_id = $1
-          and original_transaction_id = any ($2::text[])
-        union all
-        select 'link', backend_customer_id, kind, id
-        from customer_link
-        where stream_id = $1
-          and backend_customer_id = any ($3::text[])
-          and replaced_position is null
         """)
 }

@@ -77,12 +77,14 @@ struct BatchReader: Sendable {
             for state in loaded { states[state.facts.originalTransactionId] = state }
         case .failure(let failure): return .failure(failure)
         }
+        var before: [String: OwnershipEvidence] = [:]
         for id in touched {
             let facts = states[id]?.facts ?? SubscriptionFacts(originalTransactionId: id)
             var state = states[id] ?? ProjectedSubscription(facts: facts, position: 0)
             // Already set if an unwritten batch holds the subscription.
             if state.written == nil { state.written = Subscription(facts, products: products) }
             state.isNew = state.position == 0
+            if !state.isNew { before[id] = facts.ownershipEvidence() }
             states[id] = state
         }
         for event in page.events { event.fold(into: &states) }
@@ -95,7 +97,7 @@ struct BatchReader: Sendable {
                 start: page.start, position: page.events.last?.position ?? page.start, products: products,
                 subscriptions: states,
                 steps: folded.isEmpty ? [] : writer.steps(folded, subscriptions),
-                customers: CustomerChanges(page.events, folded, after: page.start),
+                customers: CustomerChanges(page.events, folded, before: before),
                 differences: zip(folded, subscriptions).compactMap { state, subscription in
                     SubscriptionDifference(
                         from: state.written, to: subscription, after: page.start, position: state.position)

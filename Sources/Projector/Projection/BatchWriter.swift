@@ -44,17 +44,20 @@ struct BatchWriter: Sendable {
         return await leading(after: expected) {
             (connection, changeWriter) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
             for step in batch.steps { _ = try await connection.query(step) }
-            let customers = CustomerFold(
-                streamId: streamId, connection: connection, publishesChanges: changeWriter != nil)
-            let moved = try await customers.apply(batch.customers)
+            let customers = CustomerFold(streamId: streamId, policy: expected.policy, connection: connection)
+            let moved: [CustomerFold.Moved]
+            switch try await customers.apply(batch.customers, batch.subscriptions) {
+            case .success(let found): moved = found
+            case .failure(let failure): return .failure(failure)
+            }
             changeWriter?.add(batch.differences) { .event(position: $0.position) }
-            changeWriter?.add(moved)
+            changeWriter?.add(moved, batch.products)
             return .success(try await move(expected, to: batch.position, connection))
         }
     }
 
-    /// Recomputes the rows of all subscriptions from their stored facts, because products were configured differently
-    /// or a release with another projection version wrote the rows.
+    /// Recomputes the rows of all subscriptions from their stored facts, because products or the ownership policy were
+    /// configured differently, or a release with another projection version wrote the rows.
     func refoldAll(
         _ products: ProductCatalog, after expected: Checkpoint
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
@@ -62,6 +65,7 @@ struct BatchWriter: Sendable {
             (connection, changeWriter) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
             let old = ProductCatalog(configured: expected.products.text)
             let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
+            let customers = CustomerFold(streamId: streamId, policy: expected.policy, connection: connection)
             var after = ""
             while true {
                 // There may be many pages, and shutdown must not wait for them.
@@ -84,9 +88,14 @@ struct BatchWriter: Sendable {
                         position: state.position)
                 }
                 changeWriter?.add(differences) { _ in .products }
+                switch try await customers.refresh(states) {
+                case .success(let moved): changeWriter?.add(moved, products)
+                case .failure(let failure): return .failure(failure)
+                }
                 try await changeWriter?.write()
                 after = last.facts.originalTransactionId
             }
+            if case .failure(let failure) = try await customers.refreshLinkedKeys() { return .failure(failure) }
             return .success(try await move(expected, to: expected.position, connection))
         }
         return written.map { $0.map { .folded($0.position) } ?? .ledElsewhere }
@@ -163,7 +172,8 @@ struct BatchWriter: Sendable {
         }
     }
 
-    /// Records that the rows up to the position were computed with the products configured in the checkpoint.
+    /// Records that the rows up to the position were computed with the products and the policy configured in the
+    /// checkpoint.
     private func move(
         _ checkpoint: Checkpoint, to position: Int64, _ connection: PostgresConnection
     ) async throws(PostgresError) -> Checkpoint {
@@ -171,12 +181,13 @@ struct BatchWriter: Sendable {
             ProjectionStatements.writeCheckpoint,
             [
                 Parameter(streamId), Parameter(position), Parameter(checkpoint.configured.text),
-                Parameter(Checkpoint.projectionVersion),
+                Parameter(checkpoint.policy.rawValue), Parameter(Checkpoint.projectionVersion),
             ],
             deadline: .now + Limits.statementWaitMax)
         var moved = checkpoint
         moved.position = position
         moved.products = checkpoint.configured
+        moved.ownership = checkpoint.policy.rawValue
         moved.projectionVersion = Checkpoint.projectionVersion
         moved.version = try rows[0].value(at: 0)
         return moved
@@ -186,7 +197,9 @@ struct BatchWriter: Sendable {
         Checkpoint(
             position: try rows[0].value(at: 0), products: ByteString(try rows[0].value(at: 1)),
             projectionVersion: try rows[0].value(at: 2), configured: ByteString(try rows[0].value(at: 3)),
-            version: try rows[0].value(at: 4), skips: try rows[0].value(at: 5))
+            version: try rows[0].value(at: 4), skips: try rows[0].value(at: 5),
+            ownership: try rows[0].value(at: 7),
+            policy: OwnershipPolicy(rawValue: try rows[0].value(at: 8)) ?? .standard)
     }
 }
 

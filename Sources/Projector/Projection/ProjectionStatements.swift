@@ -17,12 +17,28 @@ enum ProjectionStatements {
         join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)
         left join subledger.product_catalog using (app)
+        left join subledger.app_ownership using (app)
         left join subledger.change_head using (stream_id)
         where stream_head.position > coalesce(checkpoint.position, 0)
           or checkpoint.position > 0
-            and (checkpoint.products <> coalesce(product_catalog.products, '') or checkpoint.projection_version <> $2)
+            and (
+              checkpoint.products <> coalesce(product_catalog.products, '')
+              or checkpoint.ownership <> coalesce(app_ownership.policy, 'latest-buyer')
+              or checkpoint.projection_version <> $2
+            )
           or change_head.next_at <= $1
         order by stream.stream_id
+        """)
+
+    /// Records the ownership policies of some apps.
+    static let recordPolicies = Statement(
+        "projector_record_policies",
+        """
+        insert into subledger.app_ownership (app, policy)
+        select unnest($1::text[]), unnest($2::text[])
+        on conflict (app) do update
+        set policy = excluded.policy
+        where app_ownership.policy <> excluded.policy
         """)
 
     /// The given streams, each with its number of unfolded events.
@@ -46,7 +62,8 @@ enum ProjectionStatements {
         """)
 
     /// The stream's checkpoint with its products and projection version, the products configured now, the version of
-    /// the checkpoint row, the number of skipped events, and the database's clock.
+    /// the checkpoint row, the number of skipped events, the database's clock, and the ownership policies of the
+    /// checkpoint and of now.
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
@@ -60,7 +77,12 @@ enum ProjectionStatements {
             select count(*)
             from subledger.projector_skip
             where projector_skip.stream_id = stream.stream_id
-          ), clock_timestamp()
+          ), clock_timestamp(), coalesce(checkpoint.ownership, ''),
+          coalesce((
+            select app_ownership.policy
+            from subledger.app_ownership
+            where app_ownership.app = stream.app
+          ), '')
         from subledger.stream
         left join checkpoint using (stream_id)
         where stream.stream_id = $1
@@ -238,11 +260,12 @@ enum ProjectionStatements {
     static let writeCheckpoint = Statement(
         "projector_write_checkpoint",
         """
-        insert into checkpoint (stream_id, position, products, projection_version)
-        values ($1, $2, $3, $4)
+        insert into checkpoint (stream_id, position, products, ownership, projection_version)
+        values ($1, $2, $3, $4, $5)
         on conflict (stream_id) do update
         set position = excluded.position,
           products = excluded.products,
+          ownership = excluded.ownership,
           projection_version = excluded.projection_version
         returning xmin::text
         """)

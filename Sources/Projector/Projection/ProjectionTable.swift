@@ -13,9 +13,13 @@ struct ProjectionTable {
     static let customerEdge = ProjectionTable(name: "customer_edge", key: ["original_transaction_id", "kind", "id"])
     static let customerLink = ProjectionTable(
         name: "customer_link", key: ["backend_customer_id", "position", "kind", "id"])
-    static let customerIdentity = ProjectionTable(name: "customer_identity", key: ["kind", "id"])
+    static let ownership = ProjectionTable(
+        name: "ownership", key: ["original_transaction_id", "starts_at", "customer_kind", "customer_id"])
+    static let customerIdentity = ProjectionTable(name: "customer_identity", key: ["kind", "id", "starts_at"])
 
-    static let all = [subscription, transaction, accessPeriod, customerEdge, customerLink, customerIdentity]
+    static let all = [
+        subscription, transaction, accessPeriod, customerEdge, customerLink, ownership, customerIdentity,
+    ]
     /// All tables that a fold writes.
     static let foldedNames: [SQL] = ["checkpoint"] + all.map(\.name)
 

@@ -1,6 +1,7 @@
 import Encoding
 import Logging
 import Postgres
+import Subscriptions
 
 /// Keeps the projections of all streams up to date with the log.
 ///
@@ -17,21 +18,25 @@ package struct Projector: Sendable {
     private let metrics = ProjectorMetrics()
     private let refolds = RefoldHistory()
     private let watch: StallWatch
+    private let policies: [String: OwnershipPolicy]
 
     /// How long a stream may stay at one position while events wait before it is reported as stalled.
     package static let stallAfter = Limits.stallAfter
 
     /// - Parameters:
+    ///   - policies: The ownership policies of the configured apps, by bundle id. They are recorded in the database when
+    ///     the projector runs.
     ///   - stallAfter: See ``stallAfter``.
     ///   - now: Decides when the beginning or end of a period is published.
     package init(
-        pool: PostgresPool, listener: ConnectionConfiguration, stallAfter: Duration = Self.stallAfter,
-        now: @escaping @Sendable () -> Instant, logger: Logger
+        pool: PostgresPool, listener: ConnectionConfiguration, policies: [String: OwnershipPolicy] = [:],
+        stallAfter: Duration = Self.stallAfter, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.pool = pool
         self.listener = listener
         self.now = now
         self.logger = logger
+        self.policies = policies
         watch = StallWatch(pool: pool, stallAfter: stallAfter, now: now, logger: logger)
     }
 
@@ -69,7 +74,9 @@ package struct Projector: Sendable {
     private func keepUp() async {
         var connection: PostgresConnection?
         var schedule = StreamSchedule(now: .now)
+        var hasRecordedPolicies = policies.isEmpty
         while !Task.isCancelled {
+            if !hasRecordedPolicies { hasRecordedPolicies = await recordPolicies() }
             if connection == nil {
                 connection = await listen()
                 // Notifications sent before this connection listened were missed, so check all streams.
@@ -86,6 +93,26 @@ package struct Projector: Sendable {
             }
         }
         await connection?.close()
+    }
+
+    /// Records the configured ownership policies. Rows that were computed by other ones are recomputed when their stream
+    /// is folded next.
+    ///
+    /// - Returns: False if the database failed.
+    private func recordPolicies() async -> Bool {
+        let apps = policies.keys.sorted()
+        do throws(PostgresError) {
+            _ = try await pool.query(
+                ProjectionStatements.recordPolicies,
+                [.array(apps), .array(apps.map { (policies[$0] ?? .standard).rawValue })],
+                deadline: .now + Limits.readWaitMax)
+            return true
+        } catch {
+            logger.warning(
+                "ownership policies not recorded",
+                metadata: ["db.error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "")"])
+            return false
+        }
     }
 
     /// Folds all waiting events, stream by stream. A stream that fails does not hold up the others.

@@ -83,7 +83,7 @@ struct StreamProjector: Sendable {
 /// The position up to which a stream is folded, and what its rows were computed with.
 struct Checkpoint: Sendable, Hashable {
     /// The version of this release. It changes in every release in which equal facts give different rows.
-    static let projectionVersion: Int32 = 4
+    static let projectionVersion: Int32 = 5
 
     var position: Int64 = 0
     /// The configured products that the rows were computed with, byte for byte as ``configured`` was then.
@@ -97,9 +97,16 @@ struct Checkpoint: Sendable, Hashable {
     var version = ""
     /// The number of events that operators have skipped. Events that were read before another skip must be read again.
     var skips: Int64 = 0
+    /// The policy by which the rows were computed.
+    var ownership = OwnershipPolicy.standard.rawValue
+    /// The policy that is configured now.
+    var policy = OwnershipPolicy.standard
 
     /// True if there are rows and they must be rewritten before anything else.
-    var isOutOfDate: Bool { position > 0 && (products != configured || projectionVersion != Self.projectionVersion) }
+    var isOutOfDate: Bool {
+        position > 0
+            && (products != configured || ownership != policy.rawValue || projectionVersion != Self.projectionVersion)
+    }
 }
 
 package enum ProjectionError: Error, CustomStringConvertible {

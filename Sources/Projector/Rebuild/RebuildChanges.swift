@@ -1,3 +1,4 @@
+import EventLog
 import Postgres
 import Subscriptions
 
@@ -37,6 +38,17 @@ struct RebuildChanges {
             if try row.value(Bool.self, at: 8) { before[subscription, default: []].append(period) }
             if try row.value(Bool.self, at: 9) { now[subscription, default: []].append(period) }
         }
+        var (ownersBefore, owners): ([String: Set<CustomerKey>], [String: Set<CustomerKey>]) = ([:], [:])
+        for row in try await connection.query(
+            RebuildStatements.changedOwners,
+            [Parameter(streamId), .array(subscriptions), Parameter(changeWriter.instant)],
+            deadline: .now + Limits.tableWaitMax)
+        {
+            let subscription: String = try row.value(at: 0)
+            guard let owner = try row.customerKey(at: 1) else { continue }
+            if try row.value(Bool.self, at: 3) { ownersBefore[subscription, default: []].insert(owner) }
+            if try row.value(Bool.self, at: 4) { owners[subscription, default: []].insert(owner) }
+        }
         for row in try await connection.query(
             RebuildStatements.changedIntentions, [Parameter(streamId), .array(subscriptions)],
             deadline: .now + Limits.tableWaitMax)
@@ -49,7 +61,11 @@ struct RebuildChanges {
                 originalTransactionId: subscription, access: (now[subscription] ?? []).inOrder,
                 autoRenewStatus: try row.optional(at: 3), plannedProductId: try row.optional(at: 4))
             changeWriter.add([SubscriptionDifference(from: old, to: new, after: livePosition)]) { _ in .rebuild }
-            if try row.value(Bool.self, at: 5) { changeWriter.addCustomer(of: subscription, cause: .rebuild) }
+            if try row.value(Bool.self, at: 5) {
+                changeWriter.add(
+                    owners: owners[subscription] ?? [], after: ownersBefore[subscription] ?? [], of: new,
+                    cause: .rebuild)
+            }
         }
     }
 }

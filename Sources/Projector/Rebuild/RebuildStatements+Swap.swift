@@ -88,6 +88,7 @@ extension RebuildStatements {
         TableSwap(.accessPeriod, deleted: "gone_access_period", inserted: "new_access_period"),
         TableSwap(.customerEdge),
         TableSwap(.customerLink),
-        TableSwap(.customerIdentity, deleted: "gone_customer_identity"),
+        TableSwap(.ownership, deleted: "gone_ownership", inserted: "new_ownership"),
+        TableSwap(.customerIdentity),
     ]
 }

@@ -33,21 +33,24 @@ enum RebuildStatements {
         create unlogged table subledger_rebuild.new_subscription (like subledger.subscription);
         create unlogged table subledger_rebuild.gone_access_period (like subledger.access_period);
         create unlogged table subledger_rebuild.new_access_period (like subledger.access_period);
-        create unlogged table subledger_rebuild.gone_customer_identity (like subledger.customer_identity);
+        create unlogged table subledger_rebuild.gone_ownership (like subledger.ownership);
+        create unlogged table subledger_rebuild.new_ownership (like subledger.ownership);
         create index on subledger_rebuild.gone_subscription (stream_id, original_transaction_id);
         create index on subledger_rebuild.new_subscription (stream_id, original_transaction_id);
         create index on subledger_rebuild.gone_access_period (stream_id, original_transaction_id);
         create index on subledger_rebuild.new_access_period (stream_id, original_transaction_id);
-        create index on subledger_rebuild.gone_customer_identity (stream_id, kind, id);
+        create index on subledger_rebuild.gone_ownership (stream_id, original_transaction_id);
+        create index on subledger_rebuild.new_ownership (stream_id, original_transaction_id);
         comment on table subledger_rebuild.gone_subscription is 'Live rows that the swap deletes';
         comment on table subledger_rebuild.new_subscription is 'Rows that the swap inserts';
         comment on table subledger_rebuild.gone_access_period is 'Live rows that the swap deletes';
         comment on table subledger_rebuild.new_access_period is 'Rows that the swap inserts';
-        comment on table subledger_rebuild.gone_customer_identity is 'Live rows that the swap deletes';
+        comment on table subledger_rebuild.gone_ownership is 'Live rows that the swap deletes';
+        comment on table subledger_rebuild.new_ownership is 'Rows that the swap inserts';
         grant usage on schema subledger_rebuild to subledger_projector;
         grant select, insert, update, delete on all tables in schema subledger_rebuild to subledger_projector;
-        insert into subledger_rebuild.checkpoint (stream_id, position, products)
-        select stream_id, 0, products
+        insert into subledger_rebuild.checkpoint (stream_id, position, products, ownership)
+        select stream_id, 0, products, ownership
         from subledger.checkpoint
         """
 
@@ -139,10 +142,13 @@ enum RebuildStatements {
           from subledger_rebuild.new_access_period
           where stream_id = $1
           union
-          select id
-          from subledger_rebuild.gone_customer_identity
+          select original_transaction_id
+          from subledger_rebuild.gone_ownership
           where stream_id = $1
-            and kind = 'subscription'
+          union
+          select original_transaction_id
+          from subledger_rebuild.new_ownership
+          where stream_id = $1
         ) as changed
         where original_transaction_id > $2
         order by original_transaction_id
@@ -168,7 +174,30 @@ enum RebuildStatements {
           and original_transaction_id = any ($2::text[])
         """)
 
-    /// The renewal intent of some subscriptions before the swap and now, and whether the customer of each has changed.
+    /// The owners of some subscriptions at an instant, each with whether it owned the subscription before the swap and
+    /// whether it owns it now. A subscription that is new or gone has no row.
+    static let changedOwners = Statement(
+        "rebuild_changed_owners",
+        """
+        select ownership.original_transaction_id, ownership.customer_kind, ownership.customer_id,
+          new.stream_id is null as was_there, true as is_there
+        from subledger.ownership
+        left join subledger_rebuild.new_ownership as new
+          using (stream_id, original_transaction_id, starts_at, customer_kind, customer_id)
+        where ownership.stream_id = $1
+          and ownership.original_transaction_id = any ($2::text[])
+          and ownership.starts_at <= $3
+          and ownership.ends_at > $3
+        union all
+        select original_transaction_id, customer_kind, customer_id, true, false
+        from subledger_rebuild.gone_ownership
+        where stream_id = $1
+          and original_transaction_id = any ($2::text[])
+          and starts_at <= $3
+          and ends_at > $3
+        """)
+
+    /// The renewal intent of some subscriptions before the swap and now, and whether each existed before and exists now.
     static let changedIntentions = Statement(
         "rebuild_changed_intentions",
         """
@@ -182,7 +211,7 @@ enum RebuildStatements {
             when new.stream_id is null then nullif(live.auto_renew_product_id, live.product_id)
           end,
           live.auto_renew, nullif(live.auto_renew_product_id, live.product_id),
-          identity.stream_id is not null and live.stream_id is not null
+          (gone.stream_id is not null or new.stream_id is null) and live.stream_id is not null
         from unnest($2::text[]) as subscription (id)
         left join subledger.subscription as live
           on live.stream_id = $1
@@ -193,23 +222,20 @@ enum RebuildStatements {
         left join subledger_rebuild.new_subscription as new
           on new.stream_id = $1
           and new.original_transaction_id = subscription.id
-        left join subledger_rebuild.gone_customer_identity as identity
-          on identity.stream_id = $1
-          and identity.kind = 'subscription'
-          and identity.id = subscription.id
         order by subscription.id
         """)
 
     static let swapCheckpoint = Statement(
         "rebuild_swap_checkpoint",
         """
-        insert into subledger.checkpoint (stream_id, position, products, projection_version)
-        select stream_id, position, products, projection_version
+        insert into subledger.checkpoint (stream_id, position, products, ownership, projection_version)
+        select stream_id, position, products, ownership, projection_version
         from subledger_rebuild.checkpoint
         where stream_id = $1
         on conflict (stream_id) do update
         set position = excluded.position,
           products = excluded.products,
+          ownership = excluded.ownership,
           projection_version = excluded.projection_version
         """)
 }

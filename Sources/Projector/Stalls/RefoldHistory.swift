@@ -1,4 +1,5 @@
 import Encoding
+import Subscriptions
 import Synchronization
 
 /// The reason for which this process last rewrote all rows of each stream.
@@ -11,16 +12,20 @@ final class RefoldHistory: Sendable {
         let at: ContinuousClock.Instant
     }
 
-    /// What the checkpoint recorded, and the configured products that it should have recorded.
+    /// What the checkpoint recorded, and the configuration that it should have recorded.
     private struct Reason: Equatable {
         let products: ByteString
         let projectionVersion: Int32
         let configured: ByteString
+        let ownership: String
+        let policy: OwnershipPolicy
 
         init(_ checkpoint: Checkpoint) {
             products = checkpoint.products
             projectionVersion = checkpoint.projectionVersion
             configured = checkpoint.configured
+            ownership = checkpoint.ownership
+            policy = checkpoint.policy
         }
     }
 

@@ -12,9 +12,14 @@ enum StallStatements {
         join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)
         left join subledger.product_catalog using (app)
+        left join subledger.app_ownership using (app)
         where stream_head.position > coalesce(checkpoint.position, 0)
           or checkpoint.position > 0
-            and (checkpoint.products <> coalesce(product_catalog.products, '') or checkpoint.projection_version <> $1)
+            and (
+              checkpoint.products <> coalesce(product_catalog.products, '')
+              or checkpoint.ownership <> coalesce(app_ownership.policy, 'latest-buyer')
+              or checkpoint.projection_version <> $1
+            )
         order by stream.stream_id
         """)
 

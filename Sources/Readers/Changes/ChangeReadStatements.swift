@@ -17,7 +17,7 @@ enum ChangeReadStatements {
         "change_page",
         """
         select number, published_at, kind, original_transaction_id, at, cause, position, product_id, until, auto_renew,
-          next_product_id
+          next_product_id, customer_kind, customer_id
         from subledger.change
         where stream_id = $1
           and number > $2
@@ -26,72 +26,71 @@ enum ChangeReadStatements {
         limit $4
         """)
 
-    /// The customer of each of some subscriptions: a row with nulls. And for each of these customers, its first ids of
-    /// each kind, in the order of ``CustomerKey``, and whether it has more of that kind. A customer's ids are not
-    /// repeated for each of its subscriptions, which may be many.
-    static let keysOfSubscriptions = Statement(
-        "change_keys_of_subscriptions",
+    /// The customer to which each of some subscriptions leads at an instant.
+    static let customersOfSubscriptions = Statement(
+        "change_customers_of_subscriptions",
         """
-        with named as (
-          select id, customer_group_id
-          from subledger.customer_identity
-          where stream_id = $1
-            and kind = 'subscription'
-            and id = any ($2::text[])
-        )
-        select customer_group_id, null::text, id, null::boolean
-        from named
-        union all
-        select customer_group_id, kind, id, has_more
-        from (
-          select member.customer_group_id, member.kind, member.id,
-            row_number() over (
-              partition by member.customer_group_id, member.kind
-              order by member.id collate "C"
-            ) as place,
-            count(*) over (partition by member.customer_group_id, member.kind) > $3 as has_more
-          from (
-            select distinct customer_group_id
-            from named
-          ) as customer
-          join subledger.customer_identity as member
-            on member.stream_id = $1
-            and member.customer_group_id = customer.customer_group_id
-        ) as numbered
-        where place <= $3
+        select id, customer_kind, customer_id
+        from subledger.customer_identity
+        where stream_id = $1
+          and kind = 'subscription'
+          and id = any ($2::text[])
+          and starts_at <= $3
+          and ends_at > $3
         """)
 
-    /// The customer of each of some subscriptions: a row with nulls. And for each of these customers, a row for each
-    /// period and each of its entitlements. The caller computes the entitlements, see ``CustomerReadStatements/customerGrants``.
-    static let grantsOfSubscriptions = Statement(
-        "change_grants_of_subscriptions",
+    /// The first ids of each kind of some customers, in the order of ``CustomerKey``, and whether the customer has more
+    /// of that kind. See ``CustomerReadStatements/ids``.
+    static let keysOfCustomers = Statement(
+        "change_keys_of_customers",
         """
-        with named as (
-          select id, customer_group_id
-          from subledger.customer_identity
-          where stream_id = $1
-            and kind = 'subscription'
-            and id = any ($2::text[])
-        )
-        select customer_group_id, id, null::timestamptz, null::timestamptz, null::bigint, null::text, null::text
-        from named
-        union all
-        select customer.customer_group_id, subscription.id, access_period.starts_at, access_period.ends_at,
-          access_period.position, access_period.product_id, product_entitlement.entitlement
+        select customer_kind, customer_id, kind, id, has_more
         from (
-          select distinct customer_group_id
-          from named
-        ) as customer
-        join subledger.customer_identity as subscription
-          on subscription.stream_id = $1
-          and subscription.customer_group_id = customer.customer_group_id
-          and subscription.kind = 'subscription'
+          select customer.kind as customer_kind, customer.id as customer_id, own.kind, own.id,
+            row_number() over (
+              partition by customer.kind, customer.id, own.kind
+              order by own.id collate "C"
+            ) as place,
+            count(*) over (partition by customer.kind, customer.id, own.kind) > $4 as has_more
+          from unnest($2::text[], $3::text[]) as customer (kind, id)
+          cross join lateral (
+            select kind, id
+            from subledger.customer_identity
+            where stream_id = $1
+              and customer_kind = customer.kind
+              and customer_id = customer.id
+            union
+            select 'subscription', original_transaction_id
+            from subledger.ownership
+            where stream_id = $1
+              and customer_kind = customer.kind
+              and customer_id = customer.id
+          ) as own
+        ) as numbered
+        where place <= $4
+        """)
+
+    /// For each of some customers, a row for each period, cut to the interval in which it owns the subscription, and
+    /// each of its entitlements. The caller computes the entitlements, see ``CustomerReadStatements/customerGrants``.
+    static let grantsOfCustomers = Statement(
+        "change_grants_of_customers",
+        """
+        select customer.kind, customer.id, ownership.original_transaction_id,
+          greatest(access_period.starts_at, ownership.starts_at), least(access_period.ends_at, ownership.ends_at),
+          access_period.position, access_period.product_id, product_entitlement.entitlement
+        from unnest($2::text[], $3::text[]) as customer (kind, id)
+        join subledger.ownership
+          on ownership.stream_id = $1
+          and ownership.customer_kind = customer.kind
+          and ownership.customer_id = customer.id
         join subledger.access_period
           on access_period.stream_id = $1
-          and access_period.original_transaction_id = subscription.id
+          and access_period.original_transaction_id = ownership.original_transaction_id
+          and access_period.starts_at < ownership.ends_at
+          and access_period.ends_at > ownership.starts_at
           and access_period.product_id is not null
         left join subledger.product_entitlement
-          on product_entitlement.app = $3
+          on product_entitlement.app = $4
           and product_entitlement.product_id = access_period.product_id
         """)
 }

@@ -26,7 +26,8 @@ package struct ChangeReader: Sendable {
         package let number: Int64
         package let publishedAt: Instant
         package let change: Change
-        /// The subscription's customer at the time of reading.
+        /// The customer that lost or gained the subscription, for a change of customer; otherwise the subscription's
+        /// customer. As it is at the time of reading.
         package let customer: Customer
     }
 
@@ -38,7 +39,7 @@ package struct ChangeReader: Sendable {
         package let through: Int64
     }
 
-    /// The customer of a changed subscription: its ids, and its entitlements at the time of reading. Entitlements cover
+    /// The customer that a change concerns: its ids, and its entitlements at the time of reading. Entitlements cover
     /// all subscriptions of the customer, so one stays active if another subscription grants it.
     package struct Customer: Sendable {
         /// The first ids of each kind, in the order of ``CustomerKey``.
@@ -86,16 +87,24 @@ package struct ChangeReader: Sendable {
                 return number == head.number ? Page(changes: [], asOf: asOf, through: number) : nil
             }
             guard try rows[0].value(Int64.self, at: 0) == number + 1 else { return nil }
-            let subscriptions = try rows.map { row throws(PostgresError) -> String in try row.value(at: 3) }
-            let customers = try await customers(of: Set(subscriptions).sorted(), head.streamId, stream.app, asOf)
-            var changes: [PublishedChange] = []
-            for (row, subscription) in zip(rows, subscriptions) {
+            var published: [(number: Int64, at: Instant, change: Change)] = []
+            for row in rows {
                 // Skip a change that only a newer version knows.
                 guard let change = try Change.read(row, at: 2) else { continue }
-                changes.append(
-                    PublishedChange(
-                        number: try row.value(at: 0), publishedAt: try row.value(at: 1), change: change,
-                        customer: customers[subscription] ?? Customer()))
+                published.append((try row.value(at: 0), try row.value(at: 1), change))
+            }
+            let owners = try await owners(
+                of: Set(published.filter { $0.change.customer == nil }.map(\.change.originalTransactionId)).sorted(),
+                head.streamId, asOf)
+            func customer(of change: Change) -> CustomerKey? {
+                change.customer ?? owners[change.originalTransactionId]
+            }
+            let customers = try await customers(
+                Set(published.compactMap { customer(of: $0.change) }).sorted(), head.streamId, stream.app, asOf)
+            let changes = published.map { number, at, change in
+                PublishedChange(
+                    number: number, publishedAt: at, change: change,
+                    customer: customer(of: change).flatMap { customers[$0] } ?? Customer())
             }
             return Page(changes: changes, asOf: asOf, through: try last.value(at: 0))
         } catch {
@@ -103,52 +112,55 @@ package struct ChangeReader: Sendable {
         }
     }
 
-    private func customers(
-        of subscriptions: [String], _ streamId: Int32, _ app: String, _ instant: Instant
-    ) async throws(PostgresError) -> [String: Customer] {
+    private func owners(
+        of subscriptions: [String], _ streamId: Int32, _ instant: Instant
+    ) async throws(PostgresError) -> [String: CustomerKey] {
         guard !subscriptions.isEmpty else { return [:] }
-        func query(_ statement: Statement, _ more: [Parameter]) async throws(PostgresError) -> RowSet {
-            try await pool.query(
-                statement, [Parameter(streamId), .array(subscriptions)] + more, deadline: .now + Limits.readWaitMax)
-        }
-        // Both queries look up by subscription, since customers may be merged or split between them.
-        var (keyGroups, grantGroups): ([String: String], [String: String]) = ([:], [:])
-        var known: [String: Customer] = [:]
-        for row in try await query(
-            ChangeReadStatements.keysOfSubscriptions, [Parameter(Int64(Limits.changeIdsMax))])
+        var owners: [String: CustomerKey] = [:]
+        for row in try await pool.query(
+            ChangeReadStatements.customersOfSubscriptions,
+            [Parameter(streamId), .array(subscriptions), Parameter(instant)], deadline: .now + Limits.readWaitMax)
         {
-            let group: String = try row.value(at: 0)
-            if let hasMore: Bool = try row.optional(at: 3) {
-                guard let key = try row.customerKey(at: 1) else { continue }
-                known[group, default: Customer()].keys.append(key)
-                if hasMore { known[group]?.hasMoreKeys = true }
-            } else {
-                keyGroups[try row.value(at: 2)] = group
-            }
+            owners[try row.value(at: 0)] = try row.customerKey(at: 1)
         }
-        for group in known.keys { known[group]?.keys.sort() }
-        var grants: [String: [Entitlement.Grant]] = [:]
-        for row in try await query(ChangeReadStatements.grantsOfSubscriptions, [Parameter(app)]) {
-            let group: String = try row.value(at: 0)
-            if let grant = try Entitlement.Grant.read(row, at: 1) {
-                grants[group, default: []].append(grant)
-            } else {
-                grantGroups[try row.value(at: 1)] = group
-            }
+        return owners
+    }
+
+    private func customers(
+        _ keys: [CustomerKey], _ streamId: Int32, _ app: String, _ instant: Instant
+    ) async throws(PostgresError) -> [CustomerKey: Customer] {
+        guard !keys.isEmpty else { return [:] }
+        let asked: [Parameter] = [
+            Parameter(streamId), .array(keys.map(\.kind.rawValue)), .array(keys.map(\.id.text)),
+        ]
+        var customers: [CustomerKey: Customer] = [:]
+        for row in try await pool.query(
+            ChangeReadStatements.keysOfCustomers, asked + [Parameter(Int64(Limits.changeIdsMax))],
+            deadline: .now + Limits.readWaitMax)
+        {
+            guard let customer = try row.customerKey(at: 0), let key = try row.customerKey(at: 2) else { continue }
+            customers[customer, default: Customer()].keys.append(key)
+            if try row.value(Bool.self, at: 4) { customers[customer]?.hasMoreKeys = true }
         }
-        let entitlements = grants.mapValues { Entitlement.all(of: $0, at: instant) }
-        var customers: [String: Customer] = [:]
-        for subscription in subscriptions {
-            var customer = keyGroups[subscription].flatMap { known[$0] } ?? Customer()
-            customer.entitlements = grantGroups[subscription].flatMap { entitlements[$0] } ?? []
-            customers[subscription] = customer
+        var grants: [CustomerKey: [Entitlement.Grant]] = [:]
+        for row in try await pool.query(
+            ChangeReadStatements.grantsOfCustomers, asked + [Parameter(app)], deadline: .now + Limits.readWaitMax)
+        {
+            guard let customer = try row.customerKey(at: 0), let grant = try Entitlement.Grant.read(row, at: 2) else {
+                continue
+            }
+            grants[customer, default: []].append(grant)
+        }
+        for customer in keys {
+            customers[customer, default: Customer()].keys.sort()
+            customers[customer]?.entitlements = Entitlement.all(of: grants[customer] ?? [], at: instant)
         }
         return customers
     }
 }
 
 extension Change {
-    /// Reads the columns from `kind` to `next_product_id`; nil if only a newer version knows the kind or cause.
+    /// Reads the columns from `kind` to `customer_id`; nil if only a newer version knows the kind or cause.
     fileprivate static func read(_ row: Row, at column: Int) throws(PostgresError) -> Change? {
         let position: Int64? = try row.optional(at: column + 4)
         guard let kind = Kind(rawValue: try row.value(at: column)),
@@ -158,6 +170,7 @@ extension Change {
             kind, of: try row.value(at: column + 1), at: try row.value(at: column + 2), cause: cause,
             productId: try row.optional(at: column + 5),
             until: try row.optional(Timestamptz.self, at: column + 6)?.end,
-            autoRenewStatus: try row.optional(at: column + 7), nextProductId: try row.optional(at: column + 8))
+            autoRenewStatus: try row.optional(at: column + 7), nextProductId: try row.optional(at: column + 8),
+            customer: try row.optional(String.self, at: column + 9) == nil ? nil : row.customerKey(at: column + 9))
     }
 }

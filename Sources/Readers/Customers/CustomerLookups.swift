@@ -76,11 +76,13 @@ actor CustomerLookups {
                 [
                     .array(questions.map(\.customer.app)), .array(questions.map(\.customer.environment.rawValue)),
                     .array(questions.map(\.customer.id)), .array(questions.map { $0.customer.id.lowercased() }),
-                    .array(questions.map(\.customer.kind?.rawValue)),
+                    .array(questions.map(\.customer.kind?.rawValue)), .array(questions.map(\.at)),
                 ], deadline: .now + Limits.readWaitMax)
             var known = [[KnownCustomer]](repeating: [], count: questions.count)
             for row in rows {
-                guard let kind = CustomerKey.Kind(rawValue: try row.value(at: 2)) else { continue }
+                guard let kind = CustomerKey.Kind(rawValue: try row.value(at: 2)),
+                    let customer = try row.customerKey(at: 3)
+                else { continue }
                 let index = Int(try row.value(Int64.self, at: 0)) - 1
                 let app: String = try row.value(at: 1)
                 let place: Int
@@ -88,10 +90,9 @@ actor CustomerLookups {
                     place = found
                 } else {
                     place = known[index].count
-                    known[index].append(
-                        KnownCustomer(app: app, kind: kind, group: CustomerGroupID(stored: try row.value(at: 3))))
+                    known[index].append(KnownCustomer(app: app, kind: kind, customer: customer))
                 }
-                if let grant = try Entitlement.Grant.read(row, at: 4) { known[index][place].grants.append(grant) }
+                if let grant = try Entitlement.Grant.read(row, at: 5) { known[index][place].grants.append(grant) }
             }
             return zip(questions, known).map { question, known in
                 CustomerReader.Answer(known).map { customer in
@@ -110,12 +111,13 @@ actor CustomerLookups {
 private struct KnownCustomer: CustomerMatch {
     let app: String
     let kind: CustomerKey.Kind
-    let group: CustomerGroupID
+    let customer: CustomerKey
     var grants: [Entitlement.Grant] = []
 }
 
 extension Entitlement.Grant {
-    /// Reads the columns from the subscription to the entitlement; nil if there is no period.
+    /// Reads the columns from the subscription to the entitlement; nil if there is no period. The columns of the start
+    /// and the end are those of the part of the period in which the customer owns the subscription.
     static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement.Grant? {
         guard let product: String = try row.optional(at: column + 4) else { return nil }
         return Entitlement.Grant(

@@ -3,87 +3,106 @@ import Postgres
 
 /// SQL for reading customers.
 enum CustomerReadStatements {
-    /// For each question, the customers with the id, one for each app and kind that matches: a row for each period and
-    /// each of its entitlements, with nulls if there are none. The caller computes the entitlements: the database would take several times as long, and all
-    /// readers share it. `customer_entitlement` gives the same result in SQL.
+    /// For each question, the customers to which the id leads at the instant, one for each app and kind that matches: a
+    /// row for each period, cut to the interval in which the customer owns the subscription, and each of its
+    /// entitlements, with nulls if there are none. The caller computes the entitlements: the database would take several
+    /// times as long, and all readers share it. `customer_entitlement` gives the same result in SQL.
     static let customerGrants = Statement(
         "customer_grants",
         """
-        select input.ordinal, stream.app, known.kind, known.customer_group_id, subscription.id, access_period.starts_at,
-          access_period.ends_at, access_period.position, access_period.product_id, product_entitlement.entitlement
-        from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
-          with ordinality as input (app, environment, id, lower_id, kind, ordinal)
+        select input.ordinal, stream.app, known.kind, known.customer_kind, known.customer_id,
+          ownership.original_transaction_id, greatest(access_period.starts_at, ownership.starts_at),
+          least(access_period.ends_at, ownership.ends_at), access_period.position, access_period.product_id,
+          product_entitlement.entitlement
+        from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
+          with ordinality as input (app, environment, id, lower_id, kind, at, ordinal)
         join subledger.customer_identity as known
           on known.id = any (array[input.id, input.lower_id])
           and known.id = case when known.kind = 'account' then input.lower_id else input.id end
           and known.kind = coalesce(input.kind, known.kind)
+          and known.starts_at <= input.at
+          and known.ends_at > input.at
         join subledger.stream
           on stream.stream_id = known.stream_id
           and stream.environment = input.environment
           and stream.app = coalesce(input.app, stream.app)
-        left join subledger.customer_identity as subscription
-          on subscription.stream_id = known.stream_id
-          and subscription.customer_group_id = known.customer_group_id
-          and subscription.kind = 'subscription'
+        left join subledger.ownership
+          on ownership.stream_id = known.stream_id
+          and ownership.customer_kind = known.customer_kind
+          and ownership.customer_id = known.customer_id
         left join subledger.access_period
-          on access_period.stream_id = subscription.stream_id
-          and access_period.original_transaction_id = subscription.id
+          on access_period.stream_id = ownership.stream_id
+          and access_period.original_transaction_id = ownership.original_transaction_id
+          and access_period.starts_at < ownership.ends_at
+          and access_period.ends_at > ownership.starts_at
           and access_period.product_id is not null
         left join subledger.product_entitlement
           on product_entitlement.app = stream.app
           and product_entitlement.product_id = access_period.product_id
         """)
 
-    /// The customers with an id, one for each app and kind that matches.
-    static let groups = Statement(
-        "customer_groups",
+    /// The customers to which an id leads at an instant, one for each app and kind that matches.
+    static let matches = Statement(
+        "customer_matches",
         """
-        select known.stream_id, stream.app, known.kind, known.customer_group_id, product_catalog.products
+        select known.stream_id, stream.app, known.kind, known.customer_kind, known.customer_id, product_catalog.products
         from subledger.customer_identity as known
         join subledger.stream using (stream_id)
         left join subledger.product_catalog using (app)
         where known.id in ($3, $4)
           and known.id = case when known.kind = 'account' then $4 else $3 end
           and known.kind = coalesce($5, known.kind)
+          and known.starts_at <= $6
+          and known.ends_at > $6
           and stream.environment = $1
           and stream.app = coalesce($2, stream.app)
         """)
 
-    /// The ids of a customer after one of them, in the order of ``CustomerKey``.
+    /// The ids of a customer after one of them, in the order of ``CustomerKey``: those that lead or led to it, and the
+    /// subscriptions that it owns or owned.
     static let ids = Statement(
         "customer_ids",
         """
         select kind, id
-        from subledger.customer_identity
-        where stream_id = $1
-          and customer_group_id = $2
-          and (kind collate "C", id collate "C") > ($3, $4)
+        from (
+          select kind, id
+          from subledger.customer_identity
+          where stream_id = $1
+            and customer_kind = $2
+            and customer_id = $3
+          union
+          select 'subscription', original_transaction_id
+          from subledger.ownership
+          where stream_id = $1
+            and customer_kind = $2
+            and customer_id = $3
+        ) as own
+        where (kind collate "C", id collate "C") > ($4, $5)
         order by kind collate "C", id collate "C"
-        limit $5
+        limit $6
         """)
 
-    /// The subscriptions of a customer.
+    /// The subscriptions of a customer: a row for each interval in which it owns one.
     static let subscriptions = Statement(
         "customer_subscriptions",
         """
-        select subscription.original_transaction_id, subscription.facts
-        from subledger.customer_identity
-        join subledger.subscription
-          on subscription.stream_id = customer_identity.stream_id
-          and subscription.original_transaction_id = customer_identity.id
-        where customer_identity.stream_id = $1
-          and customer_identity.customer_group_id = $2
-          and customer_identity.kind = 'subscription'
-        order by subscription.original_transaction_id collate "C"
+        select subscription.original_transaction_id, subscription.facts, ownership.starts_at, ownership.ends_at
+        from subledger.ownership
+        join subledger.subscription using (stream_id, original_transaction_id)
+        where ownership.stream_id = $1
+          and ownership.customer_kind = $2
+          and ownership.customer_id = $3
+        order by subscription.original_transaction_id collate "C", ownership.starts_at
         """)
 
-    /// The streams in which an id is or was known.
+    /// The streams in which an id is or was known, with the configuration of their rows.
     static let streams = Statement(
         "customer_streams",
         """
-        select stream.stream_id, stream.app, product_catalog.products
+        select stream.stream_id, stream.app, product_catalog.products, checkpoint.ownership
         from subledger.stream
         left join subledger.product_catalog using (app)
+        left join subledger.checkpoint using (stream_id)
         where stream.environment = $1
           and stream.app = coalesce($2, stream.app)
           and (
@@ -115,14 +134,17 @@ enum CustomerReadStatements {
           select tied.kind, tied.id
           from reached
           cross join lateral (
-            select member.kind, member.id
-            from subledger.customer_identity as own
-            join subledger.customer_identity as member
-              on member.stream_id = own.stream_id
-              and member.customer_group_id = own.customer_group_id
-            where own.stream_id = $1
-              and own.kind = reached.kind
-              and own.id = reached.id
+            select customer_edge.kind, customer_edge.id
+            from subledger.customer_edge
+            where customer_edge.stream_id = $1
+              and customer_edge.original_transaction_id = reached.id
+              and reached.kind = 'subscription'
+            union all
+            select 'subscription', customer_edge.original_transaction_id
+            from subledger.customer_edge
+            where customer_edge.stream_id = $1
+              and customer_edge.kind = reached.kind
+              and customer_edge.id = reached.id
             union all
             select customer_link.kind, customer_link.id
             from subledger.customer_link
@@ -145,20 +167,21 @@ enum CustomerReadStatements {
           and subscription.original_transaction_id = reached.id
         """)
 
-    /// The links of some customers that were in force by the events received up to an instant.
+    /// The links of some customers by the events received up to an instant.
     static let linksKnownAt = Statement(
         "customer_links_known_at",
         """
-        select customer_link.backend_customer_id, customer_link.kind, customer_link.id
+        select customer_link.backend_customer_id, customer_link.kind, customer_link.id, customer_link.position,
+          replacing.position
         from subledger.customer_link
         join subledger.event using (stream_id, position)
         left join subledger.event as replacing
           on replacing.stream_id = customer_link.stream_id
           and replacing.position = customer_link.replaced_position
+          and replacing.received_at <= $3
         where customer_link.stream_id = $1
           and customer_link.backend_customer_id = any ($2::text[])
           and event.received_at <= $3
-          and (replacing.position is null or replacing.received_at > $3)
         """)
 
     /// Some events, if they were received up to an instant.

@@ -43,7 +43,7 @@ extension CustomerReader {
 protocol CustomerMatch: Sendable {
     var app: String { get }
     var kind: CustomerKey.Kind { get }
-    var group: CustomerGroupID { get }
+    var customer: CustomerKey { get }
 }
 
 extension CustomerReader.Answer where Value: CustomerMatch {
@@ -63,7 +63,7 @@ extension CustomerReader.Answer where Value: CustomerMatch {
             self = .unknown
             return
         }
-        let isOneCustomer = ordered.allSatisfy { $0.group == first.group }
+        let isOneCustomer = ordered.allSatisfy { $0.customer == first.customer }
         self = isOneCustomer ? .found(first) : .severalKinds(ordered.map(\.kind))
     }
 }

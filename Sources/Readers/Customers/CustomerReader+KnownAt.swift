@@ -4,8 +4,8 @@ import Postgres
 import Subscriptions
 
 extension CustomerReader {
-    /// Like ``entitlements(_:)``, but by the events received up to an instant only: their facts and the ties between
-    /// keys.
+    /// Like ``entitlements(_:)``, but by the events received up to an instant only: their facts, and the links. The
+    /// ownership policy is today's.
     ///
     /// Slower, since it folds the events of all affected subscriptions again.
     package func entitlements(_ question: Question, knownAt: Instant) async throws(ReadError) -> Answer<Found> {
@@ -20,8 +20,9 @@ extension CustomerReader {
             var matches: [PastCustomer] = []
             for stream in streams {
                 matches += try await matchesKnown(
-                    try stream.value(at: 0), app: try stream.value(at: 1), customer.keys, knownAt,
-                    ProductCatalog(configured: try stream.optional(at: 2) ?? ""))
+                    try stream.value(at: 0), app: try stream.value(at: 1), question, knownAt,
+                    ProductCatalog(configured: try stream.optional(at: 2) ?? ""),
+                    OwnershipPolicy(rawValue: try stream.optional(at: 3) ?? "") ?? .standard)
             }
             let past = Answer(matches)
             var granted: [String: [String]] = [:]
@@ -40,10 +41,12 @@ extension CustomerReader {
         }
     }
 
-    /// The customers that some keys, one for each kind of id, were known to identify in one stream.
+    /// The customers to which the requested id, for each kind that it may be of, was known to lead in one stream.
     private func matchesKnown(
-        _ streamId: Int32, app: String, _ asked: [CustomerKey], _ knownAt: Instant, _ products: ProductCatalog
+        _ streamId: Int32, app: String, _ question: Question, _ knownAt: Instant, _ products: ProductCatalog,
+        _ policy: OwnershipPolicy
     ) async throws -> [PastCustomer] {
+        let asked = question.customer.keys
         let reached = try await pool.query(
             CustomerReadStatements.everTied,
             [Parameter(streamId), .array(asked.map(\.kind.rawValue)), .array(asked.map(\.id.text))],
@@ -62,31 +65,27 @@ extension CustomerReader {
         }
         let folded = try await fold(positions.sorted(), subscriptions, streamId, knownAt)
 
-        var groups = CustomerGroups()
-        var known = Set(folded.keys.map { CustomerKey(.subscription, $0) })
-        func tie(_ left: CustomerKey, _ right: CustomerKey) {
-            groups.join(left, right)
-            known.formUnion([left, right])
-        }
-        for (subscription, facts) in folded {
-            for key in facts.customerKeys().keys { tie(CustomerKey(.subscription, subscription), key) }
-        }
+        var links: [CustomerLinks.Link] = []
         for row in try await pool.query(
             CustomerReadStatements.linksKnownAt, [Parameter(streamId), .array(backendIds), Parameter(knownAt)],
             deadline: .now + Limits.readWaitMax)
         {
-            if let key = try row.customerKey(at: 1) { tie(CustomerKey(.link, try row.value(at: 0)), key) }
+            guard let key = try row.customerKey(at: 1) else { continue }
+            links.append(
+                CustomerLinks.Link(
+                    backendCustomerId: ByteString(try row.value(at: 0)), key: key, position: try row.value(at: 3),
+                    replacedPosition: try row.optional(at: 4)))
         }
-        var customers: [PastCustomer] = []
-        for key in asked where known.contains(key) {
-            let group = groups.name(of: CustomerGroupID(key))
-            let own = folded.filter { groups.name(of: CustomerGroupID(CustomerKey(.subscription, $0.key))) == group }
-            customers.append(
+        let known = Customers(
+            of: folded.values.map { $0.ownershipEvidence() }, links: CustomerLinks(links), policy: policy)
+        let all = folded.values.map { Subscription($0, products: products) }
+        return asked.compactMap { key in
+            known.customer(key, at: question.at).map { customer in
                 PastCustomer(
-                    app: app, kind: key.kind, group: group,
-                    subscriptions: own.values.map { Subscription($0, products: products) }))
+                    app: app, kind: key.kind, customer: customer,
+                    subscriptions: known.subscriptions(of: customer, among: all))
+            }
         }
-        return customers
     }
 
     private func fold(
@@ -123,7 +122,7 @@ extension CustomerReader {
 private struct PastCustomer: CustomerMatch {
     let app: String
     let kind: CustomerKey.Kind
-    let group: CustomerGroupID
+    let customer: CustomerKey
     let subscriptions: [Subscription]
 }
 

@@ -32,7 +32,7 @@ package struct CustomerReader: Sendable {
         package let entitlements: [Entitlement]
     }
 
-    /// The entitlements of a customer.
+    /// The entitlements of the customer to which an id leads at the instant.
     ///
     /// Concurrent calls share queries.
     package func entitlements(_ question: Question) async throws(ReadError) -> Answer<Found> {
@@ -55,17 +55,19 @@ package struct CustomerReader: Sendable {
         package let hasMore: Bool
     }
 
-    /// The ids of a customer after one of them, or from the first one on.
+    /// The ids of a customer after one of them, or from the first one on. Ids that are also another customer's at
+    /// another time are among them.
     ///
     /// - Parameter key: The last id of the page before. The customer need not have it any longer.
     package func ids(
-        _ reference: Reference, after key: CustomerKey?, limit: Int
+        _ reference: Reference, at instant: Instant, after key: CustomerKey?, limit: Int
     ) async throws(ReadError) -> Answer<IDPage> {
-        try await answer(reference) { stored in
+        try await answer(reference, instant) { stored in
             let rows = try await pool.query(
                 CustomerReadStatements.ids,
                 [
-                    Parameter(stored.streamId), Parameter(stored.group.text.text), Parameter(key?.kind.rawValue ?? ""),
+                    Parameter(stored.streamId), Parameter(stored.customer.kind.rawValue),
+                    Parameter(stored.customer.id.text), Parameter(key?.kind.rawValue ?? ""),
                     Parameter(key?.id.text ?? ""), Parameter(Int64(limit + 1)),
                 ],
                 deadline: .now + Limits.readWaitMax)
@@ -84,25 +86,37 @@ package struct CustomerReader: Sendable {
         package let app: String
         /// The first of the id's kinds.
         package let knownAs: CustomerKey.Kind
-        /// In byte order of their ids.
+        /// In byte order of their ids, each with the access that the customer has or had by owning it.
         package let subscriptions: [Subscription]
     }
 
-    /// A customer with its subscriptions.
-    package func customer(_ reference: Reference) async throws(ReadError) -> Answer<Customer> {
-        try await answer(reference) { stored in
+    /// The customer to which an id leads at an instant, with its subscriptions.
+    package func customer(_ reference: Reference, at instant: Instant) async throws(ReadError) -> Answer<Customer> {
+        try await answer(reference, instant) { stored in
             let rows = try await pool.query(
                 CustomerReadStatements.subscriptions,
-                [Parameter(stored.streamId), Parameter(stored.group.text.text)],
+                [
+                    Parameter(stored.streamId), Parameter(stored.customer.kind.rawValue),
+                    Parameter(stored.customer.id.text),
+                ],
                 deadline: .now + Limits.readWaitMax)
             var subscriptions: [Subscription] = []
+            var intervals: [String: [Range<Instant>]] = [:]
             for row in rows {
-                let facts = try SubscriptionFacts(
-                    originalTransactionId: try row.value(at: 0),
-                    json: try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root)
-                subscriptions.append(Subscription(facts, products: stored.products))
+                let id: String = try row.value(at: 0)
+                let interval =
+                    try row.value(Timestamptz.self, at: 2).start..<row.value(Timestamptz.self, at: 3).end
+                if intervals[id] == nil {
+                    let facts = try SubscriptionFacts(
+                        originalTransactionId: id, json: try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root
+                    )
+                    subscriptions.append(Subscription(facts, products: stored.products))
+                }
+                intervals[id, default: []].append(interval)
             }
-            return Customer(app: stored.app, knownAs: stored.kind, subscriptions: subscriptions)
+            return Customer(
+                app: stored.app, knownAs: stored.kind,
+                subscriptions: subscriptions.map { $0.owned(during: intervals[$0.originalTransactionId] ?? []) })
         }
     }
 
@@ -110,16 +124,16 @@ package struct CustomerReader: Sendable {
         let streamId: Int32
         let app: String
         let kind: CustomerKey.Kind
-        let group: CustomerGroupID
+        let customer: CustomerKey
         let products: ProductCatalog
     }
 
     /// Finds a customer, and reads more about it.
     private func answer<Value: Sendable>(
-        _ reference: Reference, _ read: (StoredCustomer) async throws -> Value
+        _ reference: Reference, _ instant: Instant, _ read: (StoredCustomer) async throws -> Value
     ) async throws(ReadError) -> Answer<Value> {
         do {
-            switch try await stored(reference) {
+            switch try await stored(reference, instant) {
             case .found(let customer): return .found(try await read(customer))
             case .unknown: return .unknown
             case .severalApps(let apps): return .severalApps(apps)
@@ -134,22 +148,25 @@ package struct CustomerReader: Sendable {
         }
     }
 
-    private func stored(_ reference: Reference) async throws(PostgresError) -> Answer<StoredCustomer> {
+    private func stored(
+        _ reference: Reference, _ instant: Instant
+    ) async throws(PostgresError) -> Answer<StoredCustomer> {
         let rows = try await pool.query(
-            CustomerReadStatements.groups,
+            CustomerReadStatements.matches,
             [
                 Parameter(reference.environment.rawValue), Parameter(reference.app), Parameter(reference.id),
-                Parameter(reference.id.lowercased()), Parameter(reference.kind?.rawValue),
+                Parameter(reference.id.lowercased()), Parameter(reference.kind?.rawValue), Parameter(instant),
             ],
             deadline: .now + Limits.readWaitMax)
         var matches: [StoredCustomer] = []
         for row in rows {
-            guard let kind = CustomerKey.Kind(rawValue: try row.value(at: 2)) else { continue }
+            guard let kind = CustomerKey.Kind(rawValue: try row.value(at: 2)),
+                let customer = try row.customerKey(at: 3)
+            else { continue }
             matches.append(
                 StoredCustomer(
                     streamId: try row.value(at: 0), app: try row.value(at: 1), kind: kind,
-                    group: CustomerGroupID(stored: try row.value(at: 3)),
-                    products: ProductCatalog(configured: try row.optional(at: 4) ?? "")))
+                    customer: customer, products: ProductCatalog(configured: try row.optional(at: 5) ?? "")))
         }
         return Answer(matches)
     }

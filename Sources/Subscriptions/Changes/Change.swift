@@ -17,7 +17,7 @@ package struct Change: Sendable, Hashable {
         case renewalSwitched = "renewal_switched"
         /// The product of the next renewal changed.
         case nextProduct = "next_product"
-        /// The subscription has another customer, or the backend's id of its customer changed.
+        /// The subscription has another owner: published for each customer that lost it and each that gained it.
         case customerChanged = "customer_changed"
     }
 
@@ -28,6 +28,8 @@ package struct Change: Sendable, Hashable {
         case clock
         /// The configuration of the app's products changed.
         case products
+        /// The app's ownership policy changed.
+        case ownership
         /// A rebuild from the log had a different result.
         case rebuild
     }
@@ -37,7 +39,8 @@ package struct Change: Sendable, Hashable {
     /// When the change took effect: the start or end of a period for ``Cause/clock``, otherwise the time of processing.
     package var at: Instant
     package var cause: Cause
-    /// The product that gives access; for ``Kind/closed``, the one that did. Nil for changes that are not about access.
+    /// The product that gives access; for ``Kind/closed``, the one that did. For ``Kind/customerChanged``, the product
+    /// that gave or gives access to the customer. Nil for changes that are not about access.
     package var productId: String?
     /// The end of the unbroken access; ``Instant/latest`` if it has none. Nil if there is no access.
     package var until: Instant?
@@ -45,10 +48,13 @@ package struct Change: Sendable, Hashable {
     package var autoRenewStatus: Bool?
     /// For ``Kind/nextProduct``; nil if the current product renews.
     package var nextProductId: String?
+    /// For ``Kind/customerChanged``: the customer that lost the subscription, with a nil ``until``, or gained it.
+    package var customer: CustomerKey?
 
     package init(
         _ kind: Kind, of originalTransactionId: String, at instant: Instant, cause: Cause,
-        productId: String? = nil, until: Instant? = nil, autoRenewStatus: Bool? = nil, nextProductId: String? = nil
+        productId: String? = nil, until: Instant? = nil, autoRenewStatus: Bool? = nil, nextProductId: String? = nil,
+        customer: CustomerKey? = nil
     ) {
         self.kind = kind
         self.originalTransactionId = originalTransactionId
@@ -58,6 +64,7 @@ package struct Change: Sendable, Hashable {
         self.until = until
         self.autoRenewStatus = autoRenewStatus
         self.nextProductId = nextProductId
+        self.customer = customer
     }
 }
 
@@ -68,6 +75,7 @@ extension Change.Cause {
         case .event: "event"
         case .clock: "clock"
         case .products: "products"
+        case .ownership: "ownership"
         case .rebuild: "rebuild"
         }
     }
@@ -83,6 +91,7 @@ extension Change.Cause {
         case ("event", let position?): self = .event(position: position)
         case ("clock", nil): self = .clock
         case ("products", nil): self = .products
+        case ("ownership", nil): self = .ownership
         case ("rebuild", nil): self = .rebuild
         default: return nil
         }

@@ -66,6 +66,23 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
         return changes
     }
 
+    /// Returns the change for each customer that lost the subscription, without an end of access, and then for each that
+    /// gained it, with the end of the access that it has now. There is no change for a store account whose app user is
+    /// not known: it is no customer of anybody.
+    package func ownerChanges(
+        from old: Set<CustomerKey>, to new: Set<CustomerKey>, at instant: Instant, cause: Change.Cause
+    ) -> [Change] {
+        let use = access.use(at: instant)
+        func changes(_ customers: Set<CustomerKey>, until: Instant?) -> [Change] {
+            customers.filter { $0.kind != .subscription }.sorted().map { customer in
+                Change(
+                    .customerChanged, of: originalTransactionId, at: instant, cause: cause, productId: use?.productId,
+                    until: until, customer: customer)
+            }
+        }
+        return changes(old.subtracting(new), until: nil) + changes(new.subtracting(old), until: use?.until)
+    }
+
     /// Returns the changes that take effect without an event after one instant and up to and including another: one for
     /// each start or end of a period that makes a difference, in order of time.
     package static func clockChanges(

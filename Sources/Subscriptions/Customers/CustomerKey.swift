@@ -31,39 +31,15 @@ package struct CustomerKey: Sendable, Hashable, Comparable {
     }
 }
 
-/// The id of a group of keys that belong to one customer: the bytewise smallest `originalTransactionId` in it, so that
-/// it does not depend on the order of events. A group without one is identified by its smallest other key.
-package struct CustomerGroupID: Sendable, Hashable, Comparable {
-    package let text: ByteString
+/// A union-find of keys. The key of a group is its smallest, so that it does not depend on the order of joins.
+struct KeyGroups {
+    private var parents: [CustomerKey: CustomerKey] = [:]
 
-    /// Reads a stored id.
-    package init(stored text: String) {
-        self.text = ByteString(text)
-    }
-
-    /// The id of a group that consists of this key.
-    package init(_ key: CustomerKey) {
-        text = key.kind == .subscription ? key.id : ByteString(":\(key.kind.rawValue):\(key.id)")
-    }
-
-    private var isSubscription: Bool { text.text.utf8.first != UInt8(ascii: ":") }
-
-    package static func < (left: CustomerGroupID, right: CustomerGroupID) -> Bool {
-        left.isSubscription == right.isSubscription ? left.text < right.text : left.isSubscription
-    }
-}
-
-/// A union-find of groups of keys; a joined group has the smallest id of its parts.
-package struct CustomerGroups: Sendable {
-    private var parents: [CustomerGroupID: CustomerGroupID] = [:]
-
-    package init() {}
-
-    /// Returns the id of the group that the given group is currently part of.
-    package mutating func name(of id: CustomerGroupID) -> CustomerGroupID {
-        var root = id
+    /// Returns the key of the group that the given key is part of.
+    mutating func group(of key: CustomerKey) -> CustomerKey {
+        var root = key
         while let parent = parents[root] { root = parent }
-        var step = id
+        var step = key
         // Path compression.
         while step != root, let parent = parents[step] {
             parents[step] = root
@@ -72,12 +48,8 @@ package struct CustomerGroups: Sendable {
         return root
     }
 
-    package mutating func join(_ left: CustomerGroupID, _ right: CustomerGroupID) {
-        let (left, right) = (name(of: left), name(of: right))
+    mutating func join(_ left: CustomerKey, _ right: CustomerKey) {
+        let (left, right) = (group(of: left), group(of: right))
         if left != right { parents[max(left, right)] = min(left, right) }
-    }
-
-    package mutating func join(_ left: CustomerKey, _ right: CustomerKey) {
-        join(CustomerGroupID(left), CustomerGroupID(right))
     }
 }

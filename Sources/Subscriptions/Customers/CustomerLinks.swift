@@ -33,6 +33,11 @@ package struct CustomerLinks: Sendable {
 
     /// - Parameter statements: By position, so that a repeated statement counts once.
     package init(_ statements: [Int64: LinkStatement]) {
+        self.init(Self.all(of: statements))
+    }
+
+    /// The links of some statements, in order of position and key.
+    package static func all(of statements: [Int64: LinkStatement]) -> [Link] {
         var links: [Link] = []
         var next: [ByteString: Int64] = [:]
         for (position, statement) in statements.sorted(by: { $0.key > $1.key }) {
@@ -44,14 +49,16 @@ package struct CustomerLinks: Sendable {
             }
             next[customer] = position
         }
-        self.init(links)
+        return links.sorted { ($0.position, $0.key) < ($1.position, $1.key) }
     }
 
     /// Every key that was ever linked.
     package var keys: Dictionary<CustomerKey, [Link]>.Keys { links.keys }
 
-    /// Every customer that ever stated a link.
-    package var customers: Set<CustomerKey> { Set(links.values.joined().map(\.customer)) }
+    /// Every customer whose latest statement names a key, whoever has that key by now.
+    package var customers: Set<CustomerKey> {
+        Set(links.values.joined().filter { $0.replacedPosition == nil }.map(\.customer))
+    }
 
     /// The links on a key that count, oldest first.
     ///

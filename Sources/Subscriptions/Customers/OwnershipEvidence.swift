@@ -51,15 +51,12 @@ package struct OwnershipEvidence: Sendable, Hashable {
 }
 
 extension CustomerKey {
-    /// The token of an app that sets none of its own. It identifies nobody.
-    private static let nilToken = ByteString("00000000-0000-0000-0000-000000000000")
-
     /// Nil for an id that identifies nobody: an empty one, one that is longer than an index can store (Apple's never
-    /// are), and the nil UUID as an account token.
+    /// are), and ``nilAccountToken``.
     init?(stated kind: Kind, _ id: String?) {
         guard let id, (1...LinkStatement.idBytesMax).contains(id.utf8.count) else { return nil }
         self.init(kind, id)
-        if kind == .account, self.id == Self.nilToken { return nil }
+        if kind == .account, id == Self.nilAccountToken { return nil }
     }
 }
 

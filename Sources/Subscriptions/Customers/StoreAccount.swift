@@ -9,12 +9,12 @@ package struct StoreAccount: Sendable {
 
     /// Groups subscriptions that share an `appTransactionId`, arrived in one receipt, or were migrated.
     package static func all(of evidence: [OwnershipEvidence]) -> [StoreAccount] {
-        var groups = CustomerGroups()
+        var groups = KeyGroups()
         for one in evidence {
             for key in one.ties.keys { groups.join(one.subscription, key) }
         }
-        var accounts: [CustomerGroupID: [OwnershipEvidence]] = [:]
-        for one in evidence { accounts[groups.name(of: CustomerGroupID(one.subscription)), default: []].append(one) }
+        var accounts: [CustomerKey: [OwnershipEvidence]] = [:]
+        for one in evidence { accounts[groups.group(of: one.subscription), default: []].append(one) }
         return accounts.sorted { $0.key < $1.key }.map { StoreAccount($0.value) }
     }
 

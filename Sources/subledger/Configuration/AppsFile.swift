@@ -4,7 +4,7 @@ import Subscriptions
 
 /// The apps file: an array of
 /// `{"bundleId": "com.example.app", "appAppleId": 1234567890, "environments": ["Production", "Sandbox"],
-/// "sharedSecrets": ["…"], "acceptWithoutSecret": false}`. Only the bundle id is required.
+/// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer"}`. Only the bundle id is required.
 enum AppsFile {
     private struct Entry: Decodable {
         let bundleId: String
@@ -12,6 +12,7 @@ enum AppsFile {
         let environments: [String]?
         let sharedSecrets: [String]?
         let acceptWithoutSecret: Bool?
+        let ownership: String?
     }
 
     static func read(_ path: String) throws(SettingError) -> [App] {
@@ -35,14 +36,17 @@ enum AppsFile {
                 App(
                     bundleId: entry.bundleId, appAppleId: entry.appAppleId,
                     environments: try environments(entry.environments, "apps file \(path), app \(entry.bundleId)"),
-                    sharedSecrets: secrets, acceptsWithoutSecret: entry.acceptWithoutSecret ?? false))
+                    sharedSecrets: secrets, acceptsWithoutSecret: entry.acceptWithoutSecret ?? false,
+                    ownership: try ownership(entry.ownership, "apps file \(path), app \(entry.bundleId)")))
         }
         return apps
     }
 
     /// Rejects unknown keys: ignoring a misspelt one would silently drop a setting.
     private static func refuseUnknownKeys(_ data: Data, _ path: String) throws(SettingError) {
-        let known: Set = ["bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret"]
+        let known: Set = [
+            "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership",
+        ]
         guard let entries = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { return }
         guard let unknown = entries.flatMap(\.keys).first(where: { !known.contains($0) }) else { return }
         if unknown == "products" {
@@ -62,6 +66,16 @@ enum AppsFile {
                 description: "\(place): a shared secret is shorter than \(App.sharedSecretBytesMin) bytes: expected "
                     + "the 32 hexadecimal digits of App Store Connect")
         }
+    }
+
+    /// Parses the name of a policy; nil selects ``OwnershipPolicy/standard``.
+    private static func ownership(_ name: String?, _ place: String) throws(SettingError) -> OwnershipPolicy {
+        guard let name else { return .standard }
+        guard let policy = OwnershipPolicy(rawValue: name) else {
+            throw SettingError(
+                description: "\(place): unknown ownership \"\(name)\": expected latest-buyer, first-buyer or shared")
+        }
+        return policy
     }
 
     /// Parses Apple's names; nil selects ``App/usualEnvironments``.

@@ -1,3 +1,4 @@
+import AppStore
 import Logging
 import Postgres
 import Projector
@@ -9,12 +10,15 @@ struct ProjectorServices {
 
     var projector: Projector { service.projector }
 
-    init(database: Database, logger: Logger) {
+    init(apps: [App], database: Database, logger: Logger) {
         var session = database.configuration(.projector)
         session.sessionSettings.merge(Projector.sessionSettings) { $1 }
         let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: logger)
         pools = [pool]
         service = ProjectorService(
-            projector: Projector(pool: pool, listener: session, now: SystemClock.now, logger: logger))
+            projector: Projector(
+                pool: pool, listener: session,
+                policies: Dictionary(uniqueKeysWithValues: apps.map { ($0.bundleId, $0.ownership) }),
+                now: SystemClock.now, logger: logger))
     }
 }

@@ -151,7 +151,7 @@ struct Serve: AsyncParsableCommand {
         }
         let projector =
             roles.contains(.projector)
-            ? ProjectorServices(database: database, logger: logger) : nil
+            ? ProjectorServices(apps: configured, database: database, logger: logger) : nil
         let backends = PrivateServices(
             at: privateAddress, connectionsPerAddress: privatePerAddress, identity: privateIdentity, roles: roles,
             database: database, appender: appending?.appender,

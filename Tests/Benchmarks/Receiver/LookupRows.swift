@@ -5,7 +5,7 @@ import TestSupport
 enum LookupRows {
     /// A point select of the row that identifies a customer.
     static let select = """
-        select customer_group_id
+        select customer_id
         from subledger.customer_identity
         where stream_id = 1
           and kind = 'link'
@@ -39,8 +39,10 @@ enum LookupRows {
             cross join generate_series(0, 1) as period
             """,
             """
-            insert into subledger.customer_identity (stream_id, kind, id, customer_group_id)
-            select 1, identity.kind, identity.id, (2000000000000000 + number)::text
+            insert into subledger.customer_identity (
+              stream_id, kind, id, starts_at, ends_at, customer_kind, customer_id
+            )
+            select 1, identity.kind, identity.id, '-infinity', 'infinity', 'link', number::text
             from generate_series(1, \(subscriptions)) as number
             cross join lateral (
               values
@@ -49,8 +51,15 @@ enum LookupRows {
             ) as identity (kind, id)
             """,
             """
-            vacuum analyze subledger.subscription, subledger.access_period, subledger.customer_identity,
-              subledger.product_entitlement, subledger.stream
+            insert into subledger.ownership (
+              stream_id, original_transaction_id, starts_at, ends_at, customer_kind, customer_id, reason, position
+            )
+            select 1, (2000000000000000 + number)::text, '-infinity', 'infinity', 'link', number::text, 'link', number
+            from generate_series(1, \(subscriptions)) as number
+            """,
+            """
+            vacuum analyze subledger.subscription, subledger.access_period, subledger.ownership,
+              subledger.customer_identity, subledger.product_entitlement, subledger.stream
             """,
             "checkpoint",
         ] {
