@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Delays a link statement until the previous one about the same customer is answered. Servers order statements by
+/// Delays a link statement until the previous one of the same story is answered. Servers order statements by
 /// arrival.
 final class StatementOrder: Sendable {
     private struct State {

@@ -3,7 +3,7 @@ import StoreSimulator
 import TestSupport
 import Testing
 
-@Suite("The customers of a run are the groups of subscriptions connected by ids and links")
+@Suite("The customers of a run own the subscriptions that their ids and links name")
 struct CustomerStoryTests {
     private func run(_ change: (inout Simulation.Settings) -> Void = { _ in }) throws -> Simulation {
         var settings = Simulation.Settings(app: testApp)

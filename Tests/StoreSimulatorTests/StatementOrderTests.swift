@@ -3,7 +3,7 @@ import StoreSimulator
 import TestSupport
 import Testing
 
-@Suite("Link statements are sent between the notifications, in order for each customer")
+@Suite("Link statements are sent between the notifications, in order for each story")
 struct StatementOrderTests {
     private func run(_ change: (inout Simulation.Settings) -> Void) throws -> Simulation {
         var settings = Simulation.Settings(app: testApp)
@@ -30,7 +30,7 @@ struct StatementOrderTests {
             $0.duplicate = course.duplicate
         }
         var sent: [String: [SimulatedLinks]] = [:]
-        var latest: [String: Int] = [:]
+        var latest: [Substring: Int] = [:]
         var notifications: [String] = []
 
         for (position, step) in simulation.steps.enumerated() {
@@ -38,8 +38,10 @@ struct StatementOrderTests {
             case .notification(let delivery): notifications.append(delivery.notification.notificationUUID)
             case .statement(let statement):
                 let backendCustomerId = statement.statement.backendCustomerId
-                #expect(statement.predecessor == latest[backendCustomerId])
-                latest[backendCustomerId] = position
+                // The last part of the id is the number of the customer in the story.
+                let story = backendCustomerId[..<(try #require(backendCustomerId.lastIndex(of: "-")))]
+                #expect(statement.predecessor == latest[story])
+                latest[story] = position
                 sent[backendCustomerId, default: []].append(statement.statement)
             }
         }

@@ -1,4 +1,5 @@
-/// The positions of link statements among the notifications. Statements about one customer keep their order.
+/// The positions of link statements among the notifications. Statements of one story keep their order: a later one takes
+/// what it names from the customer of an earlier one.
 struct StatementPlan: Sendable {
     struct Entry: Sendable, Hashable {
         /// The number of the story.
@@ -7,8 +8,7 @@ struct StatementPlan: Sendable {
         let number: UInt8
         /// The position in the order of sending, notifications included.
         var position = 0
-        /// The position of the previous statement about the same customer, which must be answered first; nil for the
-        /// first one.
+        /// The position of the previous statement of the story, which must be answered first; nil for the first one.
         var predecessor: Int?
     }
 
@@ -18,7 +18,6 @@ struct StatementPlan: Sendable {
     /// A statement with the number of notifications before it.
     private struct Draft {
         var entry: Entry
-        let backendCustomerId: String
         let sentMilliseconds: Int64
         var place = 0
     }
@@ -29,8 +28,7 @@ struct StatementPlan: Sendable {
         for index in 0..<UInt32(settings.subscriptions) {
             for (number, statement) in storyteller.story(at: Int(index)).statements.enumerated() {
                 let draft = Draft(
-                    entry: Entry(index: index, number: UInt8(number)), backendCustomerId: statement.backendCustomerId,
-                    sentMilliseconds: statement.sentAt.milliseconds)
+                    entry: Entry(index: index, number: UInt8(number)), sentMilliseconds: statement.sentAt.milliseconds)
                 drafts.append(draft)
                 // A backend that sends the same statement twice changes nothing.
                 if random.fraction() < settings.duplicate { drafts.append(draft) }
@@ -64,11 +62,8 @@ struct StatementPlan: Sendable {
         while start < drafts.count {
             let story = drafts[start].entry.index
             let end = drafts[start...].firstIndex { $0.entry.index != story } ?? drafts.count
-            for backendCustomerId in Set(drafts[start..<end].map(\.backendCustomerId)).sorted() {
-                let own = (start..<end).filter { drafts[$0].backendCustomerId == backendCustomerId }
-                let places = own.map { _ in Int.random(in: 0...count, using: &random) }.sorted()
-                for (number, place) in zip(own, places) { drafts[number].place = place }
-            }
+            let places = (start..<end).map { _ in Int.random(in: 0...count, using: &random) }.sorted()
+            for (number, place) in zip(start..<end, places) { drafts[number].place = place }
             start = end
         }
         drafts = drafts.enumerated().sorted { ($0.element.place, $0.offset) < ($1.element.place, $1.offset) }
@@ -76,11 +71,11 @@ struct StatementPlan: Sendable {
     }
 
     private static func positioned(_ drafts: [Draft]) -> [Entry] {
-        var last: [String: Int] = [:]
+        var last: [UInt32: Int] = [:]
         return drafts.enumerated().map { number, draft in
             var entry = draft.entry
             entry.position = draft.place + number
-            entry.predecessor = last.updateValue(entry.position, forKey: draft.backendCustomerId)
+            entry.predecessor = last.updateValue(entry.position, forKey: entry.index)
             return entry
         }
     }

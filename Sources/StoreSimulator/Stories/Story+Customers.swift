@@ -3,7 +3,7 @@ import Encoding
 // MARK: - One customer with several subscriptions
 
 extension Story {
-    /// One user of the app on two Apple Accounts: only the `appAccountToken` connects the subscriptions.
+    /// One user of the app on two Apple Accounts: both subscriptions belong to the app user of the `appAccountToken`.
     func accountTokenStory(_ draw: inout Draw) -> RenderedStory {
         var first = draw.life(subscription: 0, token: .given)
         var second = draw.life(subscription: 1, token: .of(first.customer))
@@ -126,10 +126,12 @@ extension Draw {
         }
     }
 
-    /// A kind of id that the subscription has.
+    /// A kind of id that makes the customer that links it the owner, whatever id the subscription is asked by. The token
+    /// of a purchase is stronger than a link on its `appTransactionId`, and a link on the subscription says nothing about
+    /// its token.
     fileprivate mutating func linkKey(_ subscription: SimulatedSubscription) -> SimulatedLink.Key {
         let hasToken = subscription.customer.appAccountToken != nil
-        return one(of: SimulatedLink.Key.allCases.filter { $0 != .appAccountToken || hasToken })
+        return one(of: hasToken ? [.appAccountToken] : [.originalTransactionId, .appTransactionId])
     }
 
     /// An instant after the first notification of each subscription.
