@@ -167,16 +167,24 @@ struct CustomerRoutes: Sendable {
         let id = try Self.customerId(context)
         return try await bodies.withJSON(of: request) { json in
             let statement = try LinkStatement(backendCustomerId: id, json: json)
-            let stated = try await links.state(statement, in: stream, receivedAt: now())
-            logger.info(
-                stated.isNew ? "links stored" : "duplicate links",
-                metadata: [
-                    "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment.rawValue)",
-                    "event.position": "\(stated.position)",
-                ])
-            return JSONResponse.json(.ok) { writer in
-                writer.member("position", stated.position)
-                writer.member("duplicate", !stated.isNew)
+            let outcome = try await links.state(
+                statement, in: stream, transfer: try LinkStatement.transfer(json), receivedAt: now())
+            switch outcome {
+            case .contested(let key):
+                throw Problem(
+                    .conflict, "another customer owns it: send \"transfer\": true to take it",
+                    field: LinkStatement.field(of: key, in: json))
+            case .stated(let position, let isNew):
+                logger.info(
+                    isNew ? "links stored" : "duplicate links",
+                    metadata: [
+                        "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment.rawValue)",
+                        "event.position": "\(position)",
+                    ])
+                return JSONResponse.json(.ok) { writer in
+                    writer.member("position", position)
+                    writer.member("duplicate", !isNew)
+                }
             }
         }
     }

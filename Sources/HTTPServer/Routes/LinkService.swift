@@ -19,7 +19,7 @@ struct LinkEvent: ProvenEvent {
     }
 }
 
-/// Appends customer links to the log unless they equal the current ones.
+/// Appends customer links to the log unless they equal the current ones, or name what another customer owns and must keep.
 package struct LinkService: Sendable {
     private let log: LogReader
     private let appender: Appender
@@ -32,17 +32,45 @@ package struct LinkService: Sendable {
         self.apps = apps
     }
 
-    /// - Returns: The position of the current links and whether they are new.
+    enum Outcome: Sendable {
+        /// The position of the current links, and whether they are new.
+        case stated(position: Int64, isNew: Bool)
+        /// Another customer owns what this link names, and the app's policy lets it keep it. Nothing was appended.
+        case contested(CustomerKey)
+    }
+
+    /// - Parameter transfer: Whether links may take what another customer owns, if the app's policy asks for it.
     /// - Throws: ``ReadError``, ``AppendError``.
     func state(
-        _ statement: LinkStatement, in stream: StreamKey, receivedAt: Instant
-    ) async throws -> (position: Int64, isNew: Bool) {
+        _ statement: LinkStatement, in stream: StreamKey, transfer: Bool, receivedAt: Instant
+    ) async throws -> Outcome {
         let customer = statement.backendCustomerId.text
-        if let last = try await log.linkStatement(ofCustomer: customer, in: stream), last.statement == statement {
-            return (last.position, false)
+        let last = try await log.linkStatement(ofCustomer: customer, in: stream)
+        let claims = try await log.linkClaims(of: statement, in: stream)
+        if let last, last.statement == statement, claims.areHeld(by: statement) {
+            return .stated(position: last.position, isNew: false)
         }
-        let appended = try await appender.append(
-            PreparedEvent(LinkEvent(statement, stream: stream, receivedAt: receivedAt), receivedAt: receivedAt))
-        return (appended.position, appended.isNew)
+        guard claims.policy == .firstBuyer, !transfer else {
+            return try await append(statement, in: stream, receivedAt: receivedAt).get()
+        }
+        return try await log.withLinkClaims(of: statement, in: stream) {
+            (claims) async -> Result<Outcome, AppendError> in
+            if let key = statement.contested(owners: { claims.owners[$0] ?? [] }) {
+                return .success(.contested(key))
+            }
+            return await append(statement, in: stream, receivedAt: receivedAt)
+        }.get()
+    }
+
+    private func append(
+        _ statement: LinkStatement, in stream: StreamKey, receivedAt: Instant
+    ) async -> Result<Outcome, AppendError> {
+        do throws(AppendError) {
+            let appended = try await appender.append(
+                PreparedEvent(LinkEvent(statement, stream: stream, receivedAt: receivedAt), receivedAt: receivedAt))
+            return .success(.stated(position: appended.position, isNew: appended.isNew))
+        } catch {
+            return .failure(error)
+        }
     }
 }

@@ -41,6 +41,23 @@ package struct LinkStatement: Sendable, Hashable {
         self.init(backendCustomerId: backendCustomerId, links: links)
     }
 
+    /// Reads member `transfer` of a request: whether its links may take what another customer owns; false if absent.
+    package static func transfer(_ json: JSONValue) throws(Malformed) -> Bool {
+        guard let value = json["transfer"] else { return false }
+        guard let transfer = value.bool else { throw Malformed(field: "transfer", problem: "must be true or false") }
+        return transfer
+    }
+
+    /// The field of a request that contains a link, such as `links[1].originalTransactionId`; nil if none does.
+    package static func field(of key: CustomerKey, in json: JSONValue) -> String? {
+        guard let field = key.kind.linkField else { return nil }
+        for (index, element) in (json["links"]?.elements(atMost: linksMax) ?? []).enumerated() {
+            guard let id = element[field]?.string, CustomerKey(key.kind, id) == key else { continue }
+            return "links[\(index)].\(field)"
+        }
+        return nil
+    }
+
     private static func link(_ json: JSONValue, _ path: String) throws(Malformed) -> CustomerKey {
         let names = CustomerKey.Kind.allCases.compactMap(\.linkField)
         guard json.isObject, json.members.count == 1,

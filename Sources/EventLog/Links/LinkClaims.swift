@@ -1,0 +1,135 @@
+import Encoding
+import Postgres
+import Subscriptions
+
+/// Who owns what a link statement names, before it is appended.
+package struct LinkClaims: Sendable {
+    package let policy: OwnershipPolicy
+    /// The owners of each key at any time, by the projections and by the link statements that are not folded yet.
+    package let owners: [CustomerKey: Set<CustomerKey>]
+
+    /// Whether every link of the customer's last statement still counts.
+    package func areHeld(by statement: LinkStatement) -> Bool {
+        let customer = CustomerKey(.link, statement.backendCustomerId.text)
+        return policy == .shared || statement.links.allSatisfy { owners[$0]?.contains(customer) ?? false }
+    }
+}
+
+extension LogReader {
+    /// Returns who owns what a statement names.
+    ///
+    /// - Throws: ``ReadError``.
+    package func linkClaims(
+        of statement: LinkStatement, in stream: StreamKey
+    ) async throws(ReadError) -> LinkClaims {
+        do throws(PostgresError) {
+            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
+                (connection) async throws(PostgresError) -> LinkClaims in
+                try await Self.claims(of: statement, in: stream, connection)
+            }
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// Runs the body with the claims on what a statement names, while no other process runs such a body for the stream.
+    /// A statement that the body appends is among the claims of the next one.
+    ///
+    /// - Throws: ``ReadError``. The body may have run.
+    package func withLinkClaims<Value: Sendable>(
+        of statement: LinkStatement, in stream: StreamKey, _ body: @Sendable (LinkClaims) async -> Value
+    ) async throws(ReadError) -> Value {
+        do throws(PostgresError) {
+            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
+                (connection) async throws(PostgresError) -> Value in
+                let lock = Step(
+                    ClaimStatements.lock, [Parameter("links of \(stream.app) in \(stream.environment.rawValue)")])
+                _ = try await connection.begin(with: [lock], deadline: .now + Limits.readWaitMax)
+                let claims = try await Self.claims(of: statement, in: stream, connection)
+                let value = await body(claims)
+                try await connection.rollback(deadline: .now + Limits.readWaitMax)
+                return value
+            }
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    private static func claims(
+        of statement: LinkStatement, in stream: StreamKey, _ connection: PostgresConnection
+    ) async throws(PostgresError) -> LinkClaims {
+        let deadline = ContinuousClock.now + Limits.readWaitMax
+        let configured = try await connection.query(
+            Step(ClaimStatements.policy, [Parameter(stream.app)]), deadline: deadline)
+        let rows = try await connection.query(
+            Step(
+                ClaimStatements.owners,
+                [
+                    Parameter(stream.app), Parameter(stream.environment.rawValue),
+                    .array(statement.links.map(\.kind.rawValue)), .array(statement.links.map(\.id.text)),
+                ]), deadline: deadline)
+        var owners: [CustomerKey: Set<CustomerKey>] = [:]
+        for row in rows {
+            guard let key = try row.customerKey(at: 0), let owner = try row.customerKey(at: 2) else { continue }
+            owners[key, default: []].insert(owner)
+        }
+        let policy: String? = try configured.first?.value(at: 0)
+        return LinkClaims(policy: policy.flatMap(OwnershipPolicy.init(rawValue:)) ?? .standard, owners: owners)
+    }
+
+    private enum ClaimStatements {
+        /// Held until the end of the transaction.
+        static let lock = Statement(
+            "log_lock_links",
+            """
+            select pg_advisory_xact_lock(hashtextextended($1, 0))
+            """)
+
+        static let policy = Statement(
+            "log_ownership_policy",
+            """
+            select policy
+            from subledger.app_ownership
+            where app = $1
+            """)
+
+        static let owners = Statement(
+            "log_link_owners",
+            """
+            select input.kind, input.id, owner.customer_kind, owner.customer_id
+            from subledger.stream
+            cross join unnest($3::text[], $4::text[]) as input (kind, id)
+            cross join lateral (
+              select ownership.customer_kind, ownership.customer_id
+              from subledger.ownership
+              where ownership.stream_id = stream.stream_id
+                and ownership.original_transaction_id = input.id
+                and input.kind = 'subscription'
+              union
+              select customer_identity.customer_kind, customer_identity.customer_id
+              from subledger.customer_identity
+              where customer_identity.stream_id = stream.stream_id
+                and customer_identity.kind = input.kind
+                and customer_identity.id = input.id
+              union
+              select 'link', event.facts #>> '{link,backendCustomerId}'
+              from subledger.event
+              where event.stream_id = stream.stream_id
+                and event.position > coalesce((
+                  select checkpoint.position
+                  from subledger.checkpoint
+                  where checkpoint.stream_id = stream.stream_id
+                ), 0)
+                and event.kind = 'link'
+                and event.facts #> '{link,links}' @> jsonb_build_array(jsonb_build_object(
+                  case input.kind
+                    when 'account' then 'appAccountToken'
+                    when 'app_transaction' then 'appTransactionId'
+                    else 'originalTransactionId'
+                  end, input.id))
+            ) as owner
+            where stream.app = $1
+              and stream.environment = $2
+            """)
+    }
+}
