@@ -72,6 +72,10 @@ package enum Limits {
     static let customerIdsDefault = 100
     /// Largest page of the ids of a customer.
     static let customerIdsMax = 1000
+    /// Entries of a customer's history if the request does not set their number; nearly all customers have fewer.
+    static let historyDefault = 100
+    /// Most entries of a customer's history in one response.
+    static let historyMax = 1000
     /// Most issues of one request for content.
     static let issuesMax = 10_000
     /// Page size of the event log if the request does not set one.

@@ -102,6 +102,37 @@ struct CustomerReaderTests {
         }
     }
 
+    @Test("the history lists gained and lost access, newest first, with positions")
+    func history() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell([.rows([Row("10", 1..<10, account: "aa")])], on: 2)
+            try await log.tell([.rows([Row("10", 20..<30, account: "bb", transaction: "11")])], on: 20)
+            let reader = CustomerReader(pool: log.reader)
+            func history(_ id: String, through date: Int, limit: Int = 100) async throws -> [String] {
+                let reference = CustomerReader.Reference(app: nil, environment: .production, id: id, kind: .account)
+                let answer = try await reader.history(reference, at: day(31), through: day(date), limit: limit)
+                guard case .found(let history) = answer else { return [] }
+                let lines = history.entries.map { entry in
+                    let gained = entry.isGain.map { $0 ? " gained" : " lost" } ?? ""
+                    return "\(entry.kind.rawValue)\(gained) \(entry.at.description.prefix(10)) \(entry.position ?? 0)"
+                }
+                return lines + (history.hasMore ? ["more"] : [])
+            }
+
+            #expect(
+                try await history("aa", through: 25) == [
+                    "customer_changed lost 2024-01-20 2", "closed 2024-01-10 1", "opened 2024-01-01 1",
+                ])
+            #expect(
+                try await history("bb", through: 25) == [
+                    "opened 2024-01-20 2", "customer_changed gained 2024-01-20 2",
+                ])
+            #expect(try await history("aa", through: 10) == ["closed 2024-01-10 1", "opened 2024-01-01 1"])
+            #expect(try await history("aa", through: 9) == ["opened 2024-01-01 1"])
+            #expect(try await history("bb", through: 31, limit: 1) == ["closed 2024-01-30 2", "more"])
+        }
+    }
+
     @Test("the original id before a migration returns the migrated subscription", arguments: [true, false])
     func migration(oldSubscriptionIsKnown: Bool) async throws {
         try await CustomerLog.with { log in

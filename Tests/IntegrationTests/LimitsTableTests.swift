@@ -32,6 +32,7 @@ struct LimitsTableTests {
         "customers of one request": "\(HTTP.customersMax)",
         "ids of a page of a customer": "\(HTTP.customerIdsMax)",
         "ids of each kind in a change": "\(Readers.Limits.changeIdsMax)",
+        "entries of a customer's history": "\(HTTP.historyMax)",
         "issues of one request": "\(HTTP.issuesMax)",
         "events of a page": "\(EventLog.Limits.pageEventsMax)",
         "changes of a page": "\(HTTP.changesMax), \(bytes(HTTP.changesBytesMax))",

@@ -5,7 +5,7 @@ import Logging
 import Readers
 import Subscriptions
 
-/// `/customers/{customerId}`, with `/entitlements`, `/content` and `/links` below it. `POST /customers/entitlements`
+/// `/customers/{customerId}`, with `/entitlements`, `/history`, `/content` and `/links` below it. `POST /customers/entitlements`
 /// returns the entitlements of many customers.
 struct CustomerRoutes: Sendable {
     let customers: CustomerReader
@@ -29,6 +29,7 @@ struct CustomerRoutes: Sendable {
         routes.read.get("/customers/:customerId/entitlements") { request, context in
             try await entitlements(request, context)
         }
+        routes.read.get("/customers/:customerId/history") { request, context in try await history(request, context) }
         routes.read.post("/customers/entitlements") { request, _ in try await manyEntitlements(request) }
         routes.read.post("/customers/:customerId/content") { request, context in try await content(request, context) }
         routes.link.put("/customers/:customerId/links") { request, context in try await stateLinks(request, context) }
@@ -73,6 +74,23 @@ struct CustomerRoutes: Sendable {
             writer.member("knownAt", knownAt)
             writer.key("entitlements")
             writer.array(only.entitlements) { $1.write(at: at, to: &$0) }
+        }
+    }
+
+    private func history(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
+        let query = RequestQuery(request)
+        let reference = try Self.reference(request, context)
+        let until = try query.instant("until") ?? now()
+        let limit = try query.number(
+            "limit", in: 1...Int64(Limits.historyMax), default: Int64(Limits.historyDefault))
+        let answer = try await customers.history(reference, at: now(), through: until, limit: Int(limit))
+        let only = try Self.only(answer, reference.environment)
+        return JSONResponse.json(.ok) { writer in
+            reference.write(app: only.app, knownAs: only.knownAs, to: &writer)
+            writer.member("until", until)
+            writer.key("history")
+            writer.array(only.entries) { $1.write(to: &$0) }
+            writer.member("more", only.hasMore ? true : nil)
         }
     }
 

@@ -82,13 +82,19 @@ enum CustomerReadStatements {
         limit $6
         """)
 
-    /// The subscriptions of a customer: a row for each interval in which it owns one.
+    /// The subscriptions of a customer: a row for each interval in which it owns one, with the event that reported why,
+    /// and the one that reported why the next owner does.
     static let subscriptions = Statement(
         "customer_subscriptions",
         """
-        select subscription.original_transaction_id, subscription.facts, ownership.starts_at, ownership.ends_at
+        select subscription.original_transaction_id, subscription.facts, ownership.starts_at, ownership.ends_at,
+          ownership.position, next.position
         from subledger.ownership
         join subledger.subscription using (stream_id, original_transaction_id)
+        left join subledger.ownership as next
+          on next.stream_id = ownership.stream_id
+          and next.original_transaction_id = ownership.original_transaction_id
+          and next.starts_at = ownership.ends_at
         where ownership.stream_id = $1
           and ownership.customer_kind = $2
           and ownership.customer_id = $3

@@ -93,31 +93,66 @@ package struct CustomerReader: Sendable {
     /// The customer to which an id leads at an instant, with its subscriptions.
     package func customer(_ reference: Reference, at instant: Instant) async throws(ReadError) -> Answer<Customer> {
         try await answer(reference, instant) { stored in
-            let rows = try await pool.query(
-                CustomerReadStatements.subscriptions,
-                [
-                    Parameter(stored.streamId), Parameter(stored.customer.kind.rawValue),
-                    Parameter(stored.customer.id.text),
-                ],
-                deadline: .now + Limits.readWaitMax)
-            var subscriptions: [Subscription] = []
-            var intervals: [String: [Range<Instant>]] = [:]
-            for row in rows {
-                let id: String = try row.value(at: 0)
-                let interval =
-                    try row.value(Timestamptz.self, at: 2).start..<row.value(Timestamptz.self, at: 3).end
-                if intervals[id] == nil {
-                    let facts = try SubscriptionFacts(
-                        originalTransactionId: id, json: try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root
-                    )
-                    subscriptions.append(Subscription(facts, products: stored.products))
-                }
-                intervals[id, default: []].append(interval)
-            }
-            return Customer(
+            Customer(
                 app: stored.app, knownAs: stored.kind,
-                subscriptions: subscriptions.map { $0.owned(during: intervals[$0.originalTransactionId] ?? []) })
+                subscriptions: try await owned(by: stored).map { subscription, intervals in
+                    subscription.owned(during: intervals.map(\.interval))
+                })
         }
+    }
+
+    /// What a customer of one app gained and lost.
+    package struct History: Sendable {
+        package let app: String
+        /// The first of the id's kinds.
+        package let knownAs: CustomerKey.Kind
+        /// Newest first.
+        package let entries: [HistoryEntry]
+        /// Whether there are older entries.
+        package let hasMore: Bool
+    }
+
+    /// What the customer to which an id leads gained and lost by an instant: the latest entries.
+    package func history(
+        _ reference: Reference, at instant: Instant, through last: Instant, limit: Int
+    ) async throws(ReadError) -> Answer<History> {
+        try await answer(reference, instant) { stored in
+            let entries = try await owned(by: stored).flatMap { subscription, intervals in
+                subscription.history(ownedDuring: intervals, through: last)
+            }.sorted(by: HistoryEntry.isNewer)
+            return History(
+                app: stored.app, knownAs: stored.kind, entries: Array(entries.prefix(limit)),
+                hasMore: entries.count > limit)
+        }
+    }
+
+    /// The subscriptions that a customer owns or owned, in byte order of their ids.
+    private func owned(
+        by stored: StoredCustomer
+    ) async throws -> [(subscription: Subscription, intervals: [OwnedInterval])] {
+        let rows = try await pool.query(
+            CustomerReadStatements.subscriptions,
+            [
+                Parameter(stored.streamId), Parameter(stored.customer.kind.rawValue),
+                Parameter(stored.customer.id.text),
+            ],
+            deadline: .now + Limits.readWaitMax)
+        var owned: [(subscription: Subscription, intervals: [OwnedInterval])] = []
+        for row in rows {
+            let id: String = try row.value(at: 0)
+            let start: Timestamptz = try row.value(at: 2)
+            let end: Timestamptz = try row.value(at: 3)
+            let interval = OwnedInterval(
+                start.start..<end.end, position: try row.optional(at: 4), nextPosition: try row.optional(at: 5))
+            if let last = owned.last, ByteString(last.subscription.originalTransactionId) == ByteString(id) {
+                owned[owned.count - 1].intervals.append(interval)
+                continue
+            }
+            let facts = try SubscriptionFacts(
+                originalTransactionId: id, json: try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root)
+            owned.append((Subscription(facts, products: stored.products), [interval]))
+        }
+        return owned
     }
 
     private struct StoredCustomer: CustomerMatch {

@@ -1,0 +1,86 @@
+import Encoding
+
+/// An interval in which a customer owns a subscription, with the events that began and ended it.
+package struct OwnedInterval: Sendable, Hashable {
+    package let interval: Range<Instant>
+    /// The first event that reported why the customer owns the subscription; nil if nothing says whose it is.
+    package let position: Int64?
+    /// The same for the next owner.
+    package let nextPosition: Int64?
+
+    package init(_ interval: Range<Instant>, position: Int64?, nextPosition: Int64?) {
+        self.interval = interval
+        self.position = position
+        self.nextPosition = nextPosition
+    }
+}
+
+/// Something that a customer gained or lost.
+package struct HistoryEntry: Sendable, Hashable {
+    /// ``Change/Kind/customerChanged`` for the start or end of an interval of ownership; otherwise a change of access.
+    package let kind: Change.Kind
+    package let at: Instant
+    package let originalTransactionId: String
+    /// The product that gives access; for ``Change/Kind/closed``, the one that did. Nil for changes of ownership.
+    package let productId: String?
+    /// The end of the unbroken access; ``Instant/latest`` if it has none. Nil if there is no access.
+    package let until: Instant?
+    /// For changes of ownership: whether the customer gained the subscription.
+    package let isGain: Bool?
+    /// The event that reported it; nil if none did.
+    package let position: Int64?
+}
+
+extension Subscription {
+    /// Returns what a customer gained and lost by owning the subscription.
+    ///
+    /// - Parameters:
+    ///   - intervals: The intervals in which the customer owns it.
+    ///   - instant: Only entries up to and including this instant are returned.
+    package func history(ownedDuring intervals: [OwnedInterval], through instant: Instant) -> [HistoryEntry] {
+        let access = owned(during: intervals.map(\.interval)).access
+        var entries = SubscriptionSnapshot.clockChanges(
+            of: originalTransactionId, access, after: .earliest, through: instant
+        ).map { change in
+            let period = access.last { $0.contains(change.at) } ?? access.last { $0.end == change.at }
+            return HistoryEntry(
+                kind: change.kind, at: change.at, originalTransactionId: originalTransactionId,
+                productId: change.productId, until: change.until, isGain: nil, position: period?.position)
+        }
+        for owned in intervals {
+            if owned.interval.lowerBound > .earliest {
+                entries.append(ownership(at: owned.interval.lowerBound, isGain: true, owned.position))
+            }
+            if owned.interval.upperBound < .latest {
+                entries.append(ownership(at: owned.interval.upperBound, isGain: false, owned.nextPosition))
+            }
+        }
+        return entries.filter { $0.at <= instant }
+    }
+
+    private func ownership(at instant: Instant, isGain: Bool, _ position: Int64?) -> HistoryEntry {
+        HistoryEntry(
+            kind: .customerChanged, at: instant, originalTransactionId: originalTransactionId, productId: nil,
+            until: nil, isGain: isGain, position: position)
+    }
+}
+
+extension HistoryEntry {
+    /// The order of a history, newest first. Entries of one instant have an order, too.
+    package static func isNewer(_ left: HistoryEntry, _ right: HistoryEntry) -> Bool {
+        (left.at, ByteString(left.originalTransactionId), left.kind.rawValue)
+            > (right.at, ByteString(right.originalTransactionId), right.kind.rawValue)
+    }
+
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writer in
+            writer.member("at", at)
+            writer.member("kind", kind.rawValue)
+            writer.member("gained", isGain)
+            writer.member("originalTransactionId", originalTransactionId)
+            writer.member("productId", productId)
+            if let until { writer.member("until", end: until) }
+            writer.member("position", position)
+        }
+    }
+}
