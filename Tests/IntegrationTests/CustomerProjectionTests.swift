@@ -241,7 +241,7 @@ struct CustomerProjectionTests {
         }
     }
 
-    @Test("a purchase moves the subscription to its app user from its date on and publishes a change for both app users")
+    @Test("a purchase moves the subscription to its app user and publishes a change for both app users")
     func sharedDevice() async throws {
         try await CustomerLog.with { log in
             try await log.tell([

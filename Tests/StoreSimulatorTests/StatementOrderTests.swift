@@ -39,7 +39,8 @@ struct StatementOrderTests {
             case .statement(let statement):
                 let backendCustomerId = statement.statement.backendCustomerId
                 // The last part of the id is the number of the customer in the story.
-                let story = backendCustomerId[..<(try #require(backendCustomerId.lastIndex(of: "-")))]
+                let end = try #require(backendCustomerId.lastIndex(of: "-"))
+                let story = backendCustomerId[..<end]
                 #expect(statement.predecessor == latest[story])
                 latest[story] = position
                 sent[backendCustomerId, default: []].append(statement.statement)

@@ -87,21 +87,21 @@ package struct ChangeReader: Sendable {
                 return number == head.number ? Page(changes: [], asOf: asOf, through: number) : nil
             }
             guard try rows[0].value(Int64.self, at: 0) == number + 1 else { return nil }
-            var published: [(number: Int64, at: Instant, change: Change)] = []
+            var known: [(number: Int64, at: Instant, change: Change)] = []
             for row in rows {
                 // Skip a change that only a newer version knows.
                 guard let change = try Change.read(row, at: 2) else { continue }
-                published.append((try row.value(at: 0), try row.value(at: 1), change))
+                known.append((try row.value(at: 0), try row.value(at: 1), change))
             }
             let owners = try await owners(
-                of: Set(published.filter { $0.change.customer == nil }.map(\.change.originalTransactionId)).sorted(),
+                of: Set(known.filter { $0.change.customer == nil }.map(\.change.originalTransactionId)).sorted(),
                 head.streamId, asOf)
             func customer(of change: Change) -> CustomerKey? {
                 change.customer ?? owners[change.originalTransactionId]
             }
             let customers = try await customers(
-                Set(published.compactMap { customer(of: $0.change) }).sorted(), head.streamId, stream.app, asOf)
-            let changes = published.map { number, at, change in
+                Set(known.compactMap { customer(of: $0.change) }).sorted(), head.streamId, stream.app, asOf)
+            let changes = known.map { number, at, change in
                 PublishedChange(
                     number: number, publishedAt: at, change: change,
                     customer: customer(of: change).flatMap { customers[$0] } ?? Customer())

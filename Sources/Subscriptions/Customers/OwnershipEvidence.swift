@@ -68,9 +68,7 @@ extension SubscriptionFacts {
     /// identify the member; its `appTransactionId` is the member's own. A token without a purchase date says nothing
     /// about when its app user owned the subscription, and is ignored. A refund takes back the access, but not who made
     /// the purchase.
-    ///
-    /// - Parameter last: Only events up to this position are considered.
-    package func ownershipEvidence(upTo last: Int64 = .max) -> OwnershipEvidence {
+    package func ownershipEvidence() -> OwnershipEvidence {
         struct Row {
             var purchaseDate: Instant?
             var token: CustomerKey?
@@ -88,7 +86,7 @@ extension SubscriptionFacts {
         }
         var rows: [ByteString: Row] = [:]
         var firstReports: [Report: Int64] = [:]
-        for (boxed, statement) in orderedTransactions where statement.position <= last {
+        for (boxed, statement) in orderedTransactions {
             let transaction = boxed.value
             let id = ByteString(transaction.transactionId)
             let token = CustomerKey(stated: .account, transaction.appAccountToken)
@@ -104,10 +102,10 @@ extension SubscriptionFacts {
             tie(CustomerKey(stated: .appTransaction, transaction.appTransactionId), statement.position)
             tie(CustomerKey(stated: .subscription, transaction.previousOriginalTransactionId), statement.position)
         }
-        for (stated, evidence) in renewals where evidence.position <= last {
+        for (stated, evidence) in renewals {
             tie(CustomerKey(stated: .appTransaction, stated.renewal.fact.appTransactionId), evidence.position)
         }
-        for (companion, position) in companions where position <= last {
+        for (companion, position) in companions {
             tie(CustomerKey(stated: .subscription, companion.text), position)
         }
         var purchases: [OwnershipEvidence.Purchase] = []

@@ -1,0 +1,69 @@
+extension SchemaTests {
+    private static func ownership(
+        start: String = "-infinity", end: String = "infinity", kind: String = "account", reason: String = "account",
+        position: String = "1"
+    ) -> String {
+        """
+        insert into subledger.ownership (
+          stream_id, original_transaction_id, starts_at, ends_at, customer_kind, customer_id, reason, position
+        )
+        values (1, 'o', '\(start)', '\(end)', '\(kind)', 'c', '\(reason)', \(position))
+        """
+    }
+
+    private static func identity(kind: String = "account", end: String = "infinity", customer: String = "link")
+        -> String
+    {
+        """
+        insert into subledger.customer_identity (stream_id, kind, id, starts_at, ends_at, customer_kind, customer_id)
+        values (1, '\(kind)', 'i', '-infinity', '\(end)', '\(customer)', 'c')
+        """
+    }
+
+    private static func policy(_ name: String) -> String {
+        "insert into subledger.app_ownership (app, policy) values ('a', '\(name)')"
+    }
+
+    private static func change(_ kind: String, customerKind: String, customerId: String) -> String {
+        """
+        insert into subledger.change (
+          stream_id, number, published_at, kind, original_transaction_id, at, cause, customer_kind, customer_id
+        )
+        values (1, 1, now(), '\(kind)', 'o', now(), 'clock', \(customerKind), \(customerId))
+        """
+    }
+
+    static let brokenCustomers = [
+        Broken(
+            constraint: "app_ownership_pkey", sqlstate: "23505", statement: "\(policy("shared")); \(policy("shared"))"),
+        Broken(constraint: "app_ownership_policy_check", sqlstate: "23514", statement: policy("everybody")),
+        Broken(constraint: "ownership_pkey", sqlstate: "23505", statement: "\(ownership()); \(ownership())"),
+        Broken(
+            constraint: "ownership_ends_at_check", sqlstate: "23514",
+            statement: ownership(start: "2026-05-10", end: "2026-05-10")),
+        Broken(
+            constraint: "ownership_customer_kind_check", sqlstate: "23514",
+            statement: ownership(kind: "app_transaction")),
+        Broken(constraint: "ownership_reason_check", sqlstate: "23514", statement: ownership(reason: "luck")),
+        Broken(constraint: "ownership_position_check", sqlstate: "23514", statement: ownership(position: "null")),
+        Broken(
+            constraint: "ownership_position_check", sqlstate: "23514",
+            statement: ownership(kind: "subscription", reason: "unclaimed")),
+        Broken(constraint: "customer_identity_pkey", sqlstate: "23505", statement: "\(identity()); \(identity())"),
+        Broken(constraint: "customer_identity_kind_check", sqlstate: "23514", statement: identity(kind: "email")),
+        Broken(
+            constraint: "customer_identity_ends_at_check", sqlstate: "23514", statement: identity(end: "-infinity")),
+        Broken(
+            constraint: "customer_identity_customer_kind_check", sqlstate: "23514",
+            statement: identity(customer: "app_transaction")),
+        Broken(
+            constraint: "change_customer_check", sqlstate: "23514",
+            statement: change("customer_changed", customerKind: "null", customerId: "null")),
+        Broken(
+            constraint: "change_customer_check", sqlstate: "23514",
+            statement: change("opened", customerKind: "'link'", customerId: "'u-1'")),
+        Broken(
+            constraint: "change_customer_check", sqlstate: "23514",
+            statement: change("customer_changed", customerKind: "'link'", customerId: "null")),
+    ]
+}
