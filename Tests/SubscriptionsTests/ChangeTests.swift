@@ -38,6 +38,38 @@ struct ChangeTests {
             ])
     }
 
+    @Test("a change of owner is published for the customer that lost it and the one that gained it")
+    func owners() {
+        let told = [Told("2018-02-20", [first], [on])]
+        let (a, b) = (CustomerKey(.account, "a"), CustomerKey(.account, "b"))
+        let unclaimed = CustomerKey(.subscription, testSubscription)
+        func changes(from old: Set<CustomerKey>, to new: Set<CustomerKey>, at instant: String) -> [Change] {
+            SubscriptionSnapshot(Subscription(arriving: told)).ownerChanges(
+                from: old, to: new, at: day(instant), cause: .event(position: 2))
+        }
+        func changed(_ customer: CustomerKey, at instant: String, product: String?, until: String?) -> Change {
+            Change(
+                .customerChanged, of: testSubscription, at: day(instant), cause: .event(position: 2),
+                productId: product, until: until.map(day), customer: customer)
+        }
+
+        #expect(
+            changes(from: [a], to: [b], at: "2018-03-01") == [
+                changed(a, at: "2018-03-01", product: monthly, until: nil),
+                changed(b, at: "2018-03-01", product: monthly, until: "2018-03-20"),
+            ])
+        #expect(
+            changes(from: [a], to: [b], at: "2018-03-20") == [
+                changed(a, at: "2018-03-20", product: nil, until: nil),
+                changed(b, at: "2018-03-20", product: nil, until: nil),
+            ])
+        #expect(
+            changes(from: [unclaimed], to: [a], at: "2018-03-01") == [
+                changed(a, at: "2018-03-01", product: monthly, until: "2018-03-20")
+            ])
+        #expect(changes(from: [a, b], to: [b, a], at: "2018-03-01") == [])
+    }
+
     @Test("a period that ended before its event arrived publishes no change")
     func history() {
         #expect(changes(at: "2018-05-01", [Told("2018-02-20", [first], [on])]) == [])
