@@ -120,6 +120,28 @@ struct CustomerStoryTests {
         }
     }
 
+    @Test("the app users of a shared device have access by turns, and its other ids have all of it")
+    func sharedDevice() throws {
+        let simulation = try run { $0.stories = [.sharedDevice] }
+        for index in 0..<30 {
+            let rendered = simulation.storyteller.story(at: index)
+            let purchases = rendered.subscriptions[0].purchases
+            let tokens = purchases.map(\.appAccountToken)
+            let second = try #require(purchases.first { $0.appAccountToken == tokens.last })
+            #expect(Set(tokens).count == 2)
+            for answer in simulation.customerAnswers(ofStory: index) {
+                let owns =
+                    switch (answer.customer.kind, answer.customer.text == second.appAccountToken) {
+                    case (.account, true): answer.at >= second.purchaseDate
+                    case (.account, false): answer.at < second.purchaseDate
+                    default: true
+                    }
+                let isActive = rendered.subscriptions[0].access.isActive(at: answer.at)
+                #expect(answer.entitlements.contains(where: \.active) == (owns && isActive), "\(index) \(answer)")
+            }
+        }
+    }
+
     @Test("version 1 has no answers by appTransactionId")
     func version1() throws {
         let kinds = Set(try run { $0.format = .v1 }.customerAnswers.map(\.customer.kind))

@@ -5,9 +5,11 @@ package struct EntitlementBook: Sendable, Hashable {
     /// Uninterrupted intervals of access by entitlement, ascending; adjacent intervals are merged.
     private let runs: [String: [Range<Instant>]]
 
-    package init(_ books: [AccessBook]) {
+    /// - Parameter owned: Only access in this interval counts.
+    package init(_ books: [AccessBook], owned: Range<Instant> = .earliest ..<. latest) {
         var spans: [String: [Range<Instant>]] = [:]
-        for (product, span) in books.flatMap(\.spans) {
+        for (product, span) in books.flatMap(\.spans).map({ ($0.product, $0.span.clamped(to: owned)) })
+        where !span.isEmpty {
             for entitlement in product.entitlements { spans[entitlement, default: []].append(span) }
         }
         runs = spans.mapValues(Self.joined)

@@ -21,7 +21,7 @@ package struct OneTimeLife: Sendable {
         purchase = Purchase(
             transactionId: id, webOrderLineItemId: nil, product: product, purchaseDate: instant, expiresDate: nil,
             reason: .purchase, offer: nil, price: customer.storefront.price(product) * Int64(quantity),
-            quantity: quantity)
+            quantity: quantity, appAccountToken: customer.appAccountToken)
         if product.kind == .nonConsumable { access.pay(id, for: product, from: instant, to: nil) }
         send("ONE_TIME_CHARGE", at: instant)
     }

@@ -23,6 +23,8 @@ package struct Purchase: Sendable, Hashable {
     /// When an upgrade replaced the purchase.
     package var upgradedAt: Instant?
     package var revocation: Revocation?
+    /// The UUID of the app user who bought, or whose purchase is renewed; nil if the app set none.
+    package var appAccountToken: String?
 }
 
 /// An offer applied to a purchase.

@@ -6,7 +6,8 @@ import Encoding
 /// Call actions in the order of their instants. The caller ensures their preconditions (a running period, a failed
 /// renewal); an impossible action is a bug in the story and traps.
 package struct SubscriptionLife: Sendable {
-    package let customer: Customer
+    /// The Apple Account, with the app user who buys next.
+    package private(set) var customer: Customer
     /// Oldest first.
     package internal(set) var purchases: [Purchase] = []
     /// Nil before the first purchase.
@@ -34,6 +35,11 @@ package struct SubscriptionLife: Sendable {
     package var current: Purchase {
         guard let last = purchases.last else { preconditionFailure("the subscription has no purchase") }
         return last
+    }
+
+    /// Another user of the app buys from now on, with the same Apple Account.
+    package mutating func handOver(to appAccountToken: String) {
+        customer.appAccountToken = appAccountToken
     }
 
     /// The end of the current period.
@@ -82,6 +88,7 @@ extension SubscriptionLife {
             purchaseDate: purchaseDate, expiresDate: expiresDate, reason: reason, offer: offer,
             price: offer.map { $0.isFree ? 0 : price / 2 } ?? price, quantity: 1)
         purchase.commitment = commitment(from: purchaseDate, price)
+        purchase.appAccountToken = customer.appAccountToken
         purchases.append(purchase)
         access.pay(id, for: product, from: purchaseDate, to: expiresDate)
         if renewalPreference == nil {

@@ -26,7 +26,7 @@ extension StoreNotification {
         payload.expiresDate = subject.expiresDate
         payload.quantity = subject.quantity
         payload.type = subject.product.kind.rawValue
-        payload.appAccountToken = customer.appAccountToken
+        payload.appAccountToken = subject.appAccountToken
         payload.inAppOwnershipType = customer.ownership
         payload.signedDate = signedDate
         payload.revocationReason = subject.revocation?.reason
@@ -70,7 +70,7 @@ extension StoreNotification {
         payload.renewalDate = preference.renewalDate
         payload.currency = customer.storefront.currency
         payload.renewalPrice = preference.price
-        payload.appAccountToken = customer.appAccountToken
+        payload.appAccountToken = purchases.last?.appAccountToken
         payload.appTransactionId = customer.appTransactionId
         payload.signedDate = signedDate
         payload.environment = app.environmentName

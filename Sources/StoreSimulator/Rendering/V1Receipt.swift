@@ -60,7 +60,7 @@ extension V1Receipt.Entry {
             writer.member("is_in_intro_offer_period", isIntroductory ? "true" : "false")
             writer.member("subscription_group_identifier", purchase.product.subscriptionGroup)
             writer.member("in_app_ownership_type", customer.ownership)
-            writer.member("app_account_token", customer.appAccountToken)
+            writer.member("app_account_token", purchase.appAccountToken)
             writer.offer(purchase.offer)
         }
     }

@@ -48,7 +48,7 @@ extension Simulation {
         var random = SplitMix64(seed: settings.seed, UInt64(index), .max - 1)
         return rendered.customers.flatMap { customer in
             let subscriptions = customer.subscriptions.map { rendered.subscriptions[$0] }
-            let book = EntitlementBook(subscriptions.map(\.access))
+            let book = EntitlementBook(subscriptions.map(\.access), owned: customer.owns)
             let instants = rendered.queryInstants(about: subscriptions)
             let isIncomplete = customer.subscriptions.contains { self.isIncomplete(story: index, subscription: $0) }
             return customer.ids(subscriptions, settings.format).flatMap { id in
@@ -77,7 +77,12 @@ extension SimulatedCustomer {
     fileprivate func ids(_ subscriptions: [SimulatedSubscription], _ format: Simulation.Format) -> [SimulatedId] {
         var seen: Set<SimulatedId> = []
         let own = backendIds.map { SimulatedId(.link, $0) }
-        return (own + subscriptions.flatMap { $0.ids(format) }).filter { seen.insert($0).inserted }
+        let all = (own + subscriptions.flatMap { $0.ids(format) }).filter { seen.insert($0).inserted }
+        return switch identity {
+        case .allIds: all
+        case .allButTokens: all.filter { $0.kind != .account }
+        case .token(let token, _): [SimulatedId(.account, token)]
+        }
     }
 }
 

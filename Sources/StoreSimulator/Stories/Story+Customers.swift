@@ -70,6 +70,34 @@ extension Story {
     }
 }
 
+// MARK: - One subscription of several customers
+
+extension Story {
+    /// A device that two users of the app share: the second one subscribes again after the subscription has expired.
+    func sharedDeviceStory(_ draw: inout Draw) -> RenderedStory {
+        var life = draw.life(token: .given)
+        let period = draw.period()
+        life.subscribe(to: draw.product(.plus, period), at: draw.start())
+        draw.renew(&life, 0...2)
+        life.switchOff(at: draw.within(life))
+        life.runOut()
+        let first = life.customer.appAccountToken ?? ""
+        let second = draw.otherToken()
+        let latest = life.expiry.advanced(byMilliseconds: Int64(draw.count(5...60)) * Draw.dayMilliseconds)
+        let handedOver = draw.between(life.expiry, latest)
+        life.handOver(to: second)
+        life.resubscribe(to: draw.product(draw.one(of: [.plus, .premium]), period), at: handedOver)
+        draw.renew(&life, 0...2)
+        return RenderedStory(
+            self, [SimulatedSubscription(life)],
+            customers: [
+                SimulatedCustomer(subscriptions: [0], identity: .allButTokens),
+                SimulatedCustomer(subscriptions: [0], identity: .token(first, owns: .earliest..<handedOver)),
+                SimulatedCustomer(subscriptions: [0], identity: .token(second, owns: handedOver ..<. latest)),
+            ])
+    }
+}
+
 // MARK: - Links by a backend
 
 extension Story {
@@ -141,6 +169,13 @@ extension Draw {
 
     fileprivate mutating func later(than instant: Instant) -> Instant {
         between(instant, instant.advanced(byMilliseconds: 20 * Self.dayMilliseconds))
+    }
+
+    /// The `appAccountToken` of a second user of the story's app.
+    fileprivate func otherToken() -> String {
+        var identifiers = Identifiers(
+            seed: seed, index: index, subscription: Identifiers.storySubscriptionsMax - 1)
+        return identifiers.uuid()
     }
 
     /// A backend's id of a customer, one for each number in a story.

@@ -12,6 +12,7 @@ extension Story {
         case .boughtAgain: return boughtAgainStory(&draw)
         case .linked: return linkedStory(&draw)
         case .linkMoved: return movedLinkStory(&draw)
+        case .sharedDevice: return sharedDeviceStory(&draw)
         default:
             var life = draw.life()
             let period = draw.period()
@@ -59,7 +60,7 @@ extension Story {
             draw.renew(&life, 0...1)
         case .trialConversion, .renewals, .monthlyCommitment: draw.renew(&life, 1...5)
         case .family, .oneTimePurchase, .sharedAccountToken, .sharedAppleAccount, .restored, .boughtAgain, .linked,
-            .linkMoved:
+            .linkMoved, .sharedDevice:
             break
         }
     }

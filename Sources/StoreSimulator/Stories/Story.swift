@@ -34,6 +34,7 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
     case boughtAgain = "bought-again"
     case linked
     case linkMoved = "link-moved"
+    case sharedDevice = "shared-device"
 
     /// The name on the command line.
     package var name: String { rawValue }
@@ -84,6 +85,7 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
         case .boughtAgain: "bought again by the same user on another account after expiry (two subscriptions)"
         case .linked: "two accounts that a backend links to one customer (two subscriptions)"
         case .linkMoved: "a subscription linked to the wrong customer, then to the right one (three subscriptions)"
+        case .sharedDevice: "bought by one app user and, after expiry, by another on the same Apple Account"
         }
     }
 }
