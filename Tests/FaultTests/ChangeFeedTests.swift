@@ -154,8 +154,10 @@ struct ChangeFeedTests {
         // Many times the size of the kernel's buffers for a connection.
         try await database.script(
             """
-            insert into subledger.change (stream_id, number, published_at, kind, original_transaction_id, at, cause)
-            select 1, number, now(), 'customer_changed', '10', now(), 'rebuild'
+            insert into subledger.change (
+              stream_id, number, published_at, kind, original_transaction_id, at, cause, customer_kind, customer_id
+            )
+            select 1, number, now(), 'customer_changed', '10', now(), 'rebuild', 'link', 'u-1'
             from generate_series(2, 60000) as number;
             update subledger.change_head
             set number = 60000
