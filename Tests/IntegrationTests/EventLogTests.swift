@@ -9,7 +9,7 @@ import Testing
 struct EventLogTests {
     private static let apps = Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])])
 
-    /// An appender with a pool of its own, as another process would have.
+    /// An appender with a separate pool, like one in another process.
     private static func appender(
         _ database: ConnectionConfiguration, queueEventsMax: Int = Limits.queueEventsMax
     ) -> (appender: Appender, pool: PostgresPool) {
@@ -22,7 +22,7 @@ struct EventLogTests {
         try apps.verify(try V1Body(number: number).bytes, receivedAt: TestBundle.now)
     }
 
-    @Test("two writers, each notification sent to both, leave positions 1...n without gap or repeat")
+    @Test("two concurrent writers of the same notifications store positions 1...n without gaps or repeats")
     func concurrentWriters() async throws {
         let database = try await TestCluster.freshDatabase()
         let writers = [Self.appender(database), Self.appender(database)]
@@ -47,13 +47,13 @@ struct EventLogTests {
         var positions: [Int: Set<Int64>] = [:]
         for (number, place) in places { positions[number, default: []].insert(place.position) }
         #expect(positions.count == count)
-        #expect(positions.values.allSatisfy { $0.count == 1 }, "both writers name the same position")
+        #expect(positions.values.allSatisfy { $0.count == 1 }, "both writers return the same position")
         #expect(Set(positions.values.joined()) == Set(1...Int64(count)))
         #expect(places.filter(\.1.isNew).count == count)
         for writer in writers { await writer.pool.close() }
     }
 
-    @Test("appending looks events up by index, never by reading the log")
+    @Test("appending finds events by index and never scans the log")
     func noScan() async throws {
         let database = try await TestCluster.freshDatabase()
         let (appender, pool) = Self.appender(database)
@@ -66,7 +66,7 @@ struct EventLogTests {
         await pool.close()
 
         let owner = try await TestCluster.connect(database)
-        let scans = try await eventually("the statistics have come") {
+        let scans = try await eventually("the statistics are updated") {
             let rows = try await owner.query(Self.scans, deadline: .now + .seconds(10))
             let byIndex: Int64 = try rows[0].value(at: 0)
             let byReadingAll: Int64 = try rows[0].value(at: 1)
@@ -85,7 +85,7 @@ struct EventLogTests {
         where relname = 'event'
         """)
 
-    @Test("copies inside one batch become one row, and all get its position")
+    @Test("copies inside one batch are stored as one row, and all return its position")
     func copiesInOneBatch() async throws {
         let database = try await TestCluster.freshDatabase()
         let (appender, pool) = Self.appender(database)
@@ -106,7 +106,7 @@ struct EventLogTests {
         await pool.close()
     }
 
-    @Test("a full queue refuses, and what was queued before is still stored")
+    @Test("a full queue rejects an append, and queued appends are still stored")
     func fullQueue() async throws {
         let database = try await TestCluster.freshDatabase()
         let queueEventsMax = 16
@@ -129,7 +129,7 @@ struct EventLogTests {
     }
 
     @Test(
-        "nobody can change or remove an event, not even the owner",
+        "no role, including the owner, can change or delete rows of append-only tables",
         arguments: [
             "update subledger.event set kind = 'other'", "delete from subledger.event", "truncate subledger.event",
             "set session_replication_role = replica; delete from subledger.event",
@@ -161,7 +161,7 @@ struct EventLogTests {
         "select subledger.event_body(1, 1)", "select subledger.rebuilt_body(1, '')",
     ]
 
-    @Test("the reader's role and the analyst's read everything but bodies, and write nothing", arguments: readerMayNot)
+    @Test("the reader and analyst roles can read everything except bodies, and write nothing", arguments: readerMayNot)
     func reader(_ statement: String) async throws {
         let database = try await TestCluster.freshDatabase()
         for role in ["subledger_reader", "subledger_analyst"] {
@@ -189,7 +189,7 @@ struct EventLogTests {
         await connection.close()
     }
 
-    @Test("a login as the analyst's role has limits of time, some memory for a query, and reads only")
+    @Test("the analyst role has time limits, a memory limit per query and read-only transactions")
     func analyst() async throws {
         let owner = try await TestCluster.connect(try await TestCluster.freshDatabase())
         let rows = try await owner.query(
@@ -210,7 +210,7 @@ struct EventLogTests {
         await owner.close()
     }
 
-    @Test("the projector's role cannot write the log")
+    @Test("the projector role cannot write to the log")
     func projector() async throws {
         let database = try await TestCluster.freshDatabase()
         let connection = try await TestCluster.connect(database.with(role: "subledger_projector"))

@@ -2,9 +2,9 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("GET /events gives the log of a stream page by page, filtered, from wherever a reader left off")
+@Suite("GET /events returns the log of a stream in pages, filtered, from any position")
 struct EventRouteTests {
-    /// 45,000 events, one a second from 2020-01-01 on, every thousandth of them a REFUND.
+    /// 45,000 events, one a second from 2020-01-01 on. Every thousandth is a REFUND.
     private static let log: StaticString = """
         with stream as (
           insert into subledger.stream (stream_id, app, environment)
@@ -27,7 +27,7 @@ struct EventRouteTests {
         returning position::text
         """
 
-    /// The positions of all pages for a query, and how many pages they were.
+    /// The positions of all pages for a query, and the number of pages.
     private static func positions(_ query: String, _ server: TestBundle) async throws -> (all: [Int], pages: Int) {
         var found: [Int] = []
         var cursor = ""
@@ -41,7 +41,7 @@ struct EventRouteTests {
         return (found, 1000)
     }
 
-    @Test("a position after the end of the log is gone: events that a restored backup lacks are not passed over")
+    @Test("a position after the end of the log is answered 410, also after a restore from a backup")
     func beyondHead() async throws {
         try await TestBundle.withServer { server in
             #expect(try await server.sql(Self.log).count == 45_000)
@@ -62,7 +62,7 @@ struct EventRouteTests {
         }
     }
 
-    @Test("each filter lets through what it says, whole, over as many pages as it takes")
+    @Test("each filter returns all matching events, over as many pages as needed")
     func filters() async throws {
         try await TestBundle.withServer { server in
             #expect(try await server.sql(Self.log).count == 45_000)
@@ -73,18 +73,18 @@ struct EventRouteTests {
             #expect(try await Self.positions("&kind=refund&source=apple-v2", server).all == [])
             let rare = try await Self.positions("&type=NEVER", server)
             #expect(rare.all == [])
-            #expect(rare.pages == 3, "20,000 events are looked at for a page")
+            #expect(rare.pages == 3, "each page reads at most 20,000 events")
             let hour = try await Self.positions(
                 "&receivedFrom=2020-01-01T11:00:00Z&receivedUntil=2020-01-01T12:00:00Z&limit=1000", server)
             #expect(hour.all == Array(39_600..<43_200))
-            #expect(hour.pages == 4, "the index leads to the first of them")
+            #expect(hour.pages == 4, "the first page starts at the first match")
             #expect(try await Self.positions("&receivedFrom=2031-01-01T00:00:00Z", server).all == [])
             #expect(try await Self.positions("&receivedUntil=2019-01-01T00:00:00Z", server).all == [])
             #expect(try await Self.positions("&type=%27%20or%20%271%27=%271", server).all == [])
         }
     }
 
-    @Test("a cursor goes on where its page ended, after a rebuild and with events that came since")
+    @Test("a cursor continues after its page and includes events appended since")
     func cursor() async throws {
         try await TestBundle.withServer { server in
             for number in 1...3 { _ = try await server.apple.post(try V1Body(number: number).bytes) }

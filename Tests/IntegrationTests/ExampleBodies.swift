@@ -2,7 +2,7 @@ import Encoding
 import Foundation
 import TestSupport
 
-/// The two worked examples of the lifecycle rules, told by V1 bodies: what Apple sent, and when it came.
+/// The two worked examples of the lifecycle rules as V1 bodies, with the times at which they arrived.
 enum ExampleBodies {
     static let subscription = "1000000000000001"
 
@@ -33,7 +33,7 @@ enum ExampleBodies {
                 graceUntil: grace.map(ms)))
     }
 
-    /// The magazine subscriber: two months, a lapse, one month more.
+    /// The magazine subscriber: two months, a lapse, another month.
     static var magazine: [Sent] {
         let a = row(1, "2018-02-20", "2018-03-20")
         let b = row(2, "2018-03-20", "2018-04-20")
@@ -46,7 +46,7 @@ enum ExampleBodies {
         ]
     }
 
-    /// The billing issue, with no grace, 3 days or 16.
+    /// The billing issue, with no grace, 3 days or 16 days.
     static func billingIssue(grace: String?) -> [Sent] {
         let a = row(1, "2018-02-20", "2018-03-20")
         let b = row(2, "2018-03-20", "2018-04-20")
@@ -60,7 +60,7 @@ enum ExampleBodies {
         ]
     }
 
-    /// As `subledger fold` reads them: one `{"receivedAt","body"}` a line.
+    /// The input format of `subledger fold`: one `{"receivedAt","body"}` per line.
     static func jsonLines(_ sent: [Sent]) throws -> Data {
         var data = Data()
         for one in sent {

@@ -7,7 +7,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("A projector whose clock is ahead publishes no end before it has come")
+@Suite("A projector with a fast clock publishes no future expiration")
 struct FastClockTests {
     private static let hour: Int64 = 3_600_000
 
@@ -15,7 +15,7 @@ struct FastClockTests {
         Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest
     }
 
-    /// A subscription that began an hour ago and ends in half an hour, and one that begins then.
+    /// A subscription that started an hour ago and ends in half an hour, and one that starts then.
     private static func purchases(_ now: Instant) -> String {
         func transaction(_ id: Int, _ from: Int64, _ until: Int64) -> String {
             """
@@ -36,7 +36,7 @@ struct FastClockTests {
             """
     }
 
-    /// The first page of the feed, by a reader whose clock is right.
+    /// The first page of the feed, read with a correct clock.
     private static func page(_ log: SimulatedLog) async throws -> ChangeReader.Page {
         let pool = PostgresPool(
             log.database.with(role: "subledger_reader"), limit: 1, logger: LogRecorder().logger)
@@ -48,7 +48,7 @@ struct FastClockTests {
         return try #require(page)
     }
 
-    @Test("an hour ahead: what is open is published, what is to come is not, and pages are as of now")
+    @Test("with a clock an hour fast, only the current subscription is published, and pages are as of now")
     func hourAhead() async throws {
         try await SimulatedLog.with { log in
             let role = log.database.with(role: "subledger_projector")
@@ -58,7 +58,7 @@ struct FastClockTests {
             try await log.script(Self.purchases(Self.now))
 
             #expect(await projector.foldAllStreams())
-            // It has nothing to do until then, and does not run hot.
+            // A second fold has nothing to do until then and does not loop.
             #expect(await projector.foldAllStreams())
 
             #expect(
@@ -76,7 +76,7 @@ struct FastClockTests {
         }
     }
 
-    @Test("what was published too early by somebody else does not show customers as of then")
+    @Test("a page is as of now even if changes were published too early")
     func publishedEarly() async throws {
         try await SimulatedLog.with { log in
             try await log.script(Self.purchases(Self.now))

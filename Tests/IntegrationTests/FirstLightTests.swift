@@ -4,7 +4,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("One notification's whole way")
+@Suite("From a notification to its subscription")
 struct FirstLightTests {
     private static let subscription = "/subscriptions/1000000588791509?environment=sandbox"
 
@@ -31,7 +31,7 @@ struct FirstLightTests {
         }
     }
 
-    @Test("at the instant of expiry there is no access, a millisecond before there is")
+    @Test("access ends exactly at the instant of expiry")
     func halfOpen() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try TestBundle.sample(""))
@@ -46,7 +46,7 @@ struct FirstLightTests {
         }
     }
 
-    @Test("the same body again adds no row and answers the first position; its expired-keys twin is kept and marked")
+    @Test("a repeated body returns the first position; one with expired keys is stored with the same fingerprint")
     func duplicates() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try TestBundle.sample(""))
@@ -62,7 +62,7 @@ struct FirstLightTests {
         }
     }
 
-    @Test("the stored body is what arrived, less the value of its password")
+    @Test("the stored body equals the received body without the value of its password")
     func storedBody() async throws {
         try await TestBundle.withServer { server in
             let sent = try TestBundle.sample("")
@@ -76,7 +76,7 @@ struct FirstLightTests {
         }
     }
 
-    @Test("an unknown type with the right secret is stored, and its facts count")
+    @Test("an unknown type with the right secret is stored, and its facts are folded")
     func unknownType() async throws {
         try await TestBundle.withServer { server in
             let answer = try await server.apple.post(try V1Body(type: "DID_SOMETHING_NEW").bytes)
@@ -91,7 +91,7 @@ struct FirstLightTests {
         }
     }
 
-    @Test("equal ids in production and sandbox are two subscriptions")
+    @Test("equal ids in production and sandbox are separate subscriptions")
     func environmentsApart() async throws {
         try await TestBundle.withServer { server in
             var sandbox = V1Body()
@@ -107,7 +107,7 @@ struct FirstLightTests {
         }
     }
 
-    @Test("an id that two apps have needs ?app=")
+    @Test("an id in two apps is answered 409 without ?app=")
     func severalApps() async throws {
         let apps = [
             App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret]),

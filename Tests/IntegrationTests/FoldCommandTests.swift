@@ -2,9 +2,9 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("fold answers from files what the server answers from its log")
+@Suite("The fold command gives the same results as the server")
 struct FoldCommandTests {
-    /// The only line of the output.
+    /// The JSON object on the only line of the output.
     private static func fold(_ sent: [ExampleBodies.Sent], _ arguments: [String]) throws -> [String: Any] {
         let result = try ServerProcess.run(["fold", "-"] + arguments, input: try ExampleBodies.jsonLines(sent))
         #expect(result.status == 0, "\(result.error)")
@@ -16,7 +16,7 @@ struct FoldCommandTests {
         { $0 }, { $0.reversed() }, { $0 + $0 }, { $0.reversed() + $0 },
     ]
 
-    @Test("the magazine example, at each row of its table", arguments: orders.indices)
+    @Test("the magazine example matches each row of its table", arguments: orders.indices)
     func magazine(_ order: Int) throws {
         let sent = Self.orders[order](ExampleBodies.magazine)
         let table: [(at: String, status: String, active: Bool)] = [
@@ -45,7 +45,7 @@ struct FoldCommandTests {
         ("2018-05-18", [true, true, true, true, true, true, true, false]),
     ]
 
-    @Test("the billing issue, with each setting of grace", arguments: settings)
+    @Test("the billing issue matches its table for each grace setting", arguments: settings)
     func billingIssue(_ setting: (grace: String?, active: [Bool])) throws {
         let instants = [
             "2018-04-19", "2018-04-20", "2018-04-22", "2018-04-23", "2018-05-04", "2018-05-05", "2018-05-19",
@@ -58,7 +58,7 @@ struct FoldCommandTests {
         }
     }
 
-    @Test("--known-at leaves out what came later")
+    @Test("--known-at ignores notifications received later")
     func knownAt() throws {
         let refund = ExampleBodies.Sent(
             receivedAt: "2018-05-10T00:00:00Z",
@@ -79,7 +79,7 @@ struct FoldCommandTests {
         #expect(after["active"] as? Bool == false)
     }
 
-    @Test("a line that is no notification is named with its number, the others are folded")
+    @Test("a line that is not a notification is reported with its number, and the other lines are folded")
     func badLine() throws {
         var input = try ExampleBodies.jsonLines(ExampleBodies.magazine)
         input += Data("{\"receivedAt\":\"2018-01-01T00:00:00Z\",\"body\":{}}\nnonsense\n".utf8)

@@ -6,7 +6,7 @@ import Postgres
 import Subscriptions
 import TestSupport
 
-/// An event out of so few that most of a course are repeats of some kind.
+/// An event from a small set, so that most events of a run are repeats of some kind.
 struct GeneratedEvent {
     let source: EventSource
     let subscriptions: Set<String>
@@ -16,7 +16,7 @@ struct GeneratedEvent {
     init(using random: inout SeededGenerator) {
         let source: EventSource = random.chance(60) ? .appleV1 : random.chance(60) ? .appleV2 : .backend
         let content = Int.random(in: 0..<5, using: &random)
-        // The subscriptions follow from the content, as in a body.
+        // The subscriptions depend on the content, as in a body.
         let pool = [["1"], ["2"], ["1", "2"], ["2", "3"], []]
         let subscriptions = Set(pool[content])
         let variant = random.chance(80) ? 0 : 1
@@ -28,7 +28,7 @@ struct GeneratedEvent {
         key =
             switch source {
             case .appleV1: digest
-            // Another body may come under the same id.
+            // Different bodies may have the same id.
             case .appleV2: Array(SHA256.hash(data: Array("id \(content)".utf8)).prefix(16))
             case .backend: Array(SHA256.hash(data: body + [0]))
             }
@@ -36,7 +36,7 @@ struct GeneratedEvent {
 
     func at(_ receivedAt: Instant) -> Proven { Proven(self, receivedAt) }
 
-    /// As it comes out of a check; here nobody checks.
+    /// A verified event; this test does not verify it.
     struct Proven: ProvenEvent {
         let stream = StreamKey(app: V1Body.app, environment: .production)
         let event: Event
@@ -65,12 +65,12 @@ struct GeneratedEvent {
     }
 }
 
-/// What appends entries in batches of a known size.
+/// Appends entries in batches of a known size.
 struct BatchedLog {
     let pool: PostgresPool
     let logger: Logger
 
-    /// Appends entries in their order, each in a batch of its own or all in one, and returns their places.
+    /// Appends entries in order, each in a separate batch or all in one, and returns their positions.
     func append(_ entries: [PreparedEvent], inOneBatch: Bool = false) async throws -> [Appended] {
         var places: [Appended] = []
         for batch in inOneBatch ? [entries] : entries.map({ [$0] }) where !batch.isEmpty {

@@ -3,9 +3,9 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("Health says whether requests can be served, and what is wrong to the operator alone")
+@Suite("Health and readiness")
 struct HealthTests {
-    @Test("ready while nothing is failing, and the private listener names each condition")
+    @Test("the server is ready while no condition is failing, and the private listener lists each condition")
     func degraded() async throws {
         let health = [
             HealthCheck(name: "projection") { .degraded("a stream stands still") },
@@ -30,7 +30,7 @@ struct HealthTests {
         }
     }
 
-    @Test("not ready while one condition is failing, and alive all the same; strangers are not told which")
+    @Test("a failing condition makes the server not ready but alive, and the public listener does not name it")
     func failing() async throws {
         let health = [HealthCheck(name: "appending") { .failing("the last batches were not stored") }]
         try await TestBundle.withServer(health: health) { server in
@@ -50,7 +50,7 @@ struct HealthTests {
         }
     }
 
-    @Test("a hundred questions at once cost one look at the conditions for each listener")
+    @Test("a hundred concurrent requests run at most ten health checks")
     func sharedLook() async throws {
         let looks = Looks()
         let health = [HealthCheck(name: "slow") { await looks.next() }]

@@ -7,18 +7,18 @@ import Testing
 @testable import Postgres
 @testable import Projector
 
-@Suite("Ten thousand streams, most of them idle, cost next to nothing")
+@Suite("Cost of ten thousand idle streams")
 struct IdleStreamsTests {
     private static let streams = 10_000
 
-    /// How many pages of 8 KB a statement looks at, as EXPLAIN counts them.
+    /// The number of 8 KB pages that a statement reads, from EXPLAIN.
     private static func pages(
         _ statement: Statement, _ explain: Statement, in database: ConnectionConfiguration
     ) async throws -> Int {
         var projector = database.with(role: "subledger_projector")
         projector.sessionSettings = Projector.planSettings
         let connection = try await TestCluster.connect(projector)
-        // A constant of the code, for an explanation to read: it cannot have parameters.
+        // Stored as a setting, because the EXPLAIN statement cannot have parameters.
         try await connection.script(
             "set test.projection_version = '\(Checkpoint.projectionVersion)'; prepare asked as \(statement.sql)",
             deadline: .now + .seconds(20))
@@ -26,12 +26,12 @@ struct IdleStreamsTests {
         var lines: [String] = []
         for row in rows { lines.append(try row.value(at: 0)) }
         await connection.close()
-        // The first line of its kind is that of the whole statement.
+        // The first such line is that of the whole statement.
         let buffers = try #require(lines.first { $0.contains("Buffers: shared") })
         return buffers.matches(of: /(?:hit|read)=(\d+)/).compactMap { Int($0.output.1) }.reduce(0, +)
     }
 
-    @Test("a notification makes the projector look at the stream that it names, not at all of them")
+    @Test("after a notification the projector reads only the named stream, not all of them")
     func pages() async throws {
         let database = try await TestCluster.freshDatabase()
         let owner = try await TestCluster.connect(database)
@@ -76,7 +76,7 @@ struct IdleStreamsTests {
         #expect(all <= 4000)
     }
 
-    @Test("a look at all streams is due every ten seconds, and in between only what is named or unfinished")
+    @Test("all streams are due every ten seconds; in between only named and unfinished ones are")
     func schedule() {
         let start = ContinuousClock.now
         var schedule = StreamSchedule(now: start)
@@ -101,7 +101,7 @@ struct IdleStreamsTests {
         #expect(schedule.takeDue(now: start + .seconds(11)) == .all)
     }
 
-    @Test("whether a leader is stopped is asked when he has led for ten seconds, and then each second")
+    @Test("a leader is first checked for a stall after ten seconds, and then every second")
     func silentLeaders() {
         let start = ContinuousClock.now
         var schedule = StreamSchedule(now: start)
@@ -119,7 +119,7 @@ struct IdleStreamsTests {
         #expect(schedule.takeLedElsewhere(now: start + .seconds(14)) == [5])
     }
 
-    @Test("an event in one stream is folded at once beside ten thousand idle ones")
+    @Test("an event is folded at once beside ten thousand idle streams")
     func folded() async throws {
         try await TestBundle.withServer { server in
             let owner = try await TestCluster.connect(server.database)

@@ -5,9 +5,9 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("Nothing authentic is answered 200 and not kept")
+@Suite("Every authentic body that is answered 200 is stored")
 struct KeptEvidenceTests {
-    /// SHA-256 of every body that is kept, in hexadecimal, rebuilt from what is stored.
+    /// SHA-256 of every stored body in hexadecimal, rebuilt from its stored form.
     private static let kept: StaticString = """
         select encode(sha256(body), 'hex')
         from (
@@ -23,8 +23,8 @@ struct KeptEvidenceTests {
         SHA256.hash(data: Array(body)).map { String(format: "%02x", $0) }.joined()
     }
 
-    /// A body out of few: repeats, bodies that say the same with another receipt, bodies that name no subscription, and
-    /// other bytes under one notificationUUID.
+    /// A body from a small set: repeats, equal facts with different receipts, bodies without a subscription, and
+    /// different bytes under one notificationUUID.
     private static func body(using random: inout SeededGenerator) -> (sent: [UInt8], kept: String) {
         if random.chance(30) {
             let body = SignedBody.make(signedAt: 1_757_000_000_000 + Int64.random(in: 0...2, using: &random))
@@ -40,13 +40,13 @@ struct KeptEvidenceTests {
             body["unified_receipt"] = ["latest_receipt": random.chance(50) ? "b25l" : "dHdv"]
         }
         let sent = (try? body.bytes) ?? []
-        // As it is stored, less the secret.
+        // The stored form, without the secret.
         let stored = String(decoding: sent, as: UTF8.self).replacingOccurrences(of: V1Body.secret, with: "")
         return (sent, digest(stored.utf8))
     }
 
     @Test(
-        "of generated bodies of every source, with repeats, alikes and conflicts, each answered 200 is there",
+        "each generated body answered 200 is stored, among repeats, similar bodies and conflicts",
         arguments: 0..<3)
     func generated(number: Int) async throws {
         var random = TestSeed.generator(100 + number)

@@ -6,7 +6,7 @@ import Testing
 @testable import HTTPServer
 @testable import Readers
 
-@Suite("the documented limits are the numbers of the code")
+@Suite("The documented limits match the code")
 struct LimitsTableTests {
     private typealias HTTP = HTTPServer.Limits
 
@@ -48,7 +48,7 @@ struct LimitsTableTests {
         count >= 1 << 20 ? "\(count >> 20) MiB" : "\(count >> 10) KiB"
     }
 
-    @Test("each limit of the table is the code's, and each of the code is in the table")
+    @Test("the table of limits in the article equals the limits of the code")
     func table() throws {
         let text = try DocumentationArticle("Operating").text
         let start = try #require(text.range(of: "\n## Limits\n"))

@@ -5,11 +5,11 @@ import Testing
 
 @testable import HTTPServer
 
-@Suite("Log lines of refused requests are bounded for each reason, and those left out are counted")
+@Suite("Log lines of rejected requests are limited for each reason")
 struct LineBudgetTests {
     private let start = ContinuousClock.now
 
-    @Test("so many in a second, and the first line left out returns when the summary is due")
+    @Test("lines above the limit of a second are counted, and the first one schedules a summary")
     func oneSecond() {
         var budget = LineBudget(linesPerSecond: 2)
 
@@ -22,7 +22,7 @@ struct LineBudgetTests {
         #expect(leftOut == 2)
     }
 
-    @Test("reasons do not share a budget, and a new second brings a new one")
+    @Test("each reason has its own budget for each second")
     func reasonsAndSeconds() {
         var budget = LineBudget(linesPerSecond: 1)
 
@@ -30,7 +30,7 @@ struct LineBudgetTests {
             budget.admit("a", at: start), budget.admit("b", at: start),
             budget.admit("a", at: start + .milliseconds(999)), budget.admit("b", at: start + .milliseconds(1000)),
         ]
-        // The second of a lasts until its summary is written, however late that is.
+        // The second of "a" lasts until its summary is written, however late.
         verdicts.append(budget.admit("a", at: start + .seconds(5)))
         let leftOut = budget.close("a")
         let next = budget.admit("a", at: start + .seconds(5))
@@ -45,7 +45,7 @@ struct LineBudgetTests {
         #expect(nothing == 0)
     }
 
-    @Test("a burst writes its lines and one summary with the number left out")
+    @Test("a burst writes its allowed lines and one summary with the number of omitted lines")
     func burst() async throws {
         let recorder = LogRecorder()
         let wake = AsyncStream<Void>.makeStream()
@@ -65,7 +65,7 @@ struct LineBudgetTests {
         #expect(all.last?.contains("\"refusal.left_out\": \(1000 - Limits.refusalLinesPerSecond)") == true)
     }
 
-    @Test("a bucket lets a burst pass, then its rate")
+    @Test("a token bucket allows a burst, then its rate")
     func bucket() {
         var bucket = TokenBucket(perSecond: 10, capacity: 3, at: start)
 

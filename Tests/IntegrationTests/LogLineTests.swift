@@ -8,10 +8,10 @@ import Testing
 @testable import HTTPServer
 @testable import subledger
 
-@Suite("Values from outside cannot forge or flood the log")
+@Suite("External values cannot forge or flood the log")
 struct LogLineTests {
 
-    /// What a logger with the handler writes for one event.
+    /// The output of a logger with the handler for one event.
     private static func written(_ log: (inout Logger) -> Void) -> String {
         let recorder = LogRecorder()
         var logger = Logger(label: "test", factory: { _ in OneLineLogHandler(recorder.logger.handler) })
@@ -19,7 +19,7 @@ struct LogLineTests {
         return recorder.text
     }
 
-    @Test("control characters of a value, a key or a message do not start a line")
+    @Test("control characters in a value, a key or a message are escaped")
     func oneLine() {
         let forged = "x\n2026-11-22T14:00:00+0000 critical subledger: FORGED\r\u{2028}\u{1b}[2J\u{85}\u{202e}"
 
@@ -35,12 +35,12 @@ struct LogLineTests {
         #expect(text.contains("\\u{2028}\\u{1b}[2J\\u{85}\\u{202e}"))
     }
 
-    @Test("text without control characters is written as it is")
+    @Test("text without control characters is unchanged")
     func unchanged() {
         #expect(OneLineLogHandler.escaped("com.example/päper 7 \\n") == "com.example/päper 7 \\n")
     }
 
-    @Test("names of unknown fields are logged as 10 names of 64 printable characters at most")
+    @Test("at most 10 unknown field names of 64 printable characters are logged")
     func unknownFields() async throws {
         let apps = [App(bundleId: V1Body.app, environments: [.xcode])]
         try await TestBundle.withServer(apps: apps) { server in
@@ -59,7 +59,7 @@ struct LogLineTests {
         }
     }
 
-    @Test("a stored notification without anything unusual is a line for debugging, a duplicate is one for operators")
+    @Test("a stored notification is logged at debug level, and a duplicate at info level")
     func levels() async throws {
         let apps = [App(bundleId: V1Body.app, environments: [.xcode])]
         try await TestBundle.withServer(apps: apps) { server in
@@ -73,7 +73,7 @@ struct LogLineTests {
         }
     }
 
-    @Test("a local environment's notifications are bounded in size and rate, and production's are not")
+    @Test("notifications of local environments are limited in size and rate, those of production are not")
     func localStreams() throws {
         let streams = LocalStreams()
         let local = StreamKey(app: "a", environment: .xcode)
@@ -101,7 +101,7 @@ struct LogLineTests {
         #expect(excess(production, 1, now) == nil)
     }
 
-    @Test("a burst of a local environment is answered 429 and what is wrong")
+    @Test("a burst from a local environment is answered 429 with the reason")
     func localBurst() async throws {
         let apps = [App(bundleId: V1Body.app, environments: [.xcode])]
         try await TestBundle.withServer(apps: apps) { server in
@@ -120,7 +120,7 @@ struct LogLineTests {
         }
     }
 
-    /// A notification as Xcode sends it: signed by nobody we know.
+    /// A notification as Xcode sends it, with an untrusted signature.
     private static func local(extra names: [String] = []) throws -> [UInt8] {
         func part(_ object: [String: Any]) throws -> String {
             try JSONSerialization.data(withJSONObject: object).base64EncodedString()

@@ -6,9 +6,9 @@ import Testing
 
 @testable import subledger
 
-@Suite("OCSP requests go over HTTP as they should, and end whatever the responder does")
+@Suite("The HTTP client for OCSP")
 struct OCSPClientTests {
-    @Test("the request is posted, and the body comes back")
+    @Test("the request is posted, and the response body is returned")
     func good() async throws {
         try await withResponder { responder, client in
             let request = [UInt8](0...255)
@@ -20,7 +20,9 @@ struct OCSPClientTests {
         }
     }
 
-    @Test("a body of the most bytes is taken, one byte more is not, announced or not", arguments: ["good", "parts"])
+    @Test(
+        "a response of the maximum size is accepted and one byte more is not, with and without Content-Length",
+        arguments: ["good", "parts"])
     func size(path: String) async throws {
         try await withResponder { responder, client in
             let size = Responder.answer.count
@@ -33,7 +35,7 @@ struct OCSPClientTests {
         }
     }
 
-    @Test("any status but 2xx is an error, and a redirect is not followed", arguments: [302, 307, 404, 500, 503])
+    @Test("a status other than 2xx is an error, and a redirect is not followed", arguments: [302, 307, 404, 500, 503])
     func status(code: Int) async throws {
         try await withResponder { responder, client in
             await #expect(throws: OCSPClient.Failure.status(UInt(code))) {
@@ -44,14 +46,14 @@ struct OCSPClientTests {
     }
 
     @Test(
-        "a responder that hangs, before its answer or within, is left when nobody waits any more",
+        "a request to a responder that hangs can be cancelled, before and during the response",
         arguments: ["hang", "stall"])
     func hang(path: String) async throws {
         try await withResponder { responder, client in
             let question = Task {
                 try await client.answer(to: [1], at: responder.address(path), bytesMax: 1 << 20)
             }
-            _ = try await eventually("the question arrives") { responder.requests.isEmpty ? nil : true }
+            _ = try await eventually("the request arrives") { responder.requests.isEmpty ? nil : true }
             let cancelledAt = ContinuousClock.now
 
             question.cancel()
@@ -62,7 +64,7 @@ struct OCSPClientTests {
     }
 
     @Test(
-        "only web addresses are asked",
+        "only HTTP addresses are requested",
         arguments: [
             "ldap://127.0.0.1/", "file:///etc/hostname", "unix:///tmp/socket", "http+unix://%2Ftmp%2Fsocket/", "", "x",
         ])
@@ -75,7 +77,7 @@ struct OCSPClientTests {
         await client.shutDown()
     }
 
-    @Test("a port on which nobody listens, and an address without a host, are errors", arguments: [":1/", "/", ""])
+    @Test("a closed port and an address without a host are errors", arguments: [":1/", "/", ""])
     func nobody(rest: String) async throws {
         let client = OCSPClient()
 
@@ -87,7 +89,7 @@ struct OCSPClientTests {
     }
 }
 
-/// An HTTP server on this machine that behaves as its paths say.
+/// An HTTP server on this machine with a behaviour for each path.
 private final class Responder: Sendable {
     struct Request: Equatable {
         let body: [UInt8]

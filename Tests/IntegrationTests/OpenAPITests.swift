@@ -2,11 +2,11 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("The OpenAPI document says what the private listener does")
+@Suite("The OpenAPI document matches the private listener")
 struct OpenAPITests {
     private static let scopes: Set = ["read", "link", "admin"]
 
-    @Test("its paths and methods are the router's, and the router's are its")
+    @Test("the document and the router have the same paths and methods")
     func operations() async throws {
         try await TestBundle.withServer { server in
             let document = try await HTTPClient(port: server.backend.port).get("/openapi.json").json
@@ -21,7 +21,7 @@ struct OpenAPITests {
         }
     }
 
-    @Test("an operation asks for a scope in the document if and only if it does in the server")
+    @Test("an operation requires the same scope in the document and in the server")
     func security() async throws {
         try await TestBundle.withServer { server in
             let nobody = HTTPClient(port: server.backend.port)
@@ -36,7 +36,7 @@ struct OpenAPITests {
 
                     #expect(scopes.isEmpty == (answer.status == 200), "\(method) \(path)")
                     #expect(Self.scopes.isSuperset(of: scopes), "\(method) \(path)")
-                    // A token of scope read gets past the door of what says read, and of nothing else.
+                    // A token of scope read is accepted only by operations of scope read.
                     let read = try await server.backend.send(
                         method.uppercased(), path.replacing(/\{[^}]*\}/, with: "1"))
                     #expect((read.status == 403) == !(scopes.isEmpty || scopes == ["read"]), "\(method) \(path)")

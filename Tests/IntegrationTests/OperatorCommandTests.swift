@@ -3,7 +3,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("An operator's commands work beside a running server, and by themselves")
+@Suite("Operator commands with and without a running server")
 struct OperatorCommandTests {
     private static func sql(_ folder: String, _ script: String) async throws {
         let connection = try await PostgresConnection.connect(
@@ -13,7 +13,7 @@ struct OperatorCommandTests {
         await connection.close()
     }
 
-    @Test("status, skip, rebuild and verify, with their lines and exit statuses")
+    @Test("status, skip, rebuild and verify print their results and exit statuses")
     func beside() async throws {
         let folder = "/tmp/subledger-operator-\(UUID().uuidString.prefix(8))"
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -23,7 +23,7 @@ struct OperatorCommandTests {
         let server = try ServerProcess(dataFolder: folder)
         let apple = HTTPClient(port: try await server.ports().public)
         for number in 1...3 { #expect(try await apple.post(try V1Body(number: number).bytes).status == 200) }
-        let folded = try await eventually("all is folded") {
+        let folded = try await eventually("all events are folded") {
             let status = try run("projector", "status")
             return status.output.contains("lag 0") ? status : nil
         }
@@ -60,7 +60,7 @@ struct OperatorCommandTests {
         #expect(alone.status == 0, "\(alone.output)\(alone.error)")
     }
 
-    @Test("without a database nothing is made, and a database that is away is told as that")
+    @Test("commands without a database create nothing, and an unreachable database is reported")
     func nothingThere() throws {
         let folder = "/tmp/subledger-nowhere-\(UUID().uuidString.prefix(8))"
 
@@ -78,7 +78,7 @@ struct OperatorCommandTests {
         #expect(!FileManager.default.fileExists(atPath: folder))
     }
 
-    @Test("a database behind this release is not changed by them")
+    @Test("verify rejects a database with an older schema")
     func olderSchema() async throws {
         let folder = "/tmp/subledger-older-\(UUID().uuidString.prefix(8))"
         defer { try? FileManager.default.removeItem(atPath: folder) }

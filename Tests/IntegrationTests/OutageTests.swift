@@ -3,9 +3,9 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("A database that is away or slow means 503, and nothing is lost or doubled")
+@Suite("An unavailable database is answered 503 and loses nothing")
 struct OutageTests {
-    @Test("a table that is locked past the deadline: 503, unknown outcome, and the retry is stored once")
+    @Test("a table locked beyond the deadline is answered 503, and the retry is stored once")
     func lockedTable() async throws {
         try await TestBundle.withServer { server in
             let owner = try await TestCluster.connect(server.database)
@@ -35,7 +35,7 @@ struct OutageTests {
         }
     }
 
-    @Test("a stopped database: 503 at once on both listeners, and 200 when it is back, without a restart")
+    @Test("a stopped database is answered 503 on both listeners, and 200 once it runs again")
     func stoppedDatabase() async throws {
         let folder = "/tmp/subledger-outage-\(getpid())"
         let logger = LogRecorder().logger
@@ -57,7 +57,7 @@ struct OutageTests {
                 #expect(try await bundle.backend.get("/subscriptions/1").status == 503)
 
                 let again = try await EmbeddedServer.start(folder: folder, logger: logger)
-                let position = try await eventually("notifications are taken again") {
+                let position = try await eventually("notifications are accepted again") {
                     let answer = try await bundle.apple.post(try V1Body(number: 2).bytes)
                     return answer.status == 200 ? answer.json["position"] as? Int : nil
                 }
@@ -72,7 +72,7 @@ struct OutageTests {
         try FileManager.default.removeItem(atPath: folder)
     }
 
-    @Test("a database that was restarted while nobody asked: the next notifications and reads are answered 200")
+    @Test("the first notifications and reads after a restart of the database are answered 200")
     func restartedDatabase() async throws {
         let folder = "/tmp/subledger-restart-\(getpid())"
         let logger = LogRecorder().logger

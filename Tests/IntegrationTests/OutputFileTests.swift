@@ -2,9 +2,9 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("A file that a command writes is written where it is")
+@Suite("Output files are written in place")
 struct OutputFileTests {
-    @Test("the file stays the same one, as a device must: as root, another in place of /dev/null breaks the machine")
+    @Test("an existing output file keeps its inode, so that a device such as /dev/null is not replaced")
     func staysInPlace() throws {
         let path = "/tmp/subledger-output-\(getpid())"
         defer { try? FileManager.default.removeItem(atPath: path) }

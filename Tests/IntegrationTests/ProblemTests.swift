@@ -1,9 +1,9 @@
 import TestSupport
 import Testing
 
-@Suite("What the private listener refuses is told as RFC 9457 has it")
+@Suite("Errors of the private listener are RFC 9457 problems")
 struct ProblemTests {
-    @Test("an unknown path is 404, a known one with another method 405 with what is allowed; HEAD goes where GET does")
+    @Test("an unknown path is 404, a wrong method 405 with the allowed ones, and HEAD is routed like GET")
     func routes() async throws {
         try await TestBundle.withServer { server in
             let unknown = try await server.backend.get("/nowhere")

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Products by command: set, list, remove, import")
 struct ProductCommandTests {
-    @Test("beside a running server, with their lines and exit statuses")
+    @Test("the commands print their results and exit statuses beside a running server")
     func beside() async throws {
         let folder = "/tmp/subledger-product-\(UUID().uuidString.prefix(8))"
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -77,7 +77,7 @@ struct ProductCommandTests {
         #expect(try run(["list"] + app).output.split(separator: "\n").count == 2)
     }
 
-    @Test("what cannot be meant is wrong usage, told before the database is asked")
+    @Test("invalid arguments are reported as wrong usage before the database is contacted")
     func usage() throws {
         let app = ["--app", "a", "--database-url", "postgres://127.0.0.1:1/none"]
 
@@ -130,7 +130,7 @@ struct ProductCommandTests {
             says: "duration must be set for a non-renewing product, and only for one"),
     ]
 
-    @Test("a bad line of a file is named with its number", arguments: bad)
+    @Test("an invalid line of a file is reported with its number", arguments: bad)
     func badLine(_ bad: Bad) throws {
         let error = #expect(throws: CSVRecords.Malformed.self) { try ProductFile.products(Array(bad.text.utf8)) }
 
@@ -138,7 +138,7 @@ struct ProductCommandTests {
         #expect(error?.problem == bad.says)
     }
 
-    @Test("quotes, line ends and a byte order mark are read as RFC 4180 and spreadsheets write them")
+    @Test("quotes, line ends and a byte order mark are read as in RFC 4180 and spreadsheet exports")
     func quoting() throws {
         let text = "\u{FEFF}\"app\",product_id,entitlements\r\n\r\na,\"say \"\"hi\"\", twice\",\" x ; y  z;\"\nb,p,"
 
@@ -151,7 +151,7 @@ struct ProductCommandTests {
         #expect(throws: CSVRecords.Malformed.self) { try ProductFile.products([0x61, 0x70, 0x70, 0x2C, 0xFF]) }
     }
 
-    @Test("fold takes the same file, so that a season ends without a database as well")
+    @Test("fold accepts the same file, so that a non-renewing product ends without a database too")
     func fold() throws {
         let file = "/tmp/subledger-products-\(UUID().uuidString).csv"
         defer { try? FileManager.default.removeItem(atPath: file) }

@@ -2,11 +2,11 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Products over HTTP")
+@Suite("Product routes")
 struct ProductRouteTests {
     private static let path = "/products/com.example.season?app=com.example.magazine"
 
-    @Test("a product is stated as a whole, and read back")
+    @Test("PUT replaces all properties of a product, and GET returns them")
     func state() async throws {
         try await TestBundle.withServer { server in
             let first = try await server.owner.put(
@@ -78,7 +78,7 @@ struct ProductRouteTests {
             says: "product id must not be longer than 255 bytes"),
     ]
 
-    @Test("what is not a product is told, and changes nothing")
+    @Test("an invalid product is rejected with its reason and stores nothing")
     func refused() async throws {
         try await TestBundle.withServer { server in
             for bad in Self.bad {

@@ -8,11 +8,11 @@ import Testing
 
 @testable import subledger
 
-@Suite("What is said of products in the database takes effect by itself")
+@Suite("Product settings in the database take effect without a restart")
 struct ProductTests {
     private static let purchase = ExampleBodies.ms("2019-10-01")
 
-    /// Something without an expiry that V1 says no more of.
+    /// A purchase without an expiry, which V1 does not classify.
     private static func bought(
         _ product: String, subscription: String = "77", quantity: Int = 1, cancelled: Int64? = nil
     )
@@ -34,7 +34,7 @@ struct ProductTests {
         return body
     }
 
-    /// Runs SQL as a role, as somebody would with psql.
+    /// Runs SQL as a role, as with psql.
     private static func run(
         _ sql: String, as role: String? = nil, on database: ConnectionConfiguration
     ) async throws {
@@ -57,14 +57,14 @@ struct ProductTests {
         from subledger.access_period
         """
 
-    @Test("a non-renewing product ends when the stated duration is over, from the moment that SQL says so")
+    @Test("a non-renewing product ends after its duration as soon as SQL sets one")
     func nonRenewing() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try Self.bought("com.example.season").bytes)
             try await server.isFolded()
             #expect(try await server.sql(Self.ends) == ["infinity"])
             #expect(try await Self.json(server)["status"] as? String == "owned")
-            #expect(try await Self.json(server)["accessUntil"] is NSNull, "an end that never comes is null")
+            #expect(try await Self.json(server)["accessUntil"] is NSNull, "an infinite end is null")
 
             try await Self.run(
                 """
@@ -72,24 +72,24 @@ struct ProductTests {
                 values ('\(V1Body.app)', 'com.example.season', 'non-renewing', 'P3M')
                 """, as: "subledger_owner", on: server.database)
 
-            // Who asks is answered by what holds now; the rows follow.
+            // Answers use the current settings; the rows follow.
             #expect(try await Self.json(server)["accessUntil"] as? String == "2020-01-01T00:00:00.000Z")
-            try await eventually("the row is folded anew") {
+            try await eventually("the row is folded again") {
                 try await server.sql(Self.ends) == ["2020-01-01 00:00:00"] ? () : nil
             }
 
             try await Self.run("update subledger.product set duration = 'P10D'", on: server.database)
-            try await eventually("the row is folded anew") {
+            try await eventually("the row is folded again") {
                 try await server.sql(Self.ends) == ["2019-10-11 00:00:00"] ? () : nil
             }
             try await Self.run("truncate subledger.product", on: server.database)
-            try await eventually("the row is folded anew") {
+            try await eventually("the row is folded again") {
                 try await server.sql(Self.ends) == ["infinity"] ? () : nil
             }
         }
     }
 
-    @Test("a product of another app is another product")
+    @Test("settings of a product in another app have no effect")
     func otherApp() async throws {
         try await TestBundle.withServer { server in
             try await Self.run(
@@ -107,7 +107,7 @@ struct ProductTests {
         }
     }
 
-    @Test("a consumable gives no access; its quantities are counted, less those taken back")
+    @Test("a consumable gives no access; its quantities are counted without refunded ones")
     func consumable() async throws {
         try await TestBundle.withServer { server in
             try await Self.run(
@@ -130,7 +130,7 @@ struct ProductTests {
         }
     }
 
-    @Test("a non-consumable is owned from purchase until it is taken back")
+    @Test("a non-consumable is owned from its purchase until it is refunded")
     func nonConsumable() async throws {
         try await TestBundle.withServer { server in
             try await Self.run(
@@ -150,7 +150,7 @@ struct ProductTests {
         }
     }
 
-    @Test("what a product entitles to changes without folding anything")
+    @Test("changed entitlements of a product take effect without folding")
     func entitlements() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try Self.bought("com.example.archive").bytes)
@@ -163,7 +163,7 @@ struct ProductTests {
             let answer = try await server.owner.put("{\"entitlements\":[\"plus\",\"archive\"]}", to: path)
 
             #expect(answer.json["entitlements"] as? [String] == ["archive", "plus"])
-            // The projector has looked when it has folded what came after the change.
+            // The projector has checked once it has folded an event after the change.
             _ = try await server.apple.post(try Self.bought("com.example.other", subscription: "78").bytes)
             try await server.isFolded()
             #expect(before.count == 1)
@@ -171,7 +171,7 @@ struct ProductTests {
         }
     }
 
-    @Test("the projector is woken by a change of a kind, whoever makes it")
+    @Test("a change of a product kind by any session notifies the projector")
     func wakes() async throws {
         let database = try await TestCluster.freshDatabase()
         let listener = try await TestCluster.connect(database.with(role: "subledger_projector"))
@@ -185,14 +185,14 @@ struct ProductTests {
         await listener.close()
     }
 
-    @Test("a rebuild folds with the products that hold now, and verify finds nothing to object to")
+    @Test("a rebuild uses the current products, and verify finds no problem")
     func rebuild() async throws {
         let database = try await TestCluster.freshDatabase()
         try await TestBundle.withServer(database: database) { server in
             _ = try await server.apple.post(try Self.bought("com.example.season").bytes)
             try await server.isFolded()
         }
-        // With no projector at work.
+        // Changed while no projector is running.
         try await Self.run(
             """
             insert into subledger.product (app, product_id, kind, duration)
@@ -207,7 +207,7 @@ struct ProductTests {
         let second = try await rebuild.run { _ in }
 
         await pool.close()
-        // The period, and the subscription with the end of its access: each taken away and put in its place.
+        // The period, and the subscription with the end of its access, each deleted and inserted again.
         #expect(first.rowsReplaced == 4)
         #expect(second.rowsReplaced == 0)
         #expect(before == nil && after == nil)
@@ -218,7 +218,7 @@ struct ProductTests {
         }
     }
 
-    /// What `verify` would name, if anything.
+    /// The finding of `verify`, if any.
     private static func finding(_ database: ConnectionConfiguration) async throws -> String? {
         let connection = try await TestCluster.connect(database.with(role: "subledger_projector"))
         let audit = try await ProjectionAudit(connection: connection, seed: 1)
@@ -233,7 +233,7 @@ struct ProductTests {
     }
 
     @Test(
-        "readers, analysts and the receiver cannot say anything of products",
+        "the reader, analyst, receiver and projector roles cannot change products",
         arguments: ["subledger_reader", "subledger_analyst", "subledger_receiver", "subledger_projector"])
     func roles(_ role: String) async throws {
         let database = try await TestCluster.freshDatabase()
@@ -242,7 +242,7 @@ struct ProductTests {
             let values = table.contains("entitlement)") ? "('a', 'p', 'e')" : "('a', 'p')"
             let insert = "insert into subledger.\(table) values \(values)"
             let error = await #expect(throws: PostgresError.self) {
-                // An analyst's transactions are read-only anyway, unless they say otherwise.
+                // An analyst's transactions are read-only by default.
                 try await Self.run("set transaction_read_only = off; \(insert)", as: role, on: database)
             }
             #expect(error?.sqlstate == "42501")

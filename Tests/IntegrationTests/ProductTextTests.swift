@@ -7,13 +7,13 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("Whatever products are configured, projection, rebuild and verify agree and end")
+@Suite("Projection, rebuild and verify agree on any configured products")
 struct ProductTextTests {
     private static let products = 1000
     private static let rounds = 3
 
-    /// One letter in several spellings, letters that join, right-to-left, beyond the first plane, and what shows
-    /// nothing.
+    /// One letter in several spellings, joining letters, right-to-left text, characters beyond the first plane, and
+    /// invisible characters.
     private static let fragments = [
         "a", "Z", "7", ".", " ", "\u{E9}", "e\u{301}", "\u{212B}", "\u{C5}", "A\u{30A}", "\u{FB01}", "\u{1E9B}\u{323}",
         "\u{5E9}\u{5DC}\u{5D5}\u{5DD}", "\u{645}\u{631}\u{62D}\u{628}\u{627}", "\u{202E}", "\u{939}\u{93F}\u{902}",
@@ -21,7 +21,7 @@ struct ProductTextTests {
         "\u{1F469}\u{200D}\u{1F467}", "\u{200B}", "\u{FEFF}", "\u{301}", "\u{10FFFD}",
     ]
 
-    /// As many different ids, byte for byte, with each one also as its canonical equivalents are written.
+    /// The given number of ids that differ in their bytes, including canonically equivalent spellings.
     private static func ids(_ random: inout SeededGenerator) -> [String] {
         var found: Set<ByteString> = []
         while found.count < products {
@@ -37,7 +37,7 @@ struct ProductTextTests {
         return found.sorted().map(\.text)
     }
 
-    /// Any that the format allows, longer than nothing.
+    /// Any valid duration except zero.
     private static func duration(_ random: inout SeededGenerator) -> String {
         while true {
             var text = "P"
@@ -60,7 +60,7 @@ struct ProductTextTests {
         }
     }
 
-    /// A line for each product, a hundred to an event.
+    /// One transaction per product, a hundred per event.
     private static func purchases(_ ids: [String]) -> String {
         var events: [String] = []
         for first in stride(from: 0, to: ids.count, by: 100) {
@@ -86,7 +86,7 @@ struct ProductTextTests {
             """
     }
 
-    /// PostgreSQL's own arithmetic, beside ours: access that ends otherwise than it says.
+    /// Compared with PostgreSQL's own interval arithmetic: periods whose end differs from their duration.
     private static let wrongEnds: StaticString = """
         select format('%s %s: %s', product.kind, product.duration, access_period.ends_at)
         from subledger.product
@@ -111,7 +111,9 @@ struct ProductTextTests {
         cross join subledger.product_catalog
         """
 
-    @Test("for ids in every script and each duration that the format allows", .timeLimit(.minutes(5)))
+    @Test(
+        "projection, rebuild and verify agree for ids in every script and durations of every form",
+        .timeLimit(.minutes(5)))
     func agree() async throws {
         var random = TestSeed.generator()
         let ids = Self.ids(&random)
@@ -134,7 +136,7 @@ struct ProductTextTests {
         }
     }
 
-    @Test("a rebuild alone brings the rows to other products")
+    @Test("a rebuild alone applies changed products to the rows")
     func rebuild() async throws {
         var random = TestSeed.generator(1)
         let ids = Self.ids(&random)
@@ -151,7 +153,7 @@ struct ProductTextTests {
         }
     }
 
-    @Test("the same length in other words changes the text, and no row twice")
+    @Test("an equivalent duration in another spelling updates the checkpoint's products")
     func otherWords() async throws {
         try await SimulatedLog.with { log in
             try await log.script(Self.purchases(["season"]))
@@ -170,12 +172,12 @@ struct ProductTextTests {
         }
     }
 
-    @Test("rows that are out of date again for the same reason are not written again, and the stream says so")
+    @Test("rows that stay out of date after a fold are not written again, and the fold reports failure")
     func repeated() async throws {
         try await SimulatedLog.with { log in
             try await log.script(Self.purchases(["season"]))
             #expect(await log.projector.foldAllStreams())
-            // As if a release with another projection version did the same.
+            // As if another release with another projection version kept changing it back.
             try await log.script(
                 """
                 create function subledger.spoil() returns trigger language plpgsql as
@@ -201,7 +203,7 @@ struct ProductTextTests {
         await connection.close()
     }
 
-    /// False as well if it does not end by itself.
+    /// Also false if it does not finish in time.
     private static func foldWithinAMinute(_ projector: Projector) async -> Bool {
         await withTaskGroup(of: Bool?.self) { group in
             group.addTask { await projector.foldAllStreams() }
@@ -215,7 +217,7 @@ struct ProductTextTests {
         }
     }
 
-    /// What `verify` would name, if anything.
+    /// The finding of `verify`, if any.
     private static func finding(_ database: ConnectionConfiguration) async throws -> String? {
         let connection = try await TestCluster.connect(database.with(role: "subledger_projector"))
         let audit = try await ProjectionAudit(connection: connection, seed: 1)
