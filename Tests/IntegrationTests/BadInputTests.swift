@@ -45,7 +45,7 @@ struct BadInputTests {
             "more than 500000 values and keys"),
         BadBody(what: "100,000 levels", body: nested(100_000), status: 400, says: "nested deeper than 512 levels"),
         refused(
-            "a notification signed by nobody", "{\"signedPayload\":\"e30.eyJub3RpZmljYXRpb25UeXBlIjoiVEVTVCJ9.e30\"}",
+            "an unsigned notification", "{\"signedPayload\":\"e30.eyJub3RpZmljYXRpb25UeXBlIjoiVEVTVCJ9.e30\"}",
             403,
             "is not signed with ES256"),
         refused(
@@ -99,11 +99,11 @@ struct BadInputTests {
             row("\"transaction_id\":\"1\",\"original_transaction_id\":\"1\",\"purchase_date_ms\":\"8640000000000001\""),
             ["latest_receipt_info.purchase_date_ms"]),
         tolerated(
-            "an id that no index would hold",
+            "an id longer than an index entry",
             row("\"transaction_id\":\"1\",\"original_transaction_id\":\"\(String(repeating: "z", count: 6000))\""),
             ["latest_receipt_info.original_transaction_id"]),
         tolerated(
-            "a quantity that fits no column",
+            "a quantity beyond the column's range",
             row("\"transaction_id\":\"1\",\"original_transaction_id\":\"1\",\"quantity\":\"9223372036854775807\""),
             ["latest_receipt_info.quantity"]),
         tolerated(

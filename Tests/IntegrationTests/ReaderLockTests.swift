@@ -4,9 +4,9 @@ import Readers
 import TestSupport
 import Testing
 
-@Suite("A role that may only read cannot hold up the projector")
+@Suite("Read-only roles cannot block the projector")
 struct ReaderLockTests {
-    /// Every advisory lock that projection, rebuild and skip could ask for.
+    /// All advisory locks that projection, rebuild and skip might use.
     private static let advisory = Statement(
         "advisory",
         """
@@ -15,7 +15,7 @@ struct ReaderLockTests {
           pg_advisory_lock(hashtext('subledger'), hashtext('rebuild'))::text
         """)
 
-    @Test("advisory locks of a reader stop neither projection nor rebuild nor skip")
+    @Test("advisory locks of a reader do not block projection, rebuild or skip")
     func advisoryLocks() async throws {
         try await SimulatedLog.with { log in
             try await log.append(try await SimulatedLog.deliveries(subscriptions: 2))
@@ -36,7 +36,7 @@ struct ReaderLockTests {
     }
 
     @Test(
-        "the locks that do hold something up are refused to it",
+        "a read-only role cannot take locks that block the projector",
         arguments: ["subledger_reader", "subledger_analyst"],
         [
             "select from subledger.checkpoint for update", "select from subledger.checkpoint for key share",
@@ -58,7 +58,7 @@ struct ReaderLockTests {
         await reader.close()
     }
 
-    @Test("rows, changes and a rebuild are committed although nobody can be notified, as when the queue is full")
+    @Test("if pg_notify fails, rows, changes and a rebuild are still committed")
     func notifications() async throws {
         try await SimulatedLog.with { log in
             try await log.append(try await SimulatedLog.deliveries(subscriptions: 4))
@@ -73,7 +73,7 @@ struct ReaderLockTests {
         }
     }
 
-    @Test("a waiting reader of the feed looks by itself when its notification is lost among others")
+    @Test("a waiting reader of the feed polls if its notification is lost among others")
     func lostNotification() async throws {
         let database = try await TestCluster.freshDatabase()
         let signal = ChangeSignal(listener: database.with(role: "subledger_reader"), logger: LogRecorder().logger)
@@ -86,7 +86,7 @@ struct ReaderLockTests {
             }
             await other.close()
         }
-        // Listening by then, so that the beginning of that does not wake anybody any more.
+        // Waits until the listener runs, so that its start wakes nothing later.
         let other = await signal.mark(of: 2)
         await signal.wait(for: 2, since: other, until: .now + .seconds(60))
         let noticed = await signal.mark(of: 2)

@@ -6,9 +6,9 @@ import Testing
 
 @testable import subledger
 
-@Suite("Readers and analysts of a private server stay within limits that they cannot lift")
+@Suite("Session limits of readers and analysts on a private server")
 struct ReaderWatchTests {
-    /// A private server as `serve` starts it.
+    /// A private server, as started by `serve`.
     private struct Bundle {
         let server: EmbeddedServer
         let owner: ConnectionConfiguration
@@ -42,7 +42,7 @@ struct ReaderWatchTests {
         try outcome.get()
     }
 
-    /// Whether the session still answers.
+    /// Whether the session still responds.
     private static func lives(_ connection: PostgresConnection) async -> Bool {
         (try? await connection.script("select 1", deadline: .now + .seconds(20))) != nil
     }
@@ -56,7 +56,7 @@ struct ReaderWatchTests {
         set default_transaction_read_only = off;
         """
 
-    @Test("whatever a session sets, it ends when a statement, a transaction or its idleness takes too long")
+    @Test("sessions are terminated for long statements and idle transactions, even if they lift their timeouts")
     func times() async throws {
         try await Self.withServer { bundle in
             let logs = LogRecorder()
@@ -99,7 +99,7 @@ struct ReaderWatchTests {
         }
     }
 
-    @Test("a member's session ends like the role's own, also between statements of one long transaction")
+    @Test("sessions of members of the analyst role are terminated too, even between statements of a long transaction")
     func members() async throws {
         try await Self.withServer { bundle in
             let logs = LogRecorder()
@@ -134,7 +134,7 @@ struct ReaderWatchTests {
         }
     }
 
-    @Test("temporary files have a limit, and temporary tables, large objects and other databases are refused")
+    @Test("temporary files are limited; temporary tables, large objects and other databases are rejected")
     func space() async throws {
         try await Self.withServer { bundle in
             let analyst = try await bundle.connect("subledger_analyst")
@@ -172,7 +172,7 @@ struct ReaderWatchTests {
         }
     }
 
-    @Test("readers cannot take all connections, and what a role set for itself is gone after the next start")
+    @Test("analysts cannot use up all connections, and settings of their role are reset at the next start")
     func connections() async throws {
         try await Self.withServer { bundle in
             var sessions: [PostgresConnection] = []

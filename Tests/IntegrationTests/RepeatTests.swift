@@ -8,7 +8,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("A V1 body is a repeat if its bytes are, within 4 days, with nothing about its subscriptions in between")
+@Suite("V1 repeats: equal bytes within 4 days, without an event about the same subscription in between")
 struct RepeatTests {
     private static let apps = Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])])
     private static let day: Int64 = 24 * 3600 * 1000
@@ -17,7 +17,7 @@ struct RepeatTests {
         let database: ConnectionConfiguration
         let batches: BatchedLog
 
-        /// In this order: each in a batch of its own, or all in one.
+        /// Appends in this order, each in a separate batch or all in one.
         func append(_ bodies: [(V1Body, Instant)], inOneBatch: Bool = false) async throws -> [Appended] {
             var entries: [PreparedEvent] = []
             for (body, receivedAt) in bodies {
@@ -40,7 +40,7 @@ struct RepeatTests {
         TestBundle.now.advanced(byMilliseconds: milliseconds)
     }
 
-    /// A choice of the product of the next renewal.
+    /// A change of the product of the next renewal.
     private static func preference(_ product: String, subscription: String = "1000000000000001") -> V1Body {
         var body = V1Body(type: "DID_CHANGE_RENEWAL_PREF", subscription: subscription)
         body["auto_renew_product_id"] = product
@@ -49,7 +49,7 @@ struct RepeatTests {
         return body
     }
 
-    /// Of an app that sells only consumables: nothing but the receipt tells who it is about.
+    /// From an app that sells only consumables; only the receipt identifies the customer.
     private static func consumption(receipt: String) -> V1Body {
         var body = V1Body(type: "CONSUMPTION_REQUEST")
         body["auto_renew_status"] = nil
@@ -62,7 +62,7 @@ struct RepeatTests {
         return body
     }
 
-    @Test("three customers' consumption requests that differ by their receipts are three events of one fingerprint")
+    @Test("consumption requests that differ only in their receipts are separate events with one fingerprint")
     func consumptionRequests() async throws {
         try await Self.withLog { log in
             let places = try await log.append(
@@ -80,7 +80,7 @@ struct RepeatTests {
         }
     }
 
-    @Test("a plan that is changed, changed back and changed again is three events", arguments: [false, true])
+    @Test("a plan that is changed, changed back and changed again gives three events", arguments: [false, true])
     func planChanges(inOneBatch: Bool) async throws {
         try await Self.withLog { log in
             let plans = ["silver", "gold", "silver"].map { Self.preference($0) }
@@ -93,7 +93,7 @@ struct RepeatTests {
         }
     }
 
-    /// Each time a second later.
+    /// A clock that advances by a second on each call.
     private final class SteppingClock: Sendable {
         private let now = Mutex(TestBundle.now)
 
@@ -105,12 +105,12 @@ struct RepeatTests {
         }
     }
 
-    @Test("the plan chosen last is the one in force, though all bodies know of nothing later than the purchase")
+    @Test("the last chosen plan applies, even after a status change with a later date in its body")
     func lastPlan() async throws {
         let clock = SteppingClock()
         try await TestBundle.withServer(now: { clock.next() }) { server in
             _ = try await server.apple.post(try V1Body().bytes)
-            // Known with a date of its own, it would come last.
+            // Its date is later than those in the other bodies, so by date it would come last.
             var dated = V1Body(
                 type: "DID_CHANGE_RENEWAL_STATUS",
                 rows: [
@@ -131,7 +131,7 @@ struct RepeatTests {
     }
 
     @Test(
-        "the same bytes up to 4 days later are a repeat, a millisecond beyond they are an event",
+        "the same bytes are a repeat up to 4 days later, and a new event a millisecond after that",
         arguments: [false, true])
     func fourDays(inOneBatch: Bool) async throws {
         for body in [V1Body(number: 1), Self.consumption(receipt: "b25l")] {
@@ -147,7 +147,7 @@ struct RepeatTests {
     }
 
     @Test(
-        "an event about another subscription does not end the repeats, one that names the subscription among others does"
+        "only an event that names the same subscription ends a series of repeats"
     )
     func inBetween() async throws {
         try await Self.withLog { log in
@@ -164,7 +164,7 @@ struct RepeatTests {
         }
     }
 
-    @Test("two writers that get the same bodies in one order store none of them twice")
+    @Test("two writers with the same bodies in the same order store each body once")
     func severalReceivers() async throws {
         let database = try await TestCluster.freshDatabase()
         let logger = LogRecorder().logger
@@ -185,14 +185,14 @@ struct RepeatTests {
         #expect(answers.joined().filter(\.isNew).count == 20)
     }
 
-    /// One step of a generated course of the log.
+    /// One step of a generated sequence of events.
     private struct Step {
         let event: GeneratedEvent
         let receivedAt: Instant
         let startsBatch: Bool
     }
 
-    @Test("generated courses of all sources, in batches of all sizes, are judged as the rule says", arguments: 0..<6)
+    @Test("generated events from all sources, in batches of all sizes, follow the rule for repeats", arguments: 0..<6)
     func generated(number: Int) async throws {
         var random = TestSeed.generator(number)
         var steps: [Step] = []
@@ -218,13 +218,13 @@ struct RepeatTests {
             }
             got += try await log.batches.append(batch, inOneBatch: true)
 
-            #expect(got.map(\.position) == wanted.map(\.position), "seed \(TestSeed.value), course \(number)")
+            #expect(got.map(\.position) == wanted.map(\.position), "seed \(TestSeed.value), sequence \(number)")
             #expect(got.map(\.isNew) == wanted.map(\.isNew))
             #expect(got.map(\.isConflict) == wanted.map(\.isConflict))
         }
     }
 
-    /// The rule, word by word, over all events there are.
+    /// The rule, implemented literally over all events.
     private struct Rule {
         private var events: [(event: GeneratedEvent, receivedAt: Instant)] = []
 

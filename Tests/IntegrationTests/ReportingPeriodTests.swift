@@ -4,15 +4,15 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("What a period keeps for analysts")
+@Suite("Reporting columns of access periods")
 struct ReportingPeriodTests {
     @Test(
-        "is what windows over its subscription and a look at its transaction say, of every story, shuffled and partly twice",
+        "the columns match window functions over the subscription for every story, shuffled and repeated",
         .timeLimit(.minutes(5)), arguments: [Simulation.Format.v2, .both])
     func windows(_ format: Simulation.Format) async throws {
         let simulation = try #require(AnalystLog.simulation(seed: TestSeed.value, subscriptions: 84, format: format))
         try await SimulatedLog.with { log in
-            // Two batches, so that rows that are there must be changed.
+            // Two batches, so that existing rows must be updated.
             let half = simulation.deliveries.count / 2
             try await log.append(try await AnalystLog.verified(simulation.deliveries.prefix(half)))
             try await AnalystLog.fold(log)
@@ -23,20 +23,20 @@ struct ReportingPeriodTests {
             let wrong = try await log.lines(Self.wrong)
             let wrongLast = try await log.lines(Self.wrongLast)
 
-            // Stories with each of them, so that nothing is right for want of cases.
+            // Each case occurs in some story, so that the comparison is not empty.
             #expect(seen.allSatisfy { $0.hasSuffix(" t") }, "\(seen)")
             #expect(wrong == [])
             #expect(wrongLast == [])
         }
     }
 
-    @Test("is written for rows of a schema that had no reasons, from the facts that they have", .timeLimit(.minutes(5)))
+    @Test("columns that a migration left empty are filled from stored facts", .timeLimit(.minutes(5)))
     func migrated() async throws {
         let simulation = try #require(AnalystLog.simulation(seed: TestSeed.value, subscriptions: 84, format: .v2))
         try await SimulatedLog.with { log in
             try await log.append(try await AnalystLog.verified(simulation.deliveries[...]))
             try await AnalystLog.fold(log)
-            // As the migration leaves them.
+            // The state after the migration.
             let version = try await log.lines("select distinct projection_version::text from subledger.checkpoint")
             try await log.script(
                 "update subledger.access_period set expiration_intent = null;"

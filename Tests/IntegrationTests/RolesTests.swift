@@ -3,10 +3,10 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("serve --roles runs the parts of the server apart")
+@Suite("Separate processes by serve --roles")
 struct RolesTests {
     @Test(
-        "a role that is none is told in one line, with status 78",
+        "an unknown role is reported in one line with status 78",
         arguments: ["", "receiver,", "writer", "receiver,Reader", "receiver projector"])
     func unknown(_ names: String) throws {
         let byFlag = try ServerProcess.run(["serve", "--roles", names, "--data-folder", "/tmp/subledger-no-roles"])
@@ -20,7 +20,7 @@ struct RolesTests {
         }
     }
 
-    @Test("a notification goes through three processes of a role each; each has health and metrics, one has readers")
+    @Test("a notification is stored, folded and read by three processes with one role each")
     func apart() async throws {
         let database = try await SharedDatabase.make()
         let receiver = try database.server("receiver")
@@ -34,7 +34,7 @@ struct RolesTests {
             try await backend.get("/subscriptions/2000000000000001").status == 200 ? true : nil
         }
 
-        // A reader takes what backends state itself, though it takes no notifications.
+        // A reader stores links itself, although it receives no notifications.
         let linked = try await backend.put(
             #"{"links":[{"originalTransactionId":"2000000000000001"}]}"#, to: "/customers/u-1/links?app=\(V1Body.app)")
         #expect(linked.status == 200, "\(linked.body)")
@@ -70,7 +70,7 @@ struct RolesTests {
         }
     }
 
-    @Test("a process needs the database roles of its parts alone")
+    @Test("a process needs only the database roles of its parts")
     func grants() async throws {
         let database = try await SharedDatabase.make()
         let user = "roles_" + UUID().uuidString.lowercased().prefix(8)

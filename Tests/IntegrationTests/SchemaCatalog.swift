@@ -1,6 +1,6 @@
 import Postgres
 
-/// Everything of the schema that somebody could rely on, a line each.
+/// Every property of the schema that clients can rely on, one per line.
 enum SchemaCatalog {
     static func lines(of connection: PostgresConnection) async throws -> [String] {
         let rows = try await connection.query(Statement("catalog", catalog), deadline: .now + .seconds(20))

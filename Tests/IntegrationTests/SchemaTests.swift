@@ -3,9 +3,9 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("The schema can be applied again and again, and holds its constraints")
+@Suite("Migrations and constraints of the schema")
 struct SchemaTests {
-    @Test("the first run applies it, the second finds it in place")
+    @Test("the first run applies the schema, and the second reports it as up to date")
     func twice() async throws {
         let connection = try await TestCluster.connect(try await TestCluster.emptyDatabase())
 
@@ -17,7 +17,7 @@ struct SchemaTests {
         await connection.close()
     }
 
-    @Test("four instances at once apply it once")
+    @Test("four concurrent instances apply the schema once")
     func atOnce() async throws {
         let database = try await TestCluster.emptyDatabase()
 
@@ -37,7 +37,7 @@ struct SchemaTests {
         #expect(outcomes.filter { $0 == .upToDate }.count == 3)
     }
 
-    @Test("a schema newer than this release is refused and left alone")
+    @Test("a schema newer than this release is rejected and left unchanged")
     func newer() async throws {
         let connection = try await TestCluster.connect(try await TestCluster.freshDatabase())
         try await connection.script(
@@ -51,7 +51,7 @@ struct SchemaTests {
         await connection.close()
     }
 
-    /// A database whose repeatable half is, as recorded, that of another release.
+    /// A database whose recorded repeatable half is that of another release.
     private static func otherRelease() async throws -> (ConnectionConfiguration, PostgresConnection) {
         let database = try await TestCluster.freshDatabase()
         let owner = try await TestCluster.connect(database)
@@ -95,7 +95,7 @@ struct SchemaTests {
         await owner.close()
     }
 
-    @Test("a schema that is up to date is not locked")
+    @Test("an up-to-date schema is not locked")
     func notLocked() async throws {
         let database = try await TestCluster.freshDatabase()
         let other = try await TestCluster.connect(database)
@@ -109,7 +109,7 @@ struct SchemaTests {
         await other.close()
     }
 
-    @Test("a session that reads a view puts the replacement off, and does not stop the start")
+    @Test("a session that reads a view delays the replacement and does not stop a start")
     func inUse() async throws {
         let (database, owner) = try await Self.otherRelease()
         let analyst = try await TestCluster.connect(database.with(role: "subledger_analyst"))
@@ -123,7 +123,7 @@ struct SchemaTests {
         await owner.close()
     }
 
-    @Test("a user that does not own the schema accepts the repeatable half of another release")
+    @Test("a user who does not own the schema accepts the repeatable half of another release")
     func notOwner() async throws {
         let (database, owner) = try await Self.otherRelease()
         let reader = try await TestCluster.connect(database.with(role: "subledger_reader"))

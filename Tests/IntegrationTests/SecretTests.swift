@@ -2,9 +2,9 @@ import AppStore
 import TestSupport
 import Testing
 
-@Suite("Secrets and device ids stay out of everything but the request")
+@Suite("Secrets and device ids appear only in requests")
 struct SecretTests {
-    @Test("no log line and no answer holds the secret, a wrong guess, a receipt or a device id")
+    @Test("no log line or answer contains the secret, a wrong guess, a receipt or a device id")
     func canaries() async throws {
         try await TestBundle.withServer { server in
             let guess = "canary-guess-5a5a5a"
@@ -31,7 +31,7 @@ struct SecretTests {
         }
     }
 
-    @Test("the secret is nowhere in the database")
+    @Test("the secret is not stored in the log")
     func notStored() async throws {
         try await TestBundle.withServer { server in
             _ = try await server.apple.post(try TestBundle.sample(""))

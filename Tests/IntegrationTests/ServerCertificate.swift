@@ -2,7 +2,7 @@ import Crypto
 import Foundation
 import X509
 
-/// A self-signed certificate for 127.0.0.1 with its key, made up anew each time.
+/// A self-signed certificate for 127.0.0.1 with its key, generated for each use.
 struct ServerCertificate {
     let certificatePEM: String
     let keyPEM: String

@@ -3,13 +3,13 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("A server that root starts does not stay root", .enabled(if: geteuid() == 0))
+@Suite("A server started by root drops its privileges", .enabled(if: geteuid() == 0))
 struct ServiceAccountTests {
     private static let account = (try? ServerAccount.ifRoot())?.name ?? "none"
 
     private static func folder() -> String { "/tmp/subledger-account-\(UUID().uuidString.prefix(8))" }
 
-    /// A line of `/proc/<pid>/status`, in words.
+    /// The words of a line of `/proc/<pid>/status`.
     private static func status(_ pid: Int32, _ name: String) throws -> [String] {
         let text = try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
         let line = try #require(text.split(separator: "\n").first { $0.hasPrefix(name + ":") })
@@ -20,12 +20,12 @@ struct ServiceAccountTests {
         "\(try #require(getpwnam(name)).pointee.pw_uid)"
     }
 
-    /// A port below 1024 that nothing listens on.
+    /// A port below 1024 without a listener.
     private static func lowPort() throws -> Int {
         try #require((700...1000).first { (try? RawConnection(port: $0)) == nil })
     }
 
-    @Test("it runs as the service account, can gain no privilege, and listens on a port below 1024")
+    @Test("the server runs as the service account, cannot gain privileges, and listens on a port below 1024")
     func serves() async throws {
         let folder = Self.folder()
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -48,7 +48,7 @@ struct ServiceAccountTests {
         #expect(try Self.status(server.pid, "CapBnd") == ["0000000000000400"])
         #expect(try Self.status(postmaster, "CapEff") == ["0000000000000000"])
         #expect(try Self.status(postmaster, "PPid") == ["\(server.pid)"])
-        // Root still can work on the folder while the server runs, and when it does not.
+        // Commands of root work on the folder while the server runs and after it has ended.
         _ = try ServerProcess.token(dataFolder: folder)
         server.signal(SIGTERM)
         try await server.hasEnded()
@@ -60,7 +60,7 @@ struct ServiceAccountTests {
         try await again.hasEnded()
     }
 
-    @Test("with a database URL, too")
+    @Test("a server with a database URL drops root too")
     func databaseURL() async throws {
         let database = try await SharedDatabase.make()
         let server = try database.server("receiver")
@@ -73,7 +73,7 @@ struct ServiceAccountTests {
         try await database.drop()
     }
 
-    @Test("a file that only root may read is named, with the account that may not")
+    @Test("an error for a file that only root can read names the file and the account")
     func unreadable() async throws {
         let folder = Self.folder()
         let file = folder + ".json"

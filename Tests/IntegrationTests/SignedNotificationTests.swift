@@ -5,7 +5,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-/// Signed notifications as a test writes them.
+/// Signed notifications for tests.
 enum SignedBody {
     static let app = "com.example.magazine"
     static let roots = RootCertificates(file: TestCertificates.standard.rootDER) ?? .apple
@@ -41,7 +41,7 @@ struct SignedNotificationTests {
         try await TestBundle.withServer(apps: [app], roots: SignedBody.roots, test)
     }
 
-    @Test("one is stored with what proves it, and folded")
+    @Test("a signed notification is stored with its chain and folded")
     func stored() async throws {
         try await Self.withServer { server in
             let body = SignedBody.make()
@@ -64,7 +64,7 @@ struct SignedNotificationTests {
         }
     }
 
-    @Test("other bytes with a known id keep the first, are kept beside it once, and are told")
+    @Test("different bytes under a known UUID are stored once as a conflict and logged")
     func conflict() async throws {
         try await Self.withServer { server in
             let first = SignedBody.make()
@@ -91,7 +91,7 @@ struct SignedNotificationTests {
         }
     }
 
-    @Test("what stands around the signed text is not kept, and makes no other notification")
+    @Test("members around signedPayload are not stored and do not make a different notification")
     func wrapper() async throws {
         try await Self.withServer { server in
             let body = SignedBody.make()
@@ -109,7 +109,7 @@ struct SignedNotificationTests {
         }
     }
 
-    @Test("two that differ at the same time: one is the event, the other the conflict")
+    @Test("of several bodies sent at once under one UUID, one is the event and the others are conflicts")
     func conflictAtOnce() async throws {
         try await Self.withServer { server in
             let bodies = (0..<20).map { SignedBody.make(signedAt: 1_757_000_000_000 + Int64($0)) }
@@ -141,34 +141,35 @@ struct SignedNotificationTests {
             body: SignedBody.make(signer: JWSSigner(TestCertificates(.labelled("another")))), status: 403,
             reason: "chain_untrusted"),
         Refused(
-            testDescription: "not signed by the key of the certificates",
+            testDescription: "not signed by the key of its certificates",
             body: SignedBody.make(
                 signer: JWSSigner(key: TestKeys.p256("other"), x5c: TestCertificates.standard.x5c)), status: 403,
             reason: "signature_wrong"),
         Refused(
-            testDescription: "signed with another algorithm by its own word",
+            testDescription: "signed with another algorithm, as its header says",
             body: SignedBody.make(signer: JWSSigner(.standard, algorithm: "none")), status: 403,
             reason: "jws_algorithm"),
         Refused(
             testDescription: "of an app that is not configured", body: SignedBody.make(app: "com.example.other"),
             status: 503, reason: "app_unknown"),
         Refused(
-            testDescription: "of an environment that the app does not take", body: SignedBody.make(),
+            testDescription: "of an environment that the app does not accept", body: SignedBody.make(),
             app: App(bundleId: SignedBody.app, environments: [.production]), status: 403,
             reason: "environment_refused"),
         Refused(
-            testDescription: "of another number in the App Store",
+            testDescription: "of another App Store id",
             body: SignedBody.make(environment: "Production"), app: App(bundleId: SignedBody.app, appAppleId: 1),
             status: 403, reason: "apple_id_wrong"),
         Refused(
-            testDescription: "of Xcode, which nobody signs", body: SignedBody.make(environment: "Xcode"), status: 403,
+            testDescription: "of Xcode, without Apple's signature", body: SignedBody.make(environment: "Xcode"),
+            status: 403,
             reason: "environment_refused"),
         Refused(
             testDescription: "no JWS", body: Array("{\"signedPayload\":\"e30.e30\"}".utf8), status: 400,
             reason: "jws_segments"),
     ]
 
-    @Test("what does not prove its origin is refused by name and leaves nothing", arguments: refused)
+    @Test("an unauthentic notification is rejected with its reason and stores nothing", arguments: refused)
     func isRefused(_ refused: Refused) async throws {
         try await Self.withServer(refused.app) { server in
             let answer = try await server.apple.post(refused.body)
@@ -182,7 +183,7 @@ struct SignedNotificationTests {
         }
     }
 
-    @Test("stories in both versions, shuffled and doubled, give the storyteller's answers")
+    @Test("shuffled and repeated stories in both versions give the simulator's expected answers")
     func stories() async throws {
         let secret = "0123456789abcdef0123456789abcdef"
         var settings = Simulation.Settings(

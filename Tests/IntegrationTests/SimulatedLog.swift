@@ -9,7 +9,7 @@ import StoreSimulator
 import Subscriptions
 import TestSupport
 
-/// A database whose log is filled from a simulation, one notification after the other, and projected on demand.
+/// A database whose log is filled from a simulation, one notification after another, and projected on demand.
 struct SimulatedLog {
     let database: ConnectionConfiguration
     let projection: PostgresPool
@@ -81,7 +81,7 @@ struct SimulatedLog {
         try outcome.get()
     }
 
-    /// Runs the test with a copy of a log that holds every story and is projected to its end. It is made once.
+    /// Runs the test with a copy of a log that contains every story and is fully projected. The log is made once.
     static func withEveryStory(_ test: (SimulatedLog) async throws -> Void) async throws {
         try await with(database: try await TestCluster.freshDatabase(from: try await everyStory.value), test)
     }
@@ -89,7 +89,7 @@ struct SimulatedLog {
     /// The template database of ``withEveryStory(_:)``.
     static let everyStory = Task { try await template("template_every_story", try await deliveries()) }
 
-    /// A template database with the first notifications of the same run, of both versions.
+    /// A template database with the first notifications of the same run, in both versions.
     static let fewStories = Task {
         try await template("template_few_stories", try await deliveries(subscriptions: 4))
     }
@@ -102,7 +102,7 @@ struct SimulatedLog {
         return name
     }
 
-    /// Appends in this order exactly.
+    /// Appends in exactly this order.
     func append(_ deliveries: some Collection<Delivery>) async throws {
         let appender = Appender(pool: receiver, logger: logger)
         let running = Task { await appender.run() }
@@ -160,7 +160,7 @@ struct SimulatedLog {
         return lines
     }
 
-    /// Puts an event after the last one whose facts no release can read.
+    /// Appends an event whose facts no release can read.
     func appendUnfoldable() async throws {
         try await script(
             """

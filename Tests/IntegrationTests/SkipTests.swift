@@ -4,9 +4,9 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@Suite("The projector stops at what it cannot fold, until an operator decides")
+@Suite("The projector stops at an event that it cannot fold until an operator skips it")
 struct SkipTests {
-    @Test("it stops loudly, goes on after the skipped event and no other, and a rebuild passes over it too")
+    @Test("the projector stops at the event and continues once it is skipped, and a rebuild skips it too")
     func skip() async throws {
         let deliveries = try await SimulatedLog.deliveries(subscriptions: 4)
         try await SimulatedLog.with { log in
@@ -33,7 +33,7 @@ struct SkipTests {
         }
     }
 
-    @Test("the last event of the log can be skipped: nothing lags behind")
+    @Test("the last event of the log can be skipped, which leaves no lag")
     func last() async throws {
         try await SimulatedLog.with { log in
             try await log.append(try await SimulatedLog.deliveries(subscriptions: 1))
@@ -49,7 +49,7 @@ struct SkipTests {
         }
     }
 
-    @Test("what is not there, folded or skipped already is refused, and nothing is recorded")
+    @Test("skipping a missing, folded or already skipped event is rejected and not recorded")
     func refusals() async throws {
         try await SimulatedLog.with { log in
             try await log.append(try await SimulatedLog.deliveries(subscriptions: 2))

@@ -87,13 +87,13 @@ struct StalledStreamTests {
                 #expect(lines.count { $0.contains("projector stalled") && $0.contains(name) } == 1)
                 let isOver = obstacle.isOfAllStreams ? "projector reads the log again" : "projector resumed"
                 #expect(lines.count { $0.contains(isOver) } == 1)
-                #expect(lines.count { $0.contains("projector stopped") } <= 1, "a failure that repeats is logged once")
+                #expect(lines.count { $0.contains("projector stopped") } <= 1, "a repeated failure is logged once")
             }
             await owner.close()
         }
     }
 
-    @Test("an event that cannot be folded is reported until it is skipped, also by a process that only reads")
+    @Test("an event that cannot be folded is reported until it is skipped, even by a process that only reads")
     func unfoldable() async throws {
         try await SimulatedLog.with { log in
             try await log.append(try await SimulatedLog.deliveries(subscriptions: 1))

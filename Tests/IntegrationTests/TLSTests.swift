@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("Both listeners speak TLS, with the certificate that their files hold now")
+@Suite("TLS on both listeners")
 struct TLSTests {
     private static func curl(_ arguments: String...) throws -> (status: Int32, output: String) {
         let process = Process()
@@ -17,7 +17,7 @@ struct TLSTests {
         return (process.terminationStatus, text)
     }
 
-    /// Files of certificates, and a server that has them.
+    /// Certificate files, and a server that uses them.
     private struct Bench {
         let folder: String
         let old: ServerCertificate
@@ -49,7 +49,7 @@ struct TLSTests {
             ]
         }
 
-        /// Whether the listener shows the certificate.
+        /// Whether the listener presents the certificate.
         func shows(_ certificate: String, _ port: Int) throws -> Bool {
             try curl("--cacert", path(certificate), "https://127.0.0.1:\(port)/health/live").output
                 == "{\"status\":\"ok\"}\n"
@@ -62,7 +62,7 @@ struct TLSTests {
         }
     }
 
-    @Test("TLS 1.2 and 1.3 on both; not 1.1, and nothing in the clear")
+    @Test("both listeners accept TLS 1.2 and 1.3 and reject TLS 1.1 and plain HTTP")
     func versions() async throws {
         let bench = try Bench()
         let server = try ServerProcess(dataFolder: bench.path("data"), environment: bench.environment)
@@ -73,7 +73,7 @@ struct TLSTests {
             let trusted = ["--cacert", bench.path("old.pem"), url]
             #expect(try Self.curl("--tlsv1.2", "--tls-max", "1.2", trusted[0], trusted[1], url).status == 0)
             #expect(try Self.curl("--tlsv1.3", trusted[0], trusted[1], url).status == 0)
-            // The client would, at this security level: it is the server that says no.
+            // The client would accept it at this security level, so the server rejects it.
             let outdated = try Self.curl(
                 "--insecure", "--tlsv1.0", "--tls-max", "1.1", "--ciphers", "DEFAULT@SECLEVEL=0", url)
             #expect(outdated.status == 35)
@@ -84,7 +84,7 @@ struct TLSTests {
         try await bench.end(server)
     }
 
-    @Test("a certificate that is replaced is shown without a restart; what cannot be used leaves the one before it")
+    @Test("a replaced certificate is used without a restart, and an invalid one leaves the previous one in use")
     func replaced() async throws {
         let bench = try Bench()
         let server = try ServerProcess(dataFolder: bench.path("data"), environment: bench.environment)
@@ -92,27 +92,29 @@ struct TLSTests {
         #expect(try bench.shows("old.pem", ports.public))
 
         try bench.write("-----BEGIN CERTIFICATE-----\nbroken\n-----END CERTIFICATE-----\n", "certificate.pem")
-        _ = try await eventually("the broken file is told") {
+        _ = try await eventually("the broken file is logged") {
             server.log.contains("certificate.pem is not a PEM certificate or cannot be read") ? true : nil
         }
         #expect(try bench.shows("old.pem", ports.public))
 
         try bench.write(bench.new.certificatePEM, "certificate.pem")
-        _ = try await eventually("the key of another certificate is told") {
+        _ = try await eventually("the key of another certificate is logged") {
             server.log.contains("key.pem is not the key of") ? true : nil
         }
         #expect(try bench.shows("old.pem", ports.private))
 
         try bench.write(bench.new.keyPEM, "key.pem")
         for port in [ports.public, ports.private] {
-            _ = try await eventually("the new certificate is shown") { try bench.shows("new.pem", port) ? true : nil }
+            _ = try await eventually("the new certificate is presented") {
+                try bench.shows("new.pem", port) ? true : nil
+            }
             #expect(try !bench.shows("old.pem", port))
         }
 
         let readAnew = "certificate reloaded"
         let before = server.log.components(separatedBy: readAnew).count
         server.signal(SIGHUP)
-        _ = try await eventually("SIGHUP has both read anew") {
+        _ = try await eventually("SIGHUP reloads both certificates") {
             server.log.components(separatedBy: readAnew).count == before + 2 ? true : nil
         }
         #expect(server.exitStatus == nil)
@@ -120,7 +122,7 @@ struct TLSTests {
         try await bench.end(server)
     }
 
-    @Test("files that cannot be used are refused at the start, in one line that names the file")
+    @Test("invalid TLS files are rejected at the start with one line that names the file")
     func refusedAtStart() throws {
         let bench = try Bench()
         try bench.write(bench.new.keyPEM, "other-key.pem")

@@ -10,7 +10,7 @@ import Readers
 import ServiceLifecycle
 import TestSupport
 
-/// A whole server in this process: its own database, both listeners on free ports, a clock that stands still.
+/// A complete server in this process: a separate database, both listeners on free ports, and a fixed clock.
 struct TestBundle {
     /// 2019-11-08T08:14:00Z: inside the period of the sample bodies.
     static let now = Instant(milliseconds: 1_573_200_840_000) ?? .earliest
@@ -21,11 +21,11 @@ struct TestBundle {
     let backend: HTTPClient
     /// With a token of scope admin.
     let owner: HTTPClient
-    /// All that the private listener answers, each as `GET /subscriptions/{originalTransactionId}`.
+    /// All operations of the private listener, such as `GET /subscriptions/{originalTransactionId}`.
     let operations: [String]
     let logs: LogRecorder
 
-    /// Runs the test with a server, and ends the server after it.
+    /// Runs the test with a server, and stops the server afterwards.
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
         roots: RootCertificates = .apple, now: @escaping @Sendable () -> Instant = { Self.now },
@@ -97,7 +97,7 @@ struct TestBundle {
         try outcome.get()
     }
 
-    /// A new token, as `subledger token create` makes it.
+    /// A new token, like one from `subledger token create`.
     static func token(_ scope: TokenScope, _ database: ConnectionConfiguration) async throws -> String {
         var random = SystemRandomNumberGenerator()
         let token = AccessToken(using: &random)
@@ -114,7 +114,7 @@ struct TestBundle {
 
     private struct NoPort: Error {}
 
-    /// A sample body as the fixtures of the decoder's tests have it.
+    /// A sample body from the fixtures of the decoder's tests.
     static func sample(_ name: String) throws -> [UInt8] {
         let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .appendingPathComponent("AppStoreTests/Fixtures")

@@ -7,9 +7,9 @@ import Testing
 @testable import EventLog
 @testable import HTTPServer
 
-@Suite("The private listener answers who has a token, as far as its scope goes")
+@Suite("Authentication and scopes of the private listener")
 struct TokenTests {
-    /// All that is answered without one.
+    /// The operations that need no token.
     private static let open: Set = [
         "GET /health", "GET /health/live", "GET /health/ready", "GET /metrics", "GET /openapi.json",
     ]
@@ -45,7 +45,7 @@ struct TokenTests {
     }
 
     @Test(
-        "what is no bearer token is refused like an unknown one",
+        "malformed credentials are rejected like an unknown token",
         arguments: ["Basic eDp5", "Bearer", "Bearer ", "Bearer slt_", "slt_", "Bearer '; drop table subledger.token"])
     func malformed(_ credentials: String) async throws {
         try await TestBundle.withServer { server in
@@ -56,7 +56,7 @@ struct TokenTests {
         }
     }
 
-    @Test("one digit off in the secret is refused, and the right secret under another's id")
+    @Test("a token with one wrong digit or with another token's id is rejected")
     func oneDigit() async throws {
         try await TestBundle.withServer { server in
             let token = try #require(server.backend.token)
@@ -73,7 +73,7 @@ struct TokenTests {
         }
     }
 
-    @Test("a scope includes those before it and no other")
+    @Test("a scope includes the lower scopes and no other")
     func scopes() async throws {
         let tokens = TokenScope.allCases.map { scope in
             var random = SystemRandomNumberGenerator()
@@ -112,7 +112,7 @@ struct TokenTests {
         #expect(answers == [[200, 403, 403], [200, 200, 403], [200, 200, 200]])
     }
 
-    @Test("a revoked token is refused within a second and a half")
+    @Test("a revoked token is rejected within a second and a half")
     func revoked() async throws {
         try await TestBundle.withServer { server in
             let token = try #require(server.backend.token.flatMap { AccessToken($0) })
@@ -121,7 +121,7 @@ struct TokenTests {
             let owner = try await TestCluster.connect(server.database)
             try await TokenStore(connection: owner).revoke(id: token.id)
             let revokedAt = ContinuousClock.now
-            _ = try await eventually("it is refused") {
+            _ = try await eventually("the token is rejected") {
                 try await server.backend.get("/subscriptions/1").status == 401 ? true : nil
             }
 
@@ -133,7 +133,7 @@ struct TokenTests {
         }
     }
 
-    /// A clock that is moved by hand, and tokens that are counted when they are read.
+    /// A clock that the test sets, and a source that counts reads of its tokens.
     private final class Source: Sendable {
         let state = Mutex((now: ContinuousClock.now, reads: 0, tokens: [ActiveToken](), isAway: false))
 
@@ -151,7 +151,8 @@ struct TokenTests {
         }
     }
 
-    @Test("a thousand requests read the tokens once; a second later nothing old counts, and nobody is let in unread")
+    @Test(
+        "a thousand requests read the tokens once; after a second they are read again, and an error admits no request")
     func cache() async throws {
         var random = SystemRandomNumberGenerator()
         let token = AccessToken(using: &random)
@@ -173,7 +174,7 @@ struct TokenTests {
         await #expect(throws: ReadError.unavailable) { try await cache.scope(of: token) }
     }
 
-    @Test("no log line, metric or row of the database holds a token or its secret")
+    @Test("no log line, metric or database row contains a token or its secret")
     func secret() async throws {
         try await TestBundle.withServer { server in
             let token = try #require(server.backend.token)
@@ -183,7 +184,7 @@ struct TokenTests {
             let metrics = try await server.backend.get("/metrics").body
 
             let rows = try await server.sql("select token::text from subledger.token")
-            #expect(rows.count == 2, "of scope read, and of scope admin")
+            #expect(rows.count == 2, "expected a token of scope read and one of scope admin")
             for seen in [server.logs.text, metrics, rows.joined()] {
                 #expect(!seen.contains(token))
                 #expect(!seen.contains(token.suffix(64)))
@@ -191,7 +192,7 @@ struct TokenTests {
         }
     }
 
-    @Test("the server's roles cannot make, change or remove tokens")
+    @Test("the server's roles cannot create, change or delete tokens")
     func roles() async throws {
         let database = try await TestCluster.freshDatabase()
         _ = try await TestBundle.token(.read, database)
@@ -209,7 +210,7 @@ struct TokenTests {
         }
     }
 
-    @Test("create prints a token once, list shows it without its secret, revoke takes it out of force")
+    @Test("create prints a token once, list omits its secret, and revoke deactivates it")
     func commands() async throws {
         let folder = "/tmp/subledger-token-\(UUID().uuidString.prefix(8))"
         defer { try? FileManager.default.removeItem(atPath: folder) }

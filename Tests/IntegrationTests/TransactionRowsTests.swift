@@ -12,7 +12,7 @@ struct TransactionRowsTests {
         return list.split { $0 == "," || $0.isWhitespace }.map(String.init)
     }
 
-    @Test("fields are copied in their order, each to the column with its name")
+    @Test("fields are copied in order, each to the column of its name")
     func fields() throws {
         let copied = try Self.copiedColumns()
 

@@ -7,12 +7,12 @@ import TestSupport
 import Testing
 import Verification
 
-@Suite("Verify names the first row that is not as it should be")
+@Suite("Verify reports the first damaged row")
 struct VerifyTests {
     struct Damage: Sendable, CustomTestStringConvertible {
         let name: String
         let sql: String
-        /// After the stream's name.
+        /// The finding after the stream's name.
         let finding: String
         var stream = "stream 1 (com.example.magazine, sandbox) "
 
@@ -27,7 +27,7 @@ struct VerifyTests {
             Damage(change, "update subledger.event set \(change) where position = 17", "position 17: \(finding)")
         }
 
-        /// Changes the first row of some table that has the subscription of the first row of all.
+        /// Changes the first row of the table for the first subscription.
         static func row(_ relation: String, _ change: String, _ finding: String) -> Damage {
             let key = relation == "subscription" ? "original_transaction_id" : "transaction_id"
             return Damage(
@@ -62,14 +62,14 @@ struct VerifyTests {
             "two of them", "update subledger.event set type = 'OTHER' where position in (17, 40)",
             "position 17: type does not match the body"),
         Damage(
-            "a gap before something else",
+            "a gap before other damage",
             """
             delete from subledger.event where position = 12;
             update subledger.event set type = 'OTHER' where position = 17
             """,
             "position 12: event is missing"),
         Damage(
-            "facts before something else",
+            "facts before other damage",
             """
             update subledger.event set facts = '{}' where position = 11;
             delete from subledger.event where position = 12
@@ -102,7 +102,7 @@ struct VerifyTests {
             "remove transactions", "delete from subledger.transaction",
             "transaction ROW of subscription LINE: is missing"),
         Damage(
-            "a subscription that nobody spoke of",
+            "a subscription without events",
             """
             insert into subledger.subscription (stream_id, original_transaction_id, position, facts)
             values (1, '0', 1, '{"transactions":[],"renewals":[]}')
@@ -119,7 +119,7 @@ struct VerifyTests {
             "checkpoint", "update subledger.checkpoint set position = 100000", "checkpoint: position 100000 is beyond"),
     ]
 
-    /// A log and its projections, damaged as the superuser can, and what verify says of it.
+    /// Damages a log and its projections as a superuser can, and returns the outcome of verify.
     private static func verify(
         _ damage: String = "select", roots: RootCertificates = SimulatedLog.roots,
         extent: ProjectionAudit.Extent = .all, subscriptionsAtOnceMax: Int = ProjectionAudit.subscriptionsAtOnceMax
@@ -166,7 +166,7 @@ struct VerifyTests {
         return outcome
     }
 
-    @Test("nothing, where all is well: every event, every subscription, in one go or in several")
+    @Test("an undamaged log has no finding, checked in one batch or in several")
     func clean() async throws {
         let whole = try await Self.verify()
         let inParts = try await Self.verify(subscriptionsAtOnceMax: 3)
@@ -180,7 +180,7 @@ struct VerifyTests {
         #expect(whole.outcome.subscriptions == inParts.outcome.subscriptions)
     }
 
-    @Test("an event", arguments: events)
+    @Test("a damaged event is reported", arguments: events)
     func event(_ damage: Damage) async throws {
         let (outcome, _, _) = try await Self.verify(damage.sql)
 
@@ -188,7 +188,7 @@ struct VerifyTests {
         #expect(finding.hasPrefix(damage.stream + damage.finding), "\(finding)")
     }
 
-    @Test("a row of the projections", arguments: projections)
+    @Test("a damaged row of a projection is reported", arguments: projections)
     func projection(_ damage: Damage) async throws {
         let (outcome, subscription, transaction) = try await Self.verify(damage.sql)
 
@@ -197,7 +197,7 @@ struct VerifyTests {
         #expect(finding.hasPrefix(damage.stream + expected), "\(finding)")
     }
 
-    @Test("a damaged subscription among many is found, in whatever part it is")
+    @Test("a damaged subscription is found in any batch")
     func parts() async throws {
         let damage = """
             update subledger.subscription
@@ -210,7 +210,7 @@ struct VerifyTests {
         #expect(outcome.finding?.description.hasSuffix(": differs from a fresh fold") == true)
     }
 
-    @Test("a sample is a part of the subscriptions, and finds what is wrong with all")
+    @Test("a sample checks some subscriptions, and finds damage that affects all")
     func sample() async throws {
         let (clean, _, _) = try await Self.verify(extent: .sample(8))
         let (damaged, _, _) = try await Self.verify(
@@ -221,7 +221,7 @@ struct VerifyTests {
         #expect(damaged.finding?.description.hasSuffix("differs from a fresh fold") == true)
     }
 
-    @Test("a head that was moved, either way, and a last event that is gone")
+    @Test("a head that was moved up or down, and a missing last event or head, are reported")
     func head() async throws {
         let (up, _, _) = try await Self.verify("update subledger.stream_head set position = position + 1")
         let (down, _, _) = try await Self.verify("update subledger.stream_head set position = position - 1")
@@ -237,7 +237,7 @@ struct VerifyTests {
         #expect(none.finding?.description.hasSuffix("has events but no head") == true)
     }
 
-    @Test("a signature under a root that is not trusted, and one that was cut")
+    @Test("a signature under an untrusted root and a truncated signature are reported")
     func signatures() async throws {
         let (untrusted, _, _) = try await Self.verify(roots: .apple)
         let (cut, _, _) = try await Self.verify(
@@ -260,7 +260,7 @@ struct VerifyTests {
         #expect(cut.finding?.description.contains("body fails verification: signedPayload") == true)
     }
 
-    @Test("the first event that needs a header of which one byte was changed, or that is gone")
+    @Test("a changed or missing header is reported with the first event that needs it")
     func headers() async throws {
         let changes = [
             "update subledger.jws_header set header = set_byte(header, 0, get_byte(header, 0) # 1)",
@@ -297,7 +297,7 @@ struct VerifyTests {
         return first
     }
 
-    @Test("events and projections of streams that are not there")
+    @Test("events and projections of unregistered streams are reported")
     func strays() async throws {
         let (event, _, _) = try await Self.verify(
             """
@@ -313,7 +313,7 @@ struct VerifyTests {
         #expect(row.finding?.description == "stream 7 checkpoint: has rows of a stream that does not exist")
     }
 
-    @Test("nothing, while events arrive and are projected")
+    @Test("there is no finding while events arrive and are projected")
     func live() async throws {
         try await SimulatedLog.with { log in
             let deliveries = try await SimulatedLog.deliveries(subscriptions: 40)
