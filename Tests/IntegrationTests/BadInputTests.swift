@@ -72,7 +72,7 @@ struct BadInputTests {
         BadBody(what: what, body: Array(text.utf8), status: status, says: says)
     }
 
-    @Test("a malformed or unauthentic body is rejected with its status and message", arguments: refused)
+    @Test("a body that is malformed or fails verification is rejected with its status and message", arguments: refused)
     func isRefused(_ input: BadBody) async throws {
         try await TestBundle.withServer { server in
             let answer = try await server.apple.post(input.body)

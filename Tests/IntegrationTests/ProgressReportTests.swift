@@ -3,13 +3,13 @@ import Testing
 
 @testable import subledger
 
-@Suite("A long run tells how far it is, and not too often")
+@Suite("Progress lines of long runs")
 struct ProgressReportTests {
     private final class Lines: Sendable {
         let all = Mutex<[String]>([])
     }
 
-    /// What is told when asked every quarter of a second, for twelve seconds.
+    /// The lines of updates every quarter of a second, for twelve seconds.
     private static func told(isTerminal: Bool) -> [String] {
         let lines = Lines()
         let started = ContinuousClock.now
@@ -22,7 +22,7 @@ struct ProgressReportTests {
         return lines.all.withLock { $0 }
     }
 
-    @Test("once a second to a terminal, with percent, rate and time left")
+    @Test("on a terminal, a line with percent, rate and time left is printed once a second")
     func terminal() {
         let lines = Self.told(isTerminal: true)
 
@@ -31,12 +31,12 @@ struct ProgressReportTests {
         #expect(lines.last == "rebuild: 4800 of 10000 events, 48%, 400 events/s, 13 s left")
     }
 
-    @Test("every five seconds to anything else")
+    @Test("to a file, a line is printed every five seconds")
     func file() {
         #expect(Self.told(isTerminal: false).count == 2)
     }
 
-    @Test("hours are told as hours")
+    @Test("a remaining time above an hour is printed in hours and minutes")
     func hours() {
         let lines = Lines()
         let started = ContinuousClock.now

@@ -71,7 +71,7 @@ struct RebuildTests {
         }
     }
 
-    @Test("a rebuild replaces no row that is correct, and clears what a killed rebuild has left")
+    @Test("a rebuild replaces no correct row, and removes the leftovers of a killed rebuild")
     func nothingToDo() async throws {
         try await SimulatedLog.withEveryStory { log in
             let before = try await log.projections()

@@ -169,7 +169,7 @@ struct SignedNotificationTests {
             reason: "jws_segments"),
     ]
 
-    @Test("an unauthentic notification is rejected with its reason and stores nothing", arguments: refused)
+    @Test("a notification that fails verification is rejected with its reason and stores nothing", arguments: refused)
     func isRefused(_ refused: Refused) async throws {
         try await Self.withServer(refused.app) { server in
             let answer = try await server.apple.post(refused.body)

@@ -50,7 +50,7 @@ final class SentLedger: Sendable {
         var authentic: Set<Data> = []
         /// Those of signed bodies, each of which is one event however often it is sent.
         var signed: Set<Data> = []
-        /// A repeat of version 1 is an event of its own where another event about its subscription stands in between.
+        /// A repeat in version 1 is a new event if another event about its subscription is in between.
         var acknowledged: [Data: Set<Acknowledgement>] = [:]
         /// The number of answers by kind of body and status.
         var answers: [String: Int] = [:]
