@@ -7,12 +7,12 @@ import Testing
 struct CorpusTests {
     private static let mutationsPerInput = 100
 
-    @Test("known inputs", arguments: try KnownInput.all())
+    @Test("every known input keeps the properties of decoder and verifier", arguments: try KnownInput.all())
     func known(input: KnownInput) async throws {
         try await check(input.bytes)
     }
 
-    @Test("mutations of known inputs", arguments: try KnownInput.all())
+    @Test("every mutated input keeps the properties of decoder and verifier", arguments: try KnownInput.all())
     func mutations(input: KnownInput) async throws {
         var mutator = try Mutator(of: input, among: KnownInput.all())
 

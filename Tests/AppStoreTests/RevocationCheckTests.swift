@@ -32,7 +32,7 @@ struct RevocationCheckTests {
         ("revoked, stale", { try RevocationAnswer(status: .revoked, nextUpdate: Date() - 5000).der(to: $0, by: $1) }),
         ("good, from the future", { try RevocationAnswer(thisUpdate: Date() + 5000).der(to: $0, by: $1) }),
         ("good, produced in the future", { try RevocationAnswer(producedAt: Date() + 5000).der(to: $0, by: $1) }),
-        ("good, for ever", { try RevocationAnswer(nextUpdate: nil).der(to: $0, by: $1) }),
+        ("good, without an end", { try RevocationAnswer(nextUpdate: nil).der(to: $0, by: $1) }),
         ("good by another key", { try RevocationAnswer(signer: try stranger()).der(to: $0, by: $1) }),
         (
             "revoked by another key",
@@ -49,7 +49,7 @@ struct RevocationCheckTests {
             }
         ),
         ("good for another certificate", { try RevocationAnswer(certID: try otherCertID(in: $0)).der(to: $0, by: $1) }),
-        ("good, to another question", { try RevocationAnswer(nonce: try otherNonce(in: $0)).der(to: $0, by: $1) }),
+        ("good, for another request", { try RevocationAnswer(nonce: try otherNonce(in: $0)).der(to: $0, by: $1) }),
         (
             "good, one byte of it flipped",
             { request, issuer in
@@ -61,7 +61,7 @@ struct RevocationCheckTests {
         ("try later", { _, _ in try RevocationAnswer.response(status: 3) }),
         ("nothing", { _, _ in [] }),
         ("garbage", { _, _ in Array("<html>".utf8) }),
-        ("one byte too much", { _, _ in [UInt8](repeating: 0, count: 1 << 20 + 1) }),
+        ("one byte too many", { _, _ in [UInt8](repeating: 0, count: 1 << 20 + 1) }),
         ("unreachable", { _, _ in throw RevocationResponder.Unreachable() }),
     ]
 

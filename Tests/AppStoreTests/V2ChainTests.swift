@@ -31,21 +31,21 @@ struct WrongChain: Sendable, CustomTestStringConvertible {
     static let markers: [WrongChain] = [
         WrongChain("leaf without Apple's marker", .leafMarker) { $0.leafHasMarker = false },
         WrongChain("intermediate without Apple's marker", .intermediateMarker) { $0.intermediateHasMarker = false },
-        WrongChain("intermediate that is no CA", .untrusted) { $0.intermediateIsCA = false },
+        WrongChain("intermediate that is not a CA", .untrusted) { $0.intermediateIsCA = false },
     ]
 
     static let times: [WrongChain] = [
-        WrongChain("leaf expired before it was signed", .expired) {
+        WrongChain("leaf expired before signing", .expired) {
             $0.leafValidity = .days("2024-01-01", "2024-05-31")
         },
-        WrongChain("leaf that begins after it was signed", .notYetValid) {
+        WrongChain("leaf not yet valid at signing", .notYetValid) {
             $0.leafValidity = .days("2024-06-02", "2027-12-31")
         },
     ]
 
     static let counts: [WrongChain] = [
         WrongChain("no certificates", .certificateCount) { .standard([]) },
-        WrongChain("the leaf alone", .certificateCount) { .standard([0]) },
+        WrongChain("only the leaf", .certificateCount) { .standard([0]) },
         WrongChain("four certificates", .certificateCount) { .standard([0, 1, 2, 2]) },
         WrongChain("five certificates", .certificateCount) { .standard([0, 1, 1, 1, 2]) },
     ]

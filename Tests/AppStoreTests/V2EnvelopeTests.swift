@@ -68,26 +68,26 @@ struct WrongText: Sendable, CustomTestStringConvertible {
         WrongText("alg HS256", .algorithm, alg("\"HS256\"")),
         WrongText("alg RS256", .algorithm, alg("\"RS256\"")),
         WrongText("alg ES384", .algorithm, alg("\"ES384\"")),
-        WrongText("alg in small letters", .algorithm, alg("\"es256\"")),
+        WrongText("alg in lower case", .algorithm, alg("\"es256\"")),
         WrongText("alg with a NUL after it", .algorithm, alg(#""ES256\u0000""#)),
-        WrongText("alg that is no text", .algorithm, alg("256")),
+        WrongText("alg that is not a string", .algorithm, alg("256")),
         WrongText("alg null", .algorithm, alg("null")),
         WrongText("alg absent", .algorithm, alg(nil)),
     ]
 
     static let certificates: [WrongText] = [
         WrongText("x5c null", .certificateCount, x5c("null")),
-        WrongText("x5c one text", .certificateCount, x5c("\"\(TestCertificates.standard.x5c[0])\"")),
+        WrongText("x5c a single string", .certificateCount, x5c("\"\(TestCertificates.standard.x5c[0])\"")),
         WrongText("x5c of numbers", .certificateText, x5c("[1,2,3]")),
-        WrongText("x5c of empty texts", .certificate, x5c(#"["","",""]"#)),
+        WrongText("x5c of empty strings", .certificate, x5c(#"["","",""]"#)),
         WrongText("padding after a whole certificate", .certificateText, x5c(0) { $0 + "====" }),
         WrongText("padding inside", .certificateText, x5c(0) { $0.prefix(40) + "==" + $0.dropFirst(40) }),
         WrongText("a line break inside", .certificateText, x5c(0) { $0.prefix(64) + #"\n"# + $0.dropFirst(64) }),
         WrongText("a space before", .certificateText, x5c(1) { " " + $0 }),
         WrongText("a space after", .certificateText, x5c(1) { $0 + " " }),
-        WrongText("the alphabet for URLs", .certificateText, x5c(V2Text.list(urlSafe))),
-        WrongText("a letter outside of both alphabets", .certificateText, x5c(0) { "é" + $0.dropFirst() }),
-        WrongText("base64 of no certificate", .certificate, x5c(0) { _ in "AAAA" }),
+        WrongText("the URL alphabet", .certificateText, x5c(V2Text.list(urlSafe))),
+        WrongText("a letter outside both alphabets", .certificateText, x5c(0) { "é" + $0.dropFirst() }),
+        WrongText("base64 of something else", .certificate, x5c(0) { _ in "AAAA" }),
         WrongText("half a certificate", .certificate, x5c(0) { String($0.prefix($0.count / 8 * 4)) }),
         WrongText("bytes after a certificate", .certificate) {
             let leaf = Data(TestCertificates.standard.leafDER + [0]).base64EncodedString()
@@ -112,7 +112,7 @@ struct WrongText: Sendable, CustomTestStringConvertible {
         WrongText("signature one byte short", .signatureForm, signature { Array($0.dropLast()) }),
         WrongText("signature one byte long", .signatureForm, signature { $0 + [0] }),
         WrongText("no signature", .signatureForm, signature { _ in [] }),
-        WrongText("signature of noughts", .signature, signature { $0.map { _ in 0 } }),
+        WrongText("signature of zeros", .signature, signature { $0.map { _ in 0 } }),
         WrongText("halves of the signature swapped", .signature, signature { Array($0[32...] + $0[..<32]) }),
         WrongText("signature of another key", .signature) {
             var text = V2Text(header: V2Text.header(), payload: payload)
@@ -164,8 +164,8 @@ struct WrongText: Sendable, CustomTestStringConvertible {
     }
 
     static let contents: [WrongText] = [
-        WrongText("header that is no JSON", .header, header("ES256")),
-        WrongText("header that is no object", .header, header("[]")),
+        WrongText("header that is not JSON", .header, header("ES256")),
+        WrongText("header that is not an object", .header, header("[]")),
         WrongText("empty header", .header, header("")),
         WrongText("header with something after it", .header, header(V2Text.header() + "{}")),
         WrongText("header of one MiB", .headerTooLong) {
@@ -173,12 +173,12 @@ struct WrongText: Sendable, CustomTestStringConvertible {
             return V2Text(header: V2Text.header(more: more), payload: payload).body()
         },
         WrongText(
-            "header that must be understood", .criticalHeader, header(V2Text.header(more: #","crit":["a"],"a":1"#))),
-        WrongText("payload that is no JSON", .payloadNotJSON) { signed("notificationType=TEST") },
-        WrongText("payload that breaks off", .payloadNotJSON) { signed(#"{"notificationType":"TEST""#) },
+            "header with a critical member", .criticalHeader, header(V2Text.header(more: #","crit":["a"],"a":1"#))),
+        WrongText("payload that is not JSON", .payloadNotJSON) { signed("notificationType=TEST") },
+        WrongText("truncated payload", .payloadNotJSON) { signed(#"{"notificationType":"TEST""#) },
         WrongText("payload that is a list", .payloadNotAnObject) { signed(#"[{"notificationType":"TEST"}]"#) },
         WrongText("payload that is null", .payloadNotAnObject) { signed("null") },
-        WrongText("payload that is a text", .payloadNotAnObject) { signed("\"TEST\"") },
+        WrongText("payload that is a string", .payloadNotAnObject) { signed("\"TEST\"") },
     ]
 
     private static func signed(_ payload: String) -> [UInt8] {

@@ -62,7 +62,7 @@ struct V2OneTimeTests {
         #expect(subscription.access == [])
     }
 
-    @Test("a refunded consumable counts as never bought, and again after the reversal", arguments: Arrival.allCases)
+    @Test("a refunded consumable is not counted, and is counted again after the reversal", arguments: Arrival.allCases)
     func refundedConsumable(arrival: Arrival) throws {
         let row = v2Purchase(id, "2024-03-01", type: "Consumable", quantity: 2)
         let refund = V2Body("REFUND", at: "2024-04-01", row.refunded("2024-04-01"))

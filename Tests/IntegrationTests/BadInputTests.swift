@@ -34,10 +34,10 @@ struct BadInputTests {
 
     static let refused: [BadBody] = [
         refused("an empty body", "", 400, "the body is empty"),
-        refused("no JSON", "hello", 400, "the body is not JSON: unexpected character at byte 0"),
-        refused("half a JSON", "{\"notification_type\":", 400, "the body is not JSON: unexpected end of text"),
+        refused("not JSON", "hello", 400, "the body is not JSON: unexpected character at byte 0"),
+        refused("truncated JSON", "{\"notification_type\":", 400, "the body is not JSON: unexpected end of text"),
         refused("an array", "[]", 400, "the body is JSON, but not an object"),
-        refused("a text", "\"INITIAL_BUY\"", 400, "the body is JSON, but not an object"),
+        refused("a string", "\"INITIAL_BUY\"", 400, "the body is JSON, but not an object"),
         refused("an empty object", "{}", 400, "it has neither notification_type nor a signedPayload"),
         BadBody(what: "UTF-16", body: [0xFF, 0xFE, 0x7B, 0, 0x7D, 0], status: 400, says: "the body is not JSON"),
         refused(
@@ -90,7 +90,7 @@ struct BadInputTests {
     static let tolerated: [BadBody] = [
         BadBody(what: "ten levels of an unknown key", body: nested(10)),
         tolerated("a NUL in a needed field", "\"auto_renew_product_id\":\"a\\u0000b\"", ["auto_renew_product_id"]),
-        tolerated("a NUL in a field that nobody reads", "\"remark\":\"a\\u0000b\"", []),
+        tolerated("a NUL in an unread field", "\"remark\":\"a\\u0000b\"", []),
         tolerated("a lone surrogate", "\"auto_renew_product_id\":\"\\ud800\"", ["auto_renew_product_id"]),
         tolerated(
             "a repeated key", "\"auto_renew_status\":\"true\",\"auto_renew_status\":\"false\"", ["auto_renew_status"]),

@@ -43,7 +43,7 @@ struct SimulatedLog {
         settings.format = .both
         settings.order = .shuffled
         settings.duplicate = 0.1
-        guard let simulation = Simulation(settings) else { preconditionFailure("there is no story to tell") }
+        guard let simulation = Simulation(settings) else { preconditionFailure("no story matches the settings") }
         let verifier = NotificationVerifier(
             apps: Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])]),
             signatures: SignatureVerifier(roots: roots))

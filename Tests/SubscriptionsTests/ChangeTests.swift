@@ -107,7 +107,7 @@ struct ChangeTests {
             ])
     }
 
-    @Test("switching renewal off and on publishes a change of renewal and none of access")
+    @Test("switching renewal off and on publishes a change of renewal and no change of access")
     func switching() {
         let told = [
             Told("2018-02-20", [first], [on]), Told("2018-03-01", [first], [off]), Told("2018-03-02", [first], [on]),

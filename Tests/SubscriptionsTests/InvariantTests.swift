@@ -149,7 +149,7 @@ struct InvariantTests {
         }
     }
 
-    @Test("without refunds, access at an instant is the same computed then and computed today (8)")
+    @Test("without refunds, access at an instant is the same when computed then and today (8)")
     func knownIsBelieved() {
         stories(1000, from: 60_000, allowing: [.restore, .upgrade]) { story, _ in
             let known = Subscription(arriving: story.told)

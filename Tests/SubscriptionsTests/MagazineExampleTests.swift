@@ -99,7 +99,7 @@ struct MagazineExampleTests {
         #expect(!subscription.isActive(at: day("2018-04-20")))
     }
 
-    @Test("the lapse lies between two rows and has no row")
+    @Test("the lapse is the gap between two rows")
     func lapse() {
         let subscription = Subscription(arriving: MagazineExample().told)
 

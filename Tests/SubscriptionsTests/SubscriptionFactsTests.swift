@@ -44,7 +44,7 @@ struct SubscriptionFactsTests {
     }
 
     @Test(
-        "a migrated subscription gets the key of the one it was migrated from, and no subscription its own")
+        "a migrated subscription has the key of its previous subscription, and never its own key")
     func migrated() {
         let told = Told(
             "2018-03-01",

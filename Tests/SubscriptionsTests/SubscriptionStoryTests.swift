@@ -210,7 +210,7 @@ struct SubscriptionStoryTests {
     }
 
     @Test(
-        "a refund ends the grace too if a restored copy expires with the row", arguments: Arrival.allCases)
+        "a refund ends the grace even if a restored copy expires with the row", arguments: Arrival.allCases)
     func graceOfRestored(_ arrival: Arrival) {
         let bought = row("1000000000000001", "2018-01-01", "2018-02-01")
         let restored = row("1000000000000009", "2018-01-01", "2018-02-01") {
