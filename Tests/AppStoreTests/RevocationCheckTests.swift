@@ -92,7 +92,7 @@ struct RevocationCheckTests {
 
         for (bytesMax, expected) in [(bytes.count, RevocationVerdict.good), (bytes.count - 1, .unknown)] {
             let bundle = try RevocationBundle(certificates) { $0.answerBytesMax = bytesMax }
-            // Shorter than the response for the leaf: it names the root, and names differ more in length than signatures.
+            // Shorter than the leaf response: it names the root, and names differ more in length than signatures.
             bundle.responder.at(leafResponder) { _, _ in bytes }
             bundle.responder.at(intermediateResponder) { request, issuer in
                 try RevocationAnswer(hasNonce: false).der(to: request, by: issuer)
