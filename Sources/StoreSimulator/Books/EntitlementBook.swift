@@ -6,7 +6,7 @@ package struct EntitlementBook: Sendable, Hashable {
     private let runs: [String: [Range<Instant>]]
 
     /// - Parameter owned: Only access in this interval counts.
-    package init(_ books: [AccessBook], owned: Range<Instant> = .earliest ..<. latest) {
+    package init(_ books: [AccessBook], owned: Range<Instant> = Instant.earliest..<Instant.latest) {
         var spans: [String: [Range<Instant>]] = [:]
         for (product, span) in books.flatMap(\.spans).map({ ($0.product, $0.span.clamped(to: owned)) })
         where !span.isEmpty {

@@ -25,6 +25,6 @@ package struct SimulatedCustomer: Sendable, Hashable {
 
     /// The interval in which the customer owns its subscriptions.
     package var owns: Range<Instant> {
-        if case .token(_, let owns) = identity { owns } else { .earliest ..<. latest }
+        if case .token(_, let owns) = identity { owns } else { Instant.earliest..<Instant.latest }
     }
 }

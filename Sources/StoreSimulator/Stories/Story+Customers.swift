@@ -93,7 +93,7 @@ extension Story {
             customers: [
                 SimulatedCustomer(subscriptions: [0], identity: .allButTokens),
                 SimulatedCustomer(subscriptions: [0], identity: .token(first, owns: .earliest..<handedOver)),
-                SimulatedCustomer(subscriptions: [0], identity: .token(second, owns: handedOver ..<. latest)),
+                SimulatedCustomer(subscriptions: [0], identity: .token(second, owns: handedOver..<Instant.latest)),
             ])
     }
 }
