@@ -7,11 +7,16 @@ package struct LinkClaims: Sendable {
     package let policy: OwnershipPolicy
     /// The owners of each key at any time, by the projections and by the link statements that are not folded yet.
     package let owners: [CustomerKey: Set<CustomerKey>]
+    /// The customer that named each key last, in the link statements that are not folded yet.
+    let latest: [CustomerKey: CustomerKey]
 
     /// Whether every link of the customer's last statement still counts.
     package func areHeld(by statement: LinkStatement) -> Bool {
         let customer = CustomerKey(.link, statement.backendCustomerId.text)
-        return policy == .shared || statement.links.allSatisfy { owners[$0]?.contains(customer) ?? false }
+        return policy == .shared
+            || statement.links.allSatisfy { key in
+                latest[key].map { $0 == customer } ?? owners[key]?.contains(customer) ?? false
+            }
     }
 }
 
@@ -69,12 +74,15 @@ extension LogReader {
                     .array(statement.links.map(\.kind.rawValue)), .array(statement.links.map(\.id.text)),
                 ]), deadline: deadline)
         var owners: [CustomerKey: Set<CustomerKey>] = [:]
+        var latest: [CustomerKey: CustomerKey] = [:]
         for row in rows {
             guard let key = try row.customerKey(at: 0), let owner = try row.customerKey(at: 2) else { continue }
             owners[key, default: []].insert(owner)
+            if try row.optional(Int64.self, at: 4) != nil { latest[key] = owner }
         }
         let policy: String? = try configured.first?.value(at: 0)
-        return LinkClaims(policy: policy.flatMap(OwnershipPolicy.init(rawValue:)) ?? .standard, owners: owners)
+        return LinkClaims(
+            policy: policy.flatMap(OwnershipPolicy.init(rawValue:)) ?? .standard, owners: owners, latest: latest)
     }
 
     private enum ClaimStatements {
@@ -96,23 +104,23 @@ extension LogReader {
         static let owners = Statement(
             "log_link_owners",
             """
-            select input.kind, input.id, owner.customer_kind, owner.customer_id
+            select input.kind, input.id, owner.customer_kind, owner.customer_id, owner.position
             from subledger.stream
             cross join unnest($3::text[], $4::text[]) as input (kind, id)
             cross join lateral (
-              select ownership.customer_kind, ownership.customer_id
+              select ownership.customer_kind, ownership.customer_id, null::bigint as position
               from subledger.ownership
               where ownership.stream_id = stream.stream_id
                 and ownership.original_transaction_id = input.id
                 and input.kind = 'subscription'
               union
-              select customer_identity.customer_kind, customer_identity.customer_id
+              select customer_identity.customer_kind, customer_identity.customer_id, null
               from subledger.customer_identity
               where customer_identity.stream_id = stream.stream_id
                 and customer_identity.kind = input.kind
                 and customer_identity.id = input.id
               union
-              select 'link', event.facts #>> '{link,backendCustomerId}'
+              select 'link', event.facts #>> '{link,backendCustomerId}', event.position
               from subledger.event
               where event.stream_id = stream.stream_id
                 and event.position > coalesce((
@@ -130,6 +138,7 @@ extension LogReader {
             ) as owner
             where stream.app = $1
               and stream.environment = $2
+            order by owner.position nulls first
             """)
     }
 }
