@@ -5,8 +5,8 @@ import Logging
 import Readers
 import Subscriptions
 
-/// `/customers/{customerId}`, with `/entitlements`, `/history`, `/content` and `/links` below it. `POST /customers/entitlements`
-/// returns the entitlements of many customers.
+/// `/customers/{customerId}`, with `/entitlements`, `/history`, `/content` and `/links` below it.
+/// `POST /customers/entitlements` returns the entitlements of many customers.
 struct CustomerRoutes: Sendable {
     let customers: CustomerReader
     let links: LinkService?

@@ -19,7 +19,8 @@ struct LinkEvent: ProvenEvent {
     }
 }
 
-/// Appends customer links to the log unless they equal the current ones, or name what another customer owns and must keep.
+/// Appends customer links to the log unless they equal the current ones, or name what another customer owns and may
+/// keep.
 package struct LinkService: Sendable {
     private let log: LogReader
     private let appender: Appender

@@ -55,7 +55,7 @@ package struct CustomerLinks: Sendable {
     /// Every key that was ever linked.
     package var keys: Dictionary<CustomerKey, [Link]>.Keys { links.keys }
 
-    /// Every customer whose latest statement names a key, whoever has that key by now.
+    /// Every customer whose latest statement names a key, even if another customer has taken the key since.
     package var customers: Set<CustomerKey> {
         Set(links.values.joined().filter { $0.replacedPosition == nil }.map(\.customer))
     }

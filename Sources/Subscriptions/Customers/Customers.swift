@@ -73,7 +73,7 @@ extension LinkStatement {
     /// Returns the first link that names what another customer owns, which ``OwnershipPolicy/firstBuyer`` refuses.
     ///
     /// The app user of an account token that no backend has linked is another customer unless the statement names the
-    /// token, too. A store account without an app user belongs to whoever links it.
+    /// token, too. A store account without an app user belongs to the customer that links it.
     ///
     /// - Parameter owners: The owners of each link's key, at any time.
     package func contested(owners: (CustomerKey) -> Set<CustomerKey>) -> CustomerKey? {
