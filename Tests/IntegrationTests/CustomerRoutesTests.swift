@@ -398,7 +398,7 @@ struct CustomerRoutesTests {
         return outcome.finding?.description
     }
 
-    private static func script(_ database: ConnectionConfiguration, _ sql: String) async throws {
+    static func script(_ database: ConnectionConfiguration, _ sql: String) async throws {
         let connection = try await TestCluster.connect(database)
         try await connection.script(sql, deadline: .now + .seconds(20))
         await connection.close()

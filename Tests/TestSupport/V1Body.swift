@@ -60,10 +60,12 @@ package struct V1Body {
         /// Nil for one-time purchases.
         package var expires: Int64?
         package var cancelled: Int64?
+        /// The UUID of the app user who bought.
+        package var account: String?
 
         package init(
             _ id: String, subscription: String, product: String = "com.example.magazine.monthly", purchase: Int64,
-            expires: Int64?, cancelled: Int64? = nil
+            expires: Int64?, cancelled: Int64? = nil, account: String? = nil
         ) {
             self.id = id
             self.subscription = subscription
@@ -71,6 +73,7 @@ package struct V1Body {
             self.purchase = purchase
             self.expires = expires
             self.cancelled = cancelled
+            self.account = account
         }
     }
 
@@ -102,6 +105,7 @@ package struct V1Body {
                     ]
                     members["expires_date_ms"] = row.expires.map { String($0) }
                     members["cancellation_date_ms"] = row.cancelled.map { String($0) }
+                    members["app_account_token"] = row.account
                     return members
                 },
                 "pending_renewal_info": rows.contains { $0.subscription == subscription && $0.expires != nil }
