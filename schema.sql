@@ -861,7 +861,8 @@ comment on column subledger.access_period.payer_state is
   'all periods read each row once, without its transaction and its neighbours';
 comment on column subledger.access_period.price is 'Price of the transaction, in thousandths of the currency unit';
 comment on column subledger.access_period.price_period is
-  'Period that the price covers, ISO 8601, if an offer was paid up front; null for the product''s own period';
+  'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '
+  'monthly; null for the product''s own period';
 comment on column subledger.access_period.first_start is 'Start of the subscription''s first period';
 comment on column subledger.access_period.previous_end is
   'Latest end of the periods before it, by start, with paid before grace; null for the first';
@@ -1329,6 +1330,7 @@ with period as (
     and expires_date is not null
     and offer_type is null
     and is_trial_period is not true
+    and billing_plan_type is distinct from 'MONTHLY'
 ), counted as (
   select stream_id, product_id, length, count(*) as transactions
   from period
@@ -1355,7 +1357,8 @@ join subledger.stream using (stream_id);
 
 comment on view analyst.plans is
   'Length of a product''s period, derived from its transactions because Apple does not report it: the most common '
-  'length of those without an offer. The short periods of the sandbox match no length, so they have no monthly value';
+  'length of those without an offer that are not charges of a year billed monthly. The short periods of the sandbox '
+  'match no length, so they have no monthly value';
 comment on column analyst.plans.app is 'Bundle ID';
 comment on column analyst.plans.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.plans.stream_id is 'App and environment as one number';
@@ -1431,7 +1434,8 @@ comment on column analyst.ordered_periods.price is
   'In thousandths of the currency unit, as Apple reports it; null in V1';
 comment on column analyst.ordered_periods.currency is 'ISO 4217; null in V1';
 comment on column analyst.ordered_periods.price_period is
-  'Period that the price covers, ISO 8601, if an offer was paid up front; null for the product''s own period';
+  'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '
+  'monthly; null for the product''s own period';
 comment on column analyst.ordered_periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
 comment on column analyst.ordered_periods.offer_period is 'Length of the offer, ISO 8601';
 comment on column analyst.ordered_periods.positions is
@@ -1508,7 +1512,8 @@ comment on column analyst.periods.last_month is 'Last monthly anniversary in the
 comment on column analyst.periods.price is 'In thousandths of the currency unit, as Apple reports it; null in V1';
 comment on column analyst.periods.currency is 'ISO 4217; null in V1';
 comment on column analyst.periods.price_period is
-  'Period that the price covers, ISO 8601, if an offer was paid up front; null for the product''s own period';
+  'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '
+  'monthly; null for the product''s own period';
 comment on column analyst.periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
 comment on column analyst.periods.offer_period is 'Length of the offer, ISO 8601';
 comment on column analyst.periods.positions is
@@ -1739,7 +1744,8 @@ language sql immutable parallel safe as $$
 $$;
 
 comment on function analyst.price_months is
-  'Number of months that a price covers: the offer''s if it was paid up front, the plan''s if not';
+  'Number of months that a price covers: the offer''s if it was paid up front, 1 if a year is billed '
+  'monthly, and the plan''s if neither';
 
 comment on function analyst.monthly_price is
   'A price, in thousandths, per month: in the currency unit, rounded to thousandths';
@@ -1778,7 +1784,8 @@ comment on column analyst.mrr_detail.original_transaction_id is 'The subscriptio
 comment on column analyst.mrr_detail.transaction_id is 'The purchase';
 comment on column analyst.mrr_detail.price is 'Price of the period, in the currency unit; null in V1';
 comment on column analyst.mrr_detail.months is
-  'Number of months that the price covers: the offer''s if it was paid up front, the plan''s if not';
+  'Number of months that the price covers: the offer''s if it was paid up front, 1 if a year is billed '
+  'monthly, and the plan''s if neither';
 comment on column analyst.mrr_detail.mrr is 'price divided by months, rounded to thousandths';
 comment on column analyst.mrr_detail.first_day is 'First day whose 00:00 UTC lies in the period';
 comment on column analyst.mrr_detail.last_day is 'Last day whose 00:00 UTC lies in the period';

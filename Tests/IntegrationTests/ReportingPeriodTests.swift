@@ -143,7 +143,10 @@ struct ReportingPeriodTests {
             reason.intent as right_intent,
             transaction.price as right_price,
             transaction.currency as right_currency,
-            case when transaction.offer_discount_type = 'PAY_UP_FRONT' then transaction.offer_period end as right_period,
+            case
+              when transaction.offer_discount_type = 'PAY_UP_FRONT' then transaction.offer_period
+              when transaction.billing_plan_type = 'MONTHLY' then 'P1M'
+            end as right_period,
             case
               when transaction.in_app_ownership_type = 'FAMILY_SHARED' then 'family'
               when ordered.cause = 'grace' then 'grace'

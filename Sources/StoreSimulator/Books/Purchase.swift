@@ -19,6 +19,8 @@ package struct Purchase: Sendable, Hashable {
     /// In thousandths of the currency's unit.
     package let price: Int64
     package let quantity: Int
+    /// Nil if the product is sold with one billing plan.
+    package var billingPlan: BillingPlan?
     package var commitment: Commitment?
     /// When an upgrade replaced the purchase.
     package var upgradedAt: Instant?
@@ -70,6 +72,14 @@ package struct Revocation: Sendable, Hashable {
     package let reason: Int
     /// In thousandths of a percent; nil if nothing was refunded.
     package let percentage: Int?
+}
+
+/// How a product with a yearly period is charged, if customers can choose. The raw values are Apple's.
+package enum BillingPlan: String, Sendable {
+    /// Once for the year.
+    case upFront = "BILLED_UPFRONT"
+    /// Twelve times, with a commitment to the year. Each charge has a transaction and a period of a month.
+    case monthly = "MONTHLY"
 }
 
 /// A yearly commitment that is billed monthly.

@@ -24,4 +24,9 @@ package struct Storefront: Sendable, Hashable {
     package func price(_ product: Product) -> Int64 {
         max(smallestStep, product.basePrice * dollarPercent / 100 / smallestStep * smallestStep)
     }
+
+    /// Each of the twelve charges of a year that is billed monthly, a fifth more than a year billed at once.
+    package func monthlyPrice(_ product: Product) -> Int64 {
+        max(smallestStep, price(product) / 10 / smallestStep * smallestStep)
+    }
 }

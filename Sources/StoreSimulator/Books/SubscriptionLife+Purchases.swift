@@ -6,7 +6,7 @@ extension SubscriptionLife {
     /// Makes the first purchase, or begins access through Family Sharing.
     package mutating func subscribe(to product: Product, at instant: Instant, offer: Offer? = nil) {
         precondition(purchases.isEmpty, "the subscription already exists")
-        charge(product, from: instant, to: Self.end(of: product, from: instant, offer), .purchase, offer: offer)
+        charge(product, from: instant, to: end(of: product, from: instant, offer), .purchase, offer: offer)
         send(StoreNotification.Name("SUBSCRIBED", "INITIAL_BUY"), version1: "INITIAL_BUY", at: instant, .active)
     }
 
@@ -15,7 +15,7 @@ extension SubscriptionLife {
         let isSame = product == current.product
         setRenewal(true, at: instant)
         updatePreference { $0.streakStart = instant }
-        charge(product, from: instant, to: Self.end(of: product, from: instant, offer), .purchase, offer: offer)
+        charge(product, from: instant, to: end(of: product, from: instant, offer), .purchase, offer: offer)
         let name = StoreNotification.Name("SUBSCRIBED", "RESUBSCRIBE")
         // Version 1 reports a new purchase of the same product as a status change.
         send(name, version1: isSame ? "DID_CHANGE_RENEWAL_STATUS" : "INTERACTIVE_RENEWAL", at: instant, .active)
@@ -31,7 +31,7 @@ extension SubscriptionLife {
         let start = expiry
         let product = currentPreference.nextProduct
         let offer = currentPreference.offer
-        charge(product, from: start, to: Self.end(of: product, from: start, offer), .renewal, offer: offer)
+        charge(product, from: start, to: end(of: product, from: start, offer), .renewal, offer: offer)
         send(StoreNotification.Name("DID_RENEW"), version1: "DID_RENEW", at: min(charged ?? start, start), .active)
     }
 }
@@ -48,7 +48,7 @@ extension SubscriptionLife {
         change(old.transactionId) { $0.upgradedAt = instant }
         access.cut(old.transactionId, at: instant)
         setRenewal(true, at: instant)
-        charge(product, from: instant, to: Self.end(of: product, from: instant, offer), .purchase, offer: offer)
+        charge(product, from: instant, to: end(of: product, from: instant, offer), .purchase, offer: offer)
         let name = StoreNotification.Name(offer == nil ? "DID_CHANGE_RENEWAL_PREF" : "OFFER_REDEEMED", "UPGRADE")
         send(name, version1: "INTERACTIVE_RENEWAL", at: instant, .active)
         sendVersion1("DID_CHANGE_RENEWAL_STATUS", at: instant, .active)

@@ -92,7 +92,7 @@ extension SubscriptionLife {
         let start = isInTime && date == .endOfFailedPeriod ? due : instant
         failures[failures.count - 1].recovery = isInTime ? .inGrace : .later
         if !isInTime { updatePreference { $0.streakStart = instant } }
-        charge(product, from: start, to: Self.end(of: product, from: isInTime ? due : instant), .renewal)
+        charge(product, from: start, to: end(of: product, from: isInTime ? due : instant), .renewal)
         send(StoreNotification.Name("DID_RENEW", "BILLING_RECOVERY"), version1: "DID_RECOVER", at: instant, .active)
     }
 

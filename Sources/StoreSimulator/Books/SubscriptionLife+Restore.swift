@@ -16,7 +16,7 @@ extension Purchase {
         Purchase(
             transactionId: transactionId, webOrderLineItemId: webOrderLineItemId, product: product,
             purchaseDate: purchaseDate, expiresDate: expiresDate, reason: reason, offer: offer, price: price,
-            quantity: quantity, commitment: commitment, upgradedAt: upgradedAt, revocation: revocation,
-            appAccountToken: appAccountToken)
+            quantity: quantity, billingPlan: billingPlan, commitment: commitment, upgradedAt: upgradedAt,
+            revocation: revocation, appAccountToken: appAccountToken)
     }
 }

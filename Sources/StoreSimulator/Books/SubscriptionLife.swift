@@ -17,8 +17,8 @@ package struct SubscriptionLife: Sendable {
     package internal(set) var failures: [FailedRenewal] = []
     /// Ordered by signing time, at least one second apart.
     package private(set) var notifications: [StoreNotification] = []
-    /// The customer committed to a year that is billed monthly.
-    package var isCommitted = false
+    /// The plan of the purchases from now on; nil if the product is sold with one billing plan.
+    package var billingPlan: BillingPlan?
     var identifiers: Identifiers
     /// The delay between an event and the signing of its notification. A change of auto-renewal has no delay because
     /// its time is in no other field.
@@ -82,11 +82,12 @@ extension SubscriptionLife {
     ) -> Purchase {
         let id = identifiers.transactionId()
         let agreed = reason == .renewal ? renewalPreference?.price : nil
-        let price = agreed ?? customer.storefront.price(product)
+        let price = agreed ?? self.price(of: product)
         var purchase = Purchase(
             transactionId: id, webOrderLineItemId: identifiers.webOrderLineItemId(of: id), product: product,
             purchaseDate: purchaseDate, expiresDate: expiresDate, reason: reason, offer: offer,
             price: offer.map { $0.isFree ? 0 : price / 2 } ?? price, quantity: 1)
+        purchase.billingPlan = billingPlan
         purchase.commitment = commitment(from: purchaseDate, price)
         purchase.appAccountToken = customer.appAccountToken
         purchases.append(purchase)
@@ -111,17 +112,21 @@ extension SubscriptionLife {
     }
 
     private func commitment(from purchaseDate: Instant, _ price: Int64) -> Commitment? {
-        guard isCommitted else { return nil }
+        guard billingPlan == .monthly else { return nil }
         let first = purchases.first?.purchaseDate ?? purchaseDate
         return Commitment(
             billingPeriodNumber: purchases.count % 12 + 1, totalBillingPeriods: 12,
             expiresDate: first.advanced(by: Period.year), price: price * 12)
     }
 
-    static func end(of product: Product, from start: Instant, _ offer: Offer? = nil) -> Instant {
+    private func price(of product: Product) -> Int64 {
+        billingPlan == .monthly ? customer.storefront.monthlyPrice(product) : customer.storefront.price(product)
+    }
+
+    func end(of product: Product, from start: Instant, _ offer: Offer? = nil) -> Instant {
         if let offer { return start.advanced(by: offer.period) }
         guard let duration = product.duration else { preconditionFailure("\(product.id) is not a subscription") }
-        return start.advanced(by: duration)
+        return start.advanced(by: billingPlan == .monthly ? Period.monthly.duration : duration)
     }
 
     /// Switches auto-renewal without sending a notification.

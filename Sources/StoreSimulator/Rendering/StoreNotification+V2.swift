@@ -45,7 +45,7 @@ extension StoreNotification {
         payload.price = subject.price
         payload.currency = customer.storefront.currency
         payload.appTransactionId = customer.appTransactionId
-        payload.billingPlanType = subject.commitment == nil ? nil : "MONTHLY"
+        payload.billingPlanType = subject.billingPlan?.rawValue
         payload.commitment = subject.commitment
         return payload
     }
@@ -74,7 +74,7 @@ extension StoreNotification {
         payload.appTransactionId = customer.appTransactionId
         payload.signedDate = signedDate
         payload.environment = app.environmentName
-        payload.renewalBillingPlanType = purchases.last?.commitment == nil ? nil : "MONTHLY"
+        payload.renewalBillingPlanType = purchases.last?.billingPlan?.rawValue
         return payload
     }
 }

@@ -88,8 +88,15 @@ extension Figures {
 
     /// The monthly price of the purchase.
     private static func monthly(_ purchase: Purchase) -> Int64 {
-        let isPaidUpFront = purchase.offer?.discountType == "PAY_UP_FRONT"
-        guard let length = isPaidUpFront ? purchase.offer?.period : purchase.product.duration else { return 0 }
+        let paid: CalendarDuration? =
+            if let offer = purchase.offer, offer.discountType == "PAY_UP_FRONT" {
+                offer.period
+            } else if purchase.billingPlan == .monthly {
+                Period.monthly.duration
+            } else {
+                purchase.product.duration
+            }
+        guard let length = paid else { return 0 }
         if length.months > 0 { return quotient(purchase.price, Int64(length.months)) }
         // A year has 52 weeks.
         return quotient(purchase.price * 52 * 7, 12 * Int64(length.days))

@@ -5,6 +5,7 @@ extension Story {
     func render(_ draw: inout Draw) -> RenderedStory {
         switch self {
         case .family: return familyStory(&draw)
+        case .monthlyCommitment: return commitmentStory(&draw)
         case .oneTimePurchase: return oneTimeStory(&draw)
         case .sharedAccountToken: return accountTokenStory(&draw)
         case .sharedAppleAccount: return appleAccountStory(&draw)
@@ -30,9 +31,6 @@ extension Story {
             let trial = draw.one(of: ["P3D", "P1W", "P2W", "P1M"])
             life.subscribe(
                 to: draw.product(.plus, period), at: start, offer: Offer(.introductory, "FREE_TRIAL", period: trial))
-        case .monthlyCommitment:
-            life.isCommitted = true
-            life.subscribe(to: draw.product(.premium, draw.isCompressed ? .weekly : .monthly), at: start)
         case .upgrade, .upgradeThenRefund, .offerRedeemed:
             life.subscribe(to: draw.product(draw.one(of: [.basic, .plus]), period), at: start)
         case .refundOfOldPeriod:
@@ -58,9 +56,9 @@ extension Story {
         case .extension:
             life.extend(byDays: draw.count(3...30), at: draw.within(life))
             draw.renew(&life, 0...1)
-        case .trialConversion, .renewals, .monthlyCommitment: draw.renew(&life, 1...5)
-        case .family, .oneTimePurchase, .sharedAccountToken, .sharedAppleAccount, .restored, .boughtAgain, .linked,
-            .linkMoved, .sharedDevice:
+        case .trialConversion, .renewals: draw.renew(&life, 1...5)
+        case .family, .monthlyCommitment, .oneTimePurchase, .sharedAccountToken, .sharedAppleAccount, .restored,
+            .boughtAgain, .linked, .linkMoved, .sharedDevice:
             break
         }
     }
@@ -94,6 +92,19 @@ extension Story {
         member.revokeFamilyAccess(at: draw.within(member))
         draw.renew(&purchaser, 0...2)
         return RenderedStory(self, [SimulatedSubscription(purchaser), SimulatedSubscription(member)])
+    }
+
+    private func commitmentStory(_ draw: inout Draw) -> RenderedStory {
+        let product = draw.product(.premium, .yearly)
+        var monthly = draw.life(subscription: 0)
+        monthly.billingPlan = .monthly
+        monthly.subscribe(to: product, at: draw.start())
+        // The commitment is fulfilled with the twelfth charge.
+        draw.renew(&monthly, 11...11)
+        var upFront = draw.life(subscription: 1)
+        upFront.billingPlan = .upFront
+        upFront.subscribe(to: product, at: draw.start())
+        return RenderedStory(self, [SimulatedSubscription(monthly), SimulatedSubscription(upFront)])
     }
 
     private func oneTimeStory(_ draw: inout Draw) -> RenderedStory {

@@ -77,7 +77,7 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
         case .family: "a purchaser and a family member, whose access is revoked (two subscriptions)"
         case .extension: "a period extended by free days"
         case .offerRedeemed: "an offer redeemed at the next renewal, or for an upgrade at once"
-        case .monthlyCommitment: "a yearly commitment billed monthly"
+        case .monthlyCommitment: "a yearly plan, billed monthly and billed at once (two subscriptions)"
         case .oneTimePurchase: "a non-consumable and a consumable (two purchases)"
         case .sharedAccountToken: "one user on two Apple Accounts with one account token (two subscriptions)"
         case .sharedAppleAccount: "two subscription groups on one Apple Account (two subscriptions)"

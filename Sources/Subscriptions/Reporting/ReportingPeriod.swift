@@ -22,7 +22,8 @@ package struct ReportingPeriod: Sendable, Hashable {
     /// In thousandths of the currency unit.
     package var price: Int64?
     package var currency: String?
-    /// The time that the price pays for, for an offer that is paid up front; nil for the product's own period.
+    /// The time that the price pays for, if that is not the product's own period: the period of an offer that is paid
+    /// up front, or a month of a yearly commitment that is billed monthly.
     package var pricePeriod: String?
     /// Start of the subscription's first period.
     package var firstStart: Instant?
@@ -59,7 +60,11 @@ package struct ReportingPeriod: Sendable, Hashable {
     fileprivate mutating func state(_ transaction: borrowing Transaction) {
         price = transaction.price
         currency = transaction.currency
-        if transaction.offerDiscountType == "PAY_UP_FRONT" { pricePeriod = transaction.offerPeriod }
+        if transaction.offerDiscountType == "PAY_UP_FRONT" {
+            pricePeriod = transaction.offerPeriod
+        } else if transaction.billingPlanType == "MONTHLY" {
+            pricePeriod = "P1M"
+        }
         payerState = Self.payerState(period.cause, transaction)
     }
 
