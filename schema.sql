@@ -826,12 +826,13 @@ comment on column subledger.subscription.facts is
   'Everything reported about the subscription, each with its time and the position of its evidence; the projector '
   'applies the next event to it. JSON, kept byte for byte: cast it to jsonb to query it';
 comment on column subledger.subscription.last_transaction_id is
-  'With last_cause, identifies the last access period by start, with paid before grace; null if there are only owned '
-  'ones. Stored here rather than with the period, so that a renewal does not update the row of the previous period';
+  'With last_cause, identifies the last access period by start, with paid before grace; null if there are only '
+  'purchases that do not renew. Stored here rather than with the period, so that a renewal does not update the row of '
+  'the previous period';
 comment on column subledger.subscription.last_product_id is 'Product of that period';
 comment on column subledger.subscription.last_payer_state is 'payer_state of that period';
 comment on column subledger.subscription.first_start is
-  'Start of the subscription''s first period, owned ones not counted';
+  'Start of the subscription''s first period, without purchases that do not renew';
 comment on column subledger.subscription.last_expiration_intent is
   'Why access ended, if it has, with the codes of expiration_intent: the last one reported since that stretch of '
   'access began; null if Apple has reported none since';
@@ -857,8 +858,9 @@ comment on column subledger.access_period.cut is
 comment on column subledger.access_period.position is 'First event that reported it';
 comment on column subledger.access_period.payer_state is
   'paying, trial (free), grace (access without payment), family (a family member pays); null, like all columns after '
-  'it, if owned permanently. It and the columns after it serve the analyst views: stored here, so that figures over '
-  'all periods read each row once, without its transaction and its neighbours';
+  'it, for a purchase that does not renew: owned permanently, or a non-renewing subscription. It and the columns after '
+  'it serve the analyst views: stored here, so that figures over all periods read each row once, without its '
+  'transaction and its neighbours';
 comment on column subledger.access_period.price is 'Price of the transaction, in thousandths of the currency unit';
 comment on column subledger.access_period.price_period is
   'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '

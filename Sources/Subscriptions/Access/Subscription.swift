@@ -82,6 +82,17 @@ package struct Subscription: Sendable, Hashable {
         return isSubscription ? .autoRenewable : .nonConsumable
     }
 
+    /// True if the App Store does not renew the purchase, although its access ends.
+    func isNonRenewing(_ transaction: borrowing Transaction) -> Bool {
+        switch transaction.type.flatMap({ Transaction.ProductType(rawValue: $0) }) {
+        case .nonRenewing: return true
+        case .autoRenewable, .consumable, .nonConsumable: return false
+        case nil:
+            if case .nonRenewing = products.kind(of: transaction.productId) { return true }
+            return false
+        }
+    }
+
     /// The number of units of a consumable that were bought by the instant and not refunded; nil if the subscription
     /// has none. The app keeps its own record of the units that were used.
     package func consumables(at instant: Instant) -> Int? {

@@ -17,7 +17,7 @@ package struct ReportingPeriod: Sendable, Hashable {
     }
 
     package let period: AccessPeriod
-    /// Nil for a one-time purchase, which reports do not count; all other values are then nil too.
+    /// Nil for a purchase that does not renew, which reports do not count; all other values are then nil too.
     package var payerState: PayerState?
     /// In thousandths of the currency unit.
     package var price: Int64?
@@ -91,10 +91,26 @@ extension Instant {
 }
 
 extension Subscription {
-    /// All periods of ``access``: one-time purchases first, then the others in order.
+    /// The periods of auto-renewable subscriptions, which reports count, and the others.
+    private var accessByRenewal: (renewing: [AccessPeriod], others: [AccessPeriod]) {
+        let nonRenewing = Set(
+            transactions.lazy.filter { isNonRenewing($0.transaction) }.map(\.transaction.transactionId))
+        var (renewing, others): ([AccessPeriod], [AccessPeriod]) = ([], [])
+        for period in access {
+            if period.cause == .owned || nonRenewing.contains(period.transactionId) {
+                others.append(period)
+            } else {
+                renewing.append(period)
+            }
+        }
+        return (renewing, others)
+    }
+
+    /// All periods of ``access``: purchases that do not renew first, then the others in order.
     package var reportingPeriods: [ReportingPeriod] {
-        var periods = access.filter { $0.cause == .owned }.map { ReportingPeriod($0) }
-        let ordered = access.filter { $0.cause != .owned }.sorted(by: ReportingPeriod.isOrdered)
+        let (renewing, others) = accessByRenewal
+        var periods = others.map { ReportingPeriod($0) }
+        let ordered = renewing.sorted(by: ReportingPeriod.isOrdered)
         periods.reserveCapacity(access.count)
         var previousEnd: Instant?
         var previousPaidEnd: Instant?
@@ -140,7 +156,7 @@ extension Subscription {
     }
 
     /// True if any of ``reportingPeriods`` has a ``ReportingPeriod/churnedAt`` and thus depends on renewal info.
-    package var hasChurned: Bool { !access.lazy.filter { $0.cause != .owned }.gaps.isEmpty }
+    package var hasChurned: Bool { !accessByRenewal.renewing.gaps.isEmpty }
 
     /// The values of the last of ``reportingPeriods`` (by start, paid before grace) that are stored with the
     /// subscription, so that a renewal changes no row of an earlier period.
@@ -155,7 +171,7 @@ extension Subscription {
 
     /// Nil if reports count no period.
     package var lastReportingPeriod: LastReportingPeriod? {
-        let periods = access.lazy.filter { $0.cause != .owned }
+        let periods = accessByRenewal.renewing
         guard let period = periods.max(by: ReportingPeriod.isOrdered), let firstStart = periods.first?.start,
             let row = transactions.last(where: { $0.transaction.transactionId == period.transactionId })
         else { return nil }
