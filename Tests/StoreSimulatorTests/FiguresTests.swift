@@ -32,7 +32,7 @@ struct FiguresTests {
         #expect(monthly.expiry == day("2026-01-15"))
         #expect(monthly.purchases.last?.commitment?.billingPeriodNumber == 12)
         #expect(mrr["2025-12-01 JPY mrr"] == 930_000)
-        #expect(mrr["2026-01-01 JPY mrr"] == 930_000 + 780_833)
+        #expect(mrr["2026-01-01 JPY mrr"] == 1_710_833)
         #expect(mrr["2026-02-01 JPY mrr"] == 780_833)
         #expect(mrr["2026-01-01 JPY subscriptions"] == 2)
     }
