@@ -8,7 +8,7 @@ enum CursorText {
             .replacingOccurrences(of: "=", with: "")
     }
 
-    /// Nil if the text is no result of ``encode(_:)``.
+    /// Nil if ``encode(_:)`` cannot have returned the text.
     static func decode(_ text: String) -> String? {
         let padded =
             text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")

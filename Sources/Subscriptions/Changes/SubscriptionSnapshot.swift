@@ -66,9 +66,9 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
         return changes
     }
 
-    /// Returns the change for each customer that lost the subscription, without an end of access, and then for each that
-    /// gained it, with the end of the access that it has now. There is no change for a store account whose app user is
-    /// not known: it is no customer of anybody.
+    /// Returns the change for each customer that lost the subscription, without an end of access, and then for each
+    /// that gained it, with the end of its current access. There is no change for a store account whose app user is not
+    /// known.
     package func ownerChanges(
         from old: Set<CustomerKey>, to new: Set<CustomerKey>, at instant: Instant, cause: Change.Cause
     ) -> [Change] {

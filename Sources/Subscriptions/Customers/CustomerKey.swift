@@ -14,8 +14,8 @@ package struct CustomerKey: Sendable, Hashable, Comparable {
         case subscription
     }
 
-    /// The `appAccountToken` of apps that set none of their own. It is the same for all their users, so it identifies
-    /// nobody.
+    /// The `appAccountToken` of apps that set none of their own. It is the same for all their users, so it does not
+    /// identify one.
     package static let nilAccountToken = "00000000-0000-0000-0000-000000000000"
 
     package let kind: Kind

@@ -51,8 +51,8 @@ package struct OwnershipEvidence: Sendable, Hashable {
 }
 
 extension CustomerKey {
-    /// Nil for an id that identifies nobody: an empty one, one that is longer than an index can store (Apple's never
-    /// are), and ``nilAccountToken``.
+    /// Nil for an id that identifies no customer: an empty one, one that is longer than an index can store (Apple's
+    /// never are), and ``nilAccountToken``.
     init?(stated kind: Kind, _ id: String?) {
         guard let id, (1...LinkStatement.idBytesMax).contains(id.utf8.count) else { return nil }
         self.init(kind, id)
