@@ -251,10 +251,13 @@ create table subledger.subscription (
   last_product_id          text,
   last_payer_state         text,
   first_start              timestamptz,
-  last_expiration_intent   integer,
+  last_churn_reason        text,
+  last_reason_stated       boolean,
   constraint subscription_pkey primary key (stream_id, original_transaction_id),
   constraint subscription_last_cause_check check (last_cause in ('paid', 'grace')),
-  constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family'))
+  constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family')),
+  constraint subscription_last_churn_reason_check
+    check (last_churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
 );
 
 create table subledger.transaction (
@@ -320,14 +323,17 @@ create table subledger.access_period (
   churned_at              timestamptz,
   first_month             integer,
   last_month              integer,
-  expiration_intent       integer,
+  churn_reason            text,
+  reason_stated           boolean,
   constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
   constraint access_period_ends_at_check check (starts_at < ends_at),
   constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
   constraint access_period_cut_check check (cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off')),
   constraint access_period_previous_cut_check
     check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off')),
-  constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family'))
+  constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family')),
+  constraint access_period_churn_reason_check
+    check (churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
 );
 
 -- Find the next start or end of a period to publish.
@@ -826,16 +832,17 @@ comment on column subledger.subscription.facts is
   'Everything reported about the subscription, each with its time and the position of its evidence; the projector '
   'applies the next event to it. JSON, kept byte for byte: cast it to jsonb to query it';
 comment on column subledger.subscription.last_transaction_id is
-  'With last_cause, identifies the last access period by start, with paid before grace; null if there are only '
+  'With last_cause, identifies the access period that ends last; null if there are only '
   'purchases that do not renew. Stored here rather than with the period, so that a renewal does not update the row of '
   'the previous period';
 comment on column subledger.subscription.last_product_id is 'Product of that period';
 comment on column subledger.subscription.last_payer_state is 'payer_state of that period';
 comment on column subledger.subscription.first_start is
   'Start of the subscription''s first period, without purchases that do not renew';
-comment on column subledger.subscription.last_expiration_intent is
-  'Why access ended, if it has, with the codes of expiration_intent: the last one reported since that stretch of '
-  'access began; null if Apple has reported none since';
+comment on column subledger.subscription.last_churn_reason is
+  'Why access ended, if it has: see access_period.churn_reason. Computed from what was reported since that stretch of '
+  'access began';
+comment on column subledger.subscription.last_reason_stated is 'See access_period.reason_stated';
 
 comment on table subledger.transaction is
   'Current state of every purchase and renewal, with the names of Apple''s signed transactions (V1''s '
@@ -875,14 +882,19 @@ comment on column subledger.access_period.effective_start is
 comment on column subledger.access_period.effective_end is
   'For grace: when the next period replaces it, if before its end';
 comment on column subledger.access_period.churned_at is
-  'When access ended, if the next period began later; null for the last period, see subscription.last_transaction_id';
+  'When access ended, if it ended with this period and began again later; for its end after the last period, see '
+  'subscription.last_transaction_id';
 comment on column subledger.access_period.first_month is
   'First monthly anniversary of first_start in the part of the period that counts, 0 being first_start itself; null '
   'if there is none';
 comment on column subledger.access_period.last_month is 'Last monthly anniversary in that part';
-comment on column subledger.access_period.expiration_intent is
-  'Why access ended at churned_at, with the codes of subscription.expiration_intent: the last one reported in that '
-  'stretch of access or the gap after it; null if Apple reported none before access began again';
+comment on column subledger.access_period.churn_reason is
+  'Why access ended at churned_at: refund, voluntary (auto-renewal switched off), billing (not charged), price (a price '
+  'increase not accepted), unavailable (product no longer for sale), other (not named by Apple), unknown. The last one '
+  'reported in that stretch of access or the gap after it';
+comment on column subledger.access_period.reason_stated is
+  'Whether Apple stated churn_reason, by a refund or an expiration intent. If not, it follows from the renewal in force '
+  'when access ended';
 
 comment on table subledger.projector_stall is
   'Streams that make no progress although events are waiting, as observed by a projector. Not part of the '
@@ -1398,7 +1410,8 @@ select
   transaction.offer_period,
   case when access_period.cause = 'grace' then array[access_period.position] else transaction.positions end
     as positions,
-  access_period.expiration_intent
+  access_period.churn_reason,
+  access_period.reason_stated
 from subledger.access_period
 join subledger.stream using (stream_id)
 -- An outer join by key, so that the planner removes it if a query uses none of its columns.
@@ -1427,7 +1440,7 @@ comment on column analyst.ordered_periods.previous_end is 'When the access befor
 comment on column analyst.ordered_periods.previous_cut is 'Why the previous period ended early';
 comment on column analyst.ordered_periods.previous_product_id is 'Product of the previous period';
 comment on column analyst.ordered_periods.churned_at is
-  'When access ended, if it began again later; null if the next period followed immediately, and for the last period';
+  'When access ended, if it ended with this period and began again later; null for the last end of access';
 comment on column analyst.ordered_periods.first_month is
   'First monthly anniversary of the subscription''s start in the period; null if there is none';
 comment on column analyst.ordered_periods.last_month is
@@ -1442,8 +1455,8 @@ comment on column analyst.ordered_periods.offer_discount_type is 'FREE_TRIAL, PA
 comment on column analyst.ordered_periods.offer_period is 'Length of the offer, ISO 8601';
 comment on column analyst.ordered_periods.positions is
   'Positions of the events that reported the transaction, ascending; for grace, of the first one that reported it';
-comment on column analyst.ordered_periods.expiration_intent is
-  'Why access ended at churned_at, if Apple reported it before access began again; codes as in movements_detail';
+comment on column analyst.ordered_periods.churn_reason is 'Why access ended at churned_at; see movements_detail';
+comment on column analyst.ordered_periods.reason_stated is 'Whether Apple stated the reason';
 
 -- With the zone as an interval, which is a subtraction; a zone name would be looked up for each row.
 create or replace function analyst.day_from(instant timestamptz) returns date
@@ -1630,14 +1643,15 @@ with movement as (
     starts_at as at,
     first_start,
     payer_state,
-    null::integer as expiration_intent,
+    null::text as churn_reason,
+    null::boolean as reason_stated,
     original_transaction_id,
     transaction_id
   from analyst.ordered_periods
   union all
   select
-    app, environment, stream_id, product_id, 'churn', churned_at, first_start, payer_state, expiration_intent,
-    original_transaction_id, transaction_id
+    app, environment, stream_id, product_id, 'churn', churned_at, first_start, payer_state, churn_reason,
+    reason_stated, original_transaction_id, transaction_id
   from analyst.ordered_periods
   where churned_at <= now()
   union all
@@ -1646,7 +1660,8 @@ with movement as (
   select
     stream.app, stream.environment, subscription.stream_id, subscription.last_product_id, 'churn',
     subscription.access_ends_at, subscription.first_start, subscription.last_payer_state,
-    subscription.last_expiration_intent, subscription.original_transaction_id, subscription.last_transaction_id
+    subscription.last_churn_reason, subscription.last_reason_stated, subscription.original_transaction_id,
+    subscription.last_transaction_id
   from subledger.subscription
   join subledger.stream using (stream_id)
   where subscription.access_ends_at <= now()
@@ -1662,7 +1677,8 @@ select
   movement.at,
   analyst.month_of(movement.first_start) as cohort,
   movement.payer_state,
-  movement.expiration_intent,
+  movement.churn_reason,
+  movement.reason_stated,
   movement.original_transaction_id,
   movement.transaction_id,
   transaction.positions
@@ -1686,9 +1702,13 @@ comment on column analyst.movements_detail.movement is 'start, renewal, reactiva
 comment on column analyst.movements_detail.at is 'When the period began; for churn, when it ended';
 comment on column analyst.movements_detail.cohort is 'First day of the month in which the subscription started, UTC';
 comment on column analyst.movements_detail.payer_state is 'payer_state of that period: paying, trial or grace';
-comment on column analyst.movements_detail.expiration_intent is
-  'Why it ended, if Apple reported it: 1 cancelled by the customer, 2 billing error, 3 price increase not accepted, 4 '
-  'product not available, 5 other. Null if Apple did not, as for most refunds, or only after access had begun again';
+comment on column analyst.movements_detail.churn_reason is
+  'Why it ended: refund, voluntary (auto-renewal switched off), billing (the renewal was not charged), price (a price '
+  'increase was not accepted), unavailable (the product was no longer for sale), other (not named by Apple), unknown. '
+  'Reports that came after access had begun again do not count';
+comment on column analyst.movements_detail.reason_stated is
+  'Whether Apple stated the reason, by a refund or an expiration intent. If not, it is inferred from the renewal in '
+  'force when access ended: switched off, or in billing retry';
 comment on column analyst.movements_detail.original_transaction_id is 'The subscription';
 comment on column analyst.movements_detail.transaction_id is 'Transaction of that period';
 comment on column analyst.movements_detail.positions is

@@ -72,6 +72,11 @@ enum AnalystLog {
             values ('starts', starts), ('renewals', renewals), ('reactivations', reactivations), ('churned', churned)
           ) as figure (name, value)
           union all
+          select format('churn %s %s %s', month, product_id, churn_reason), count(*)
+          from analyst.movements_detail
+          where movement = 'churn'
+          group by month, product_id, churn_reason
+          union all
           select format('trials %s %s %s', month, product_id, name), value
           from analyst.trials
           cross join lateral (

@@ -161,23 +161,26 @@ struct SchemaTests {
 
     private static func period(
         start: String = "2020-01-01", cause: String = "paid", cut: String = "null", previousCut: String = "null",
-        payerState: String = "null"
+        payerState: String = "null", churnReason: String = "null"
     ) -> String {
         """
         insert into subledger.access_period (
           stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, position, previous_cut,
-          payer_state
+          payer_state, churn_reason
         )
-        values (1, 'o', '\(start)', '2021-01-01', '\(cause)', \(cut), 't', 1, \(previousCut), \(payerState))
+        values (1, 'o', '\(start)', '2021-01-01', '\(cause)', \(cut), 't', 1, \(previousCut), \(payerState),
+          \(churnReason))
         """
     }
 
-    private static func subscription(lastCause: String = "null", lastPayerState: String = "null") -> String {
+    private static func subscription(
+        lastCause: String = "null", lastPayerState: String = "null", lastChurnReason: String = "null"
+    ) -> String {
         """
         insert into subledger.subscription (
-          stream_id, original_transaction_id, position, facts, last_cause, last_payer_state
+          stream_id, original_transaction_id, position, facts, last_cause, last_payer_state, last_churn_reason
         )
-        values (1, 'o', 1, '{}', \(lastCause), \(lastPayerState))
+        values (1, 'o', 1, '{}', \(lastCause), \(lastPayerState), \(lastChurnReason))
         """
     }
 
@@ -265,6 +268,11 @@ struct SchemaTests {
             constraint: "access_period_previous_cut_check", sqlstate: "23514", statement: period(previousCut: "'x'")),
         Broken(
             constraint: "access_period_payer_state_check", sqlstate: "23514", statement: period(payerState: "'x'")),
+        Broken(
+            constraint: "access_period_churn_reason_check", sqlstate: "23514", statement: period(churnReason: "'x'")),
+        Broken(
+            constraint: "subscription_last_churn_reason_check", sqlstate: "23514",
+            statement: subscription(lastChurnReason: "'x'")),
         Broken(
             constraint: "subscription_last_cause_check", sqlstate: "23514",
             statement: subscription(lastCause: "'owned'")),

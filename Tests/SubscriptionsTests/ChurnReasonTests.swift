@@ -7,12 +7,12 @@ import Testing
 struct ChurnReasonTests {
     private struct Lapse: Equatable {
         let at: Instant
-        let intent: Int?
+        let reason: ChurnReason?
     }
 
     private static func lapses(_ told: [Told]) -> [Lapse] {
         Subscription(arriving: told).reportingPeriods.compactMap { period in
-            period.churnedAt.map { Lapse(at: $0, intent: period.expirationIntent) }
+            period.churnedAt.map { Lapse(at: $0, reason: period.churnReason) }
         }
     }
 
@@ -24,7 +24,7 @@ struct ChurnReasonTests {
             for arrival in Arrival.allCases {
                 let told = arrival.arrange(BillingIssueExample(setting: setting).recovered)
 
-                #expect(Self.lapses(told) == [Lapse(at: day(end), intent: 2)])
+                #expect(Self.lapses(told) == [Lapse(at: day(end), reason: .stated(.billing))])
             }
         }
     }
@@ -36,17 +36,69 @@ struct ChurnReasonTests {
         told.insert(Told("2018-04-20", [example.rowA, example.rowB], [expired]), at: 3)
 
         for arrival in Arrival.allCases {
-            #expect(Self.lapses(arrival.arrange(told)) == [Lapse(at: day("2018-04-20"), intent: 1)])
+            #expect(Self.lapses(arrival.arrange(told)) == [Lapse(at: day("2018-04-20"), reason: .stated(.voluntary))])
         }
     }
 
-    @Test("the reason is null if none was reported before access began again")
-    func unsaid() {
+    @Test("without an intent, a switch-off in force at the end is the reason; later reports do not count")
+    func inferred() {
         let example = MagazineExample()
         let late = Told("2018-06-17T00:00:01Z", [example.rowA, example.rowB, example.rowC], [expired])
 
-        #expect(Self.lapses(example.told) == [Lapse(at: day("2018-04-20"), intent: nil)])
-        #expect(Self.lapses(example.told + [late]) == [Lapse(at: day("2018-04-20"), intent: nil)])
+        #expect(Self.lapses(example.told) == [Lapse(at: day("2018-04-20"), reason: .inferred(.voluntary))])
+        #expect(Self.lapses(example.told + [late]) == [Lapse(at: day("2018-04-20"), reason: .inferred(.voluntary))])
+    }
+
+    @Test("each intent has a reason, and one that Apple adds later is another reason")
+    func intents() {
+        let kinds: [ChurnReason.Kind] = [.voluntary, .billing, .price, .unavailable, .other, .other]
+        for (intent, kind) in zip(1..., kinds) {
+            let expired = intention(autoRenew: false) { $0.expirationIntent = intent }
+            let example = MagazineExample()
+            let told = Array(example.told[..<3]) + [Told("2018-04-20", [example.rowB], [expired])]
+
+            #expect(Subscription(arriving: told).lastReportingPeriod?.churnReason == .stated(kind))
+        }
+    }
+
+    @Test("without an intent, a failed renewal is the reason, also when grace ended")
+    func failed() {
+        for setting in [GraceSetting.none, .days3] {
+            let example = BillingIssueExample(setting: setting)
+            let failed = intention(autoRenew: true) {
+                $0.isInBillingRetryPeriod = true
+                $0.gracePeriodExpiresDate = setting.end
+            }
+            let failure = Told("2018-04-20", [example.rowA, example.rowB], [failed])
+            let told = Array(example.untilFailure[..<2]) + [failure]
+
+            for arrival in Arrival.allCases {
+                let recovered = arrival.arrange(told + example.recovered[3...])
+                let last = Subscription(arriving: arrival.arrange(told)).lastReportingPeriod
+                #expect(Self.lapses(recovered).map(\.reason) == [.inferred(.billing)])
+                #expect(last?.churnReason == .inferred(.billing))
+            }
+        }
+    }
+
+    @Test("a failure that was recovered is not the reason of a later end")
+    func recoveredBefore() {
+        let told = BillingIssueExample(setting: .days16).recovered
+
+        #expect(Self.lapses(told) == [])
+        #expect(Subscription(arriving: told).lastReportingPeriod?.churnReason == .inferred(.unknown))
+    }
+
+    @Test("a refund of the rest of a period is the reason, whatever the intent")
+    func refundedInPart() {
+        let example = MagazineExample()
+        var refunded = example.rowB.refunded("2018-04-05")
+        refunded.revocationType = "REFUND_PRORATED"
+        var told = example.told
+        told.insert(Told("2018-04-21", [example.rowA, refunded], [expired]), at: 3)
+        told[4].facts.transactions = [example.rowC]
+
+        #expect(Self.lapses(told) == [Lapse(at: day("2018-04-05"), reason: .stated(.refund))])
     }
 
     @Test("the reason of one churn does not become the reason of the next")
@@ -61,7 +113,8 @@ struct ChurnReasonTests {
 
         #expect(
             Self.lapses(told) == [
-                Lapse(at: day("2018-04-20"), intent: 1), Lapse(at: day("2018-07-17"), intent: nil),
+                Lapse(at: day("2018-04-20"), reason: .stated(.voluntary)),
+                Lapse(at: day("2018-07-17"), reason: .inferred(.unknown)),
             ])
     }
 
@@ -71,7 +124,7 @@ struct ChurnReasonTests {
         var told = example.told
         told.insert(Told("2018-04-20", [example.rowA, example.rowB], [expired]), at: 3)
         let churnedOnce = Subscription(arriving: Array(told[..<4])).lastReportingPeriod
-        #expect(churnedOnce?.expirationIntent == 1)
+        #expect(churnedOnce?.churnReason == .stated(.voluntary))
         #expect(churnedOnce?.firstStart == example.rowA.purchaseDate)
 
         // The new purchase has no renewal info.
@@ -80,13 +133,14 @@ struct ChurnReasonTests {
         #expect(Subscription(arriving: told).lastReportingPeriod?.period.start == day("2018-06-17"))
         for arrival in Arrival.allCases {
             let last = Subscription(arriving: arrival.arrange(told)).lastReportingPeriod
-            #expect(last?.expirationIntent == nil)
+            #expect(last?.churnReason == .inferred(.unknown))
             #expect(last?.firstStart == example.rowA.purchaseDate)
         }
 
         told.append(Told("2018-07-17", [example.rowC], [expired]))
         for arrival in Arrival.allCases {
-            #expect(Subscription(arriving: arrival.arrange(told)).lastReportingPeriod?.expirationIntent == 1)
+            let last = Subscription(arriving: arrival.arrange(told)).lastReportingPeriod
+            #expect(last?.churnReason == .stated(.voluntary))
         }
     }
 }

@@ -55,7 +55,8 @@ extension ProjectionWriter {
             rows.append(head.last?.period.productId)
             rows.append(head.last?.payerState.rawValue)
             rows.append(head.last?.firstStart)
-            rows.append(narrow: head.last?.expirationIntent)
+            rows.append(head.last?.churnReason.kind.rawValue)
+            rows.append(head.last?.churnReason.isStated)
         }
     }
 
@@ -85,7 +86,8 @@ extension ProjectionWriter {
             rows.append(reported.churnedAt)
             rows.append(narrow: reported.anniversaries?.lowerBound)
             rows.append(narrow: reported.anniversaries?.upperBound)
-            rows.append(narrow: reported.expirationIntent)
+            rows.append(reported.churnReason?.kind.rawValue)
+            rows.append(reported.churnReason?.isStated)
         }
     }
 }

@@ -28,12 +28,12 @@ struct ProjectionWriter: Sendable {
 
         var steps: [Step] = []
         if !new.isEmpty {
-            var rows = CopyRows(columns: 20, rows: new.count, rowBytes: 300 + (new.first?.facts.count ?? 0))
+            var rows = CopyRows(columns: 21, rows: new.count, rowBytes: 300 + (new.first?.facts.count ?? 0))
             append(new, to: &rows)
             steps.append(Step(ProjectionStatements.copySubscriptions, copying: rows))
         }
         if !known.isEmpty {
-            var rows = ArrayRows(columns: 20, rows: known.count, valueBytes: 20)
+            var rows = ArrayRows(columns: 21, rows: known.count, valueBytes: 20)
             append(known, to: &rows)
             steps.append(Step(ProjectionStatements.writeSubscriptions, rows.parameters()))
         }
@@ -72,7 +72,7 @@ struct ProjectionWriter: Sendable {
     }
 
     private func adding(_ periods: [RowChanges.SubscriptionPeriod]) -> Step {
-        var rows = CopyRows(columns: 23, rows: periods.count, rowBytes: 200)
+        var rows = CopyRows(columns: 24, rows: periods.count, rowBytes: 200)
         append(periods, to: &rows)
         return Step(ProjectionStatements.copyPeriods, copying: rows)
     }

@@ -42,6 +42,7 @@ extension SubscriptionLife {
 
     /// Expires a subscription whose product is no longer sold.
     package mutating func goOffSale() {
+        end(by: .unavailable)
         updatePreference { $0.expiration = .notForSale }
         send(StoreNotification.Name("EXPIRED", "PRODUCT_NOT_FOR_SALE"), version1: nil, at: expiry, .expired)
     }
@@ -60,6 +61,7 @@ extension SubscriptionLife {
         let failed = current
         failures.append(FailedRenewal(transactionId: failed.transactionId, product: failed.product, due: expiry))
         let graceEnd = graceDays.map { expiry.advanced(byMilliseconds: Int64($0) * 86_400_000) }
+        end(by: .billing)
         if let graceEnd { access.grantGrace(after: failed.transactionId, from: expiry, to: graceEnd) }
         updatePreference {
             $0.isInBillingRetry = true
@@ -100,6 +102,7 @@ extension SubscriptionLife {
     package mutating func giveUp() {
         let instant = expiry.advanced(byMilliseconds: Self.retryDays * 86_400_000)
         setRenewal(false, at: instant)
+        end(by: .billing)
         updatePreference {
             $0.isInBillingRetry = false
             $0.expiration = .billing
@@ -133,6 +136,7 @@ extension SubscriptionLife {
     package mutating func endForPrice() {
         let instant = expiry
         setRenewal(false, at: instant)
+        end(by: .price)
         updatePreference { $0.expiration = .price }
         send(
             StoreNotification.Name("EXPIRED", "PRICE_INCREASE"), version1: "DID_CHANGE_RENEWAL_STATUS", at: instant,

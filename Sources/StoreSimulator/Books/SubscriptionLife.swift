@@ -15,6 +15,8 @@ package struct SubscriptionLife: Sendable {
     package internal(set) var access = AccessBook()
     /// Oldest first.
     package internal(set) var failures: [FailedRenewal] = []
+    /// By transaction id. A purchase without an entry ends for a reason that the store does not report.
+    package private(set) var endings: [String: Ending] = [:]
     /// Ordered by signing time, at least one second apart.
     package private(set) var notifications: [StoreNotification] = []
     /// The plan of the purchases from now on; nil if the product is sold with one billing plan.
@@ -129,8 +131,18 @@ extension SubscriptionLife {
         return start.advanced(by: billingPlan == .monthly ? Period.monthly.duration : duration)
     }
 
+    /// Records why access ends with the current purchase.
+    mutating func end(by ending: Ending) {
+        endings[current.transactionId] = ending
+    }
+
     /// Switches auto-renewal without sending a notification.
     mutating func setRenewal(_ isOn: Bool, at instant: Instant) {
+        if !isOn {
+            end(by: .voluntary)
+        } else if instant < expiry {
+            endings[current.transactionId] = nil
+        }
         updatePreference {
             guard $0.isOn != isOn else { return }
             $0.isOn = isOn

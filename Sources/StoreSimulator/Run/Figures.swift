@@ -115,7 +115,11 @@ extension Figures {
         where subscription.access.isActive(at: boundary) != wasActive {
             wasActive.toggle()
             let inside = wasActive ? boundary : boundary.advanced(byMilliseconds: -1)
-            let product = subscription.holder(at: inside)?.purchase.product.id ?? ""
+            let holder = subscription.holder(at: inside)?.purchase
+            let product = holder?.product.id ?? ""
+            if !wasActive, let holder {
+                add(1, "churn", Self.month(boundary), product, subscription.reason(endOf: holder, at: boundary))
+            }
             let movement = wasActive ? (started == nil ? "starts" : "reactivations") : "churned"
             add(1, "movements", Self.month(boundary), product, movement)
             started = started ?? boundary
@@ -153,6 +157,12 @@ extension Figures {
 }
 
 extension SimulatedSubscription {
+    /// Why access ended with the purchase.
+    fileprivate func reason(endOf purchase: Purchase, at instant: Instant) -> String {
+        if purchase.revocation?.date == instant { return "refund" }
+        return endings[purchase.transactionId]?.rawValue ?? "unknown"
+    }
+
     /// The purchase that gives access at the instant. A paid period takes precedence over grace.
     fileprivate func holder(at instant: Instant) -> (purchase: Purchase, isGrace: Bool)? {
         for isGrace in [false, true] {

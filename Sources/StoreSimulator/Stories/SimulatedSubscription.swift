@@ -10,6 +10,8 @@ package struct SimulatedSubscription: Sendable {
     /// The purchases at the end of the story, oldest first.
     package let purchases: [Purchase]
     package let failures: [FailedRenewal]
+    /// See ``SubscriptionLife/endings``.
+    package let endings: [String: Ending]
 
     package init(_ life: SubscriptionLife) {
         customer = life.customer
@@ -17,6 +19,7 @@ package struct SimulatedSubscription: Sendable {
         access = life.access
         purchases = life.purchases
         failures = life.failures
+        endings = life.endings
     }
 
     package init(_ life: OneTimeLife) {
@@ -25,6 +28,7 @@ package struct SimulatedSubscription: Sendable {
         access = life.access
         purchases = [life.purchase]
         failures = []
+        endings = [:]
     }
 
     package var originalTransactionId: String { notifications.first?.purchases.first?.transactionId ?? "" }

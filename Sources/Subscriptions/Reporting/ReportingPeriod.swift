@@ -38,11 +38,10 @@ package struct ReportingPeriod: Sendable, Hashable {
     package var effectiveStart: Instant?
     /// For grace: the start of the next period, if that is before the end of this one.
     package var effectiveEnd: Instant?
-    /// When access ended, if there is a gap before the next period. Nil for the last period.
+    /// When access ended, if it ended with this period and began again later.
     package var churnedAt: Instant?
-    /// The last `expirationIntent` reported between the start of the unbroken access and the end of the gap after it.
-    /// Nil if Apple sent none before access began again.
-    package var expirationIntent: Int?
+    /// Why it ended; set with ``churnedAt``.
+    package var churnReason: ChurnReason?
     /// The monthly anniversaries of ``firstStart`` within the effective time; nil if there are none.
     package var anniversaries: ClosedRange<Int>?
 
@@ -55,6 +54,10 @@ package struct ReportingPeriod: Sendable, Hashable {
         if left.start != right.start { return left.start < right.start }
         if left.cause != right.cause { return left.cause == .paid }
         return left.transactionId.utf8.lexicographicallyPrecedes(right.transactionId.utf8)
+    }
+
+    fileprivate static func endsEarlier(_ left: AccessPeriod, _ right: AccessPeriod) -> Bool {
+        left.end == right.end ? isOrdered(left, right) : left.end < right.end
     }
 
     fileprivate mutating func state(_ transaction: borrowing Transaction) {
@@ -115,6 +118,8 @@ extension Subscription {
         var previousEnd: Instant?
         var previousPaidEnd: Instant?
         var stretchStart = ordered.first?.start
+        // The index of the period that ends last so far.
+        var ending = 0
         // Transactions and periods have nearly the same order, so search from the previous position.
         var place = 0
         for (index, period) in ordered.enumerated() {
@@ -132,53 +137,47 @@ extension Subscription {
             }
             if let previousPaidEnd, previousPaidEnd > period.start { next.effectiveStart = previousPaidEnd }
             let end = max(previousEnd ?? period.end, period.end)
-            if index + 1 < ordered.count {
-                let following = ordered[index + 1].start
-                if following > end, let start = stretchStart {
-                    next.churnedAt = end
-                    next.expirationIntent = expirationIntent(stated: start..<following)
-                    stretchStart = following
-                }
-                if period.cause == .grace, following < period.end { next.effectiveEnd = following }
-            }
+            if period.end == end { ending = index }
+            let following = index + 1 < ordered.count ? ordered[index + 1].start : nil
+            if period.cause == .grace, let following, following < period.end { next.effectiveEnd = following }
             next.findAnniversaries(since: ordered[0].start)
             previousEnd = end
             if period.cause == .paid { previousPaidEnd = max(previousPaidEnd ?? period.end, period.end) }
             periods.append(next)
+            if let following, following > end, let start = stretchStart {
+                let place = others.count + ending
+                periods[place].churnedAt = end
+                periods[place].churnReason = reason(endOf: ordered[ending], reported: start..<following)
+                stretchStart = following
+            }
         }
         return periods
-    }
-
-    /// The intent of the last renewal info in the range; Apple withdraws an intent by omitting it.
-    private func expirationIntent(stated range: Range<Instant>) -> Int? {
-        let last = renewals.last { $0.statedAt < range.upperBound }
-        return last.flatMap { $0.statedAt >= range.lowerBound ? $0.renewal.expirationIntent : nil }
     }
 
     /// True if any of ``reportingPeriods`` has a ``ReportingPeriod/churnedAt`` and thus depends on renewal info.
     package var hasChurned: Bool { !accessByRenewal.renewing.gaps.isEmpty }
 
-    /// The values of the last of ``reportingPeriods`` (by start, paid before grace) that are stored with the
-    /// subscription, so that a renewal changes no row of an earlier period.
+    /// The values of the one of ``reportingPeriods`` that ends last. They are stored with the subscription, so that a
+    /// renewal changes no row of an earlier period.
     package struct LastReportingPeriod: Sendable {
         package let period: AccessPeriod
         package let payerState: ReportingPeriod.PayerState
         /// See ``ReportingPeriod/firstStart``.
         package let firstStart: Instant
-        /// See ``ReportingPeriod/expirationIntent``; set if access ends with this period.
-        package let expirationIntent: Int?
+        /// Why access ends with this period, as far as that is known.
+        package let churnReason: ChurnReason
     }
 
     /// Nil if reports count no period.
     package var lastReportingPeriod: LastReportingPeriod? {
         let periods = accessByRenewal.renewing
-        guard let period = periods.max(by: ReportingPeriod.isOrdered), let firstStart = periods.first?.start,
+        guard let period = periods.max(by: ReportingPeriod.endsEarlier), let firstStart = periods.first?.start,
             let row = transactions.last(where: { $0.transaction.transactionId == period.transactionId })
         else { return nil }
         let stretchStart = periods.gaps.last?.upperBound ?? firstStart
         return LastReportingPeriod(
             period: period, payerState: ReportingPeriod.payerState(period.cause, row.transaction),
             firstStart: firstStart,
-            expirationIntent: expirationIntent(stated: stretchStart..<Instant.latest))
+            churnReason: reason(endOf: period, reported: stretchStart..<Instant.latest))
     }
 }
