@@ -325,6 +325,7 @@ create table subledger.access_period (
   last_month              integer,
   churn_reason            text,
   reason_stated           boolean,
+  movement                text,
   constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
   constraint access_period_ends_at_check check (starts_at < ends_at),
   constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
@@ -332,6 +333,8 @@ create table subledger.access_period (
   constraint access_period_previous_cut_check
     check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off')),
   constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family')),
+  constraint access_period_movement_check
+    check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
   constraint access_period_churn_reason_check
     check (churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
 );
@@ -889,12 +892,16 @@ comment on column subledger.access_period.first_month is
   'if there is none';
 comment on column subledger.access_period.last_month is 'Last monthly anniversary in that part';
 comment on column subledger.access_period.churn_reason is
-  'Why access ended at churned_at: refund, voluntary (auto-renewal switched off), billing (not charged), price (a price '
-  'increase not accepted), unavailable (product no longer for sale), other (not named by Apple), unknown. The last one '
-  'reported in that stretch of access or the gap after it';
+  'Why access ended at churned_at: refund, voluntary (auto-renewal switched off), billing (not charged), price '
+  '(increase not accepted), unavailable (product no longer for sale), other (not named by Apple), unknown. The last '
+  'one reported in that stretch of access or the gap after it';
 comment on column subledger.access_period.reason_stated is
-  'Whether Apple stated churn_reason, by a refund or an expiration intent. If not, it follows from the renewal in force '
-  'when access ended';
+  'Whether Apple stated churn_reason, by a refund or an expiration intent. If not, it is inferred from the renewal in '
+  'force when access ended';
+
+comment on column subledger.access_period.movement is
+  'What its beginning is to the number of subscriptions: see analyst.movements_detail; null for grace, for an upgrade '
+  'and for a period that adds no time';
 
 comment on table subledger.projector_stall is
   'Streams that make no progress although events are waiting, as observed by a projector. Not part of the '
@@ -1411,7 +1418,8 @@ select
   case when access_period.cause = 'grace' then array[access_period.position] else transaction.positions end
     as positions,
   access_period.churn_reason,
-  access_period.reason_stated
+  access_period.reason_stated,
+  access_period.movement
 from subledger.access_period
 join subledger.stream using (stream_id)
 -- An outer join by key, so that the planner removes it if a query uses none of its columns.
@@ -1457,6 +1465,8 @@ comment on column analyst.ordered_periods.positions is
   'Positions of the events that reported the transaction, ascending; for grace, of the first one that reported it';
 comment on column analyst.ordered_periods.churn_reason is 'Why access ended at churned_at; see movements_detail';
 comment on column analyst.ordered_periods.reason_stated is 'Whether Apple stated the reason';
+comment on column analyst.ordered_periods.movement is
+  'What its beginning is to the number of subscriptions: see movements_detail; null if nothing';
 
 -- With the zone as an interval, which is a subtraction; a zone name would be looked up for each row.
 create or replace function analyst.day_from(instant timestamptz) returns date
@@ -1633,13 +1643,7 @@ with movement as (
     environment,
     stream_id,
     product_id,
-    case
-      when previous_end is null then 'start'
-      when previous_end < starts_at then 'reactivation'
-      when payer_state = 'grace' or previous_cut = 'upgraded' then null
-      when starts_at >= ends_at then null
-      else 'renewal'
-    end as kind,
+    movement as kind,
     starts_at as at,
     first_start,
     payer_state,
@@ -1648,17 +1652,19 @@ with movement as (
     original_transaction_id,
     transaction_id
   from analyst.ordered_periods
+  where movement is not null
   union all
   select
-    app, environment, stream_id, product_id, 'churn', churned_at, first_start, payer_state, churn_reason,
-    reason_stated, original_transaction_id, transaction_id
+    app, environment, stream_id, product_id, case when payer_state = 'trial' then 'trial_lost' else 'churn' end,
+    churned_at, first_start, payer_state, churn_reason, reason_stated, original_transaction_id, transaction_id
   from analyst.ordered_periods
   where churned_at <= now()
   union all
   -- The end of the last period is stored with the subscription, so that the next period does not update its row.
   -- Each part joins the stream: for a join after the union, the planner expects only a few rows.
   select
-    stream.app, stream.environment, subscription.stream_id, subscription.last_product_id, 'churn',
+    stream.app, stream.environment, subscription.stream_id, subscription.last_product_id,
+    case when subscription.last_payer_state = 'trial' then 'trial_lost' else 'churn' end,
     subscription.access_ends_at, subscription.first_start, subscription.last_payer_state,
     subscription.last_churn_reason, subscription.last_reason_stated, subscription.original_transaction_id,
     subscription.last_transaction_id
@@ -1684,22 +1690,24 @@ select
   transaction.positions
 from movement
 left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
-where movement.kind is not null
-  and movement.payer_state <> 'family';
+where movement.payer_state <> 'family';
 
 comment on view analyst.movements_detail is
-  'Changes to subscriptions: start (the first period, including a free trial), renewal (a period without a gap before '
-  'it), reactivation (a period after a gap, bought again or charged late), churn (access ended, and no period '
-  'followed immediately; grace is access). Family members are left out. Starts plus reactivations minus churn is the '
-  'change in the number of subscriptions with access';
+  'Changes to subscriptions, of which each has one kind. Access begins with trial_start (the first period, free), new '
+  '(the first period, paid), recovered (a failed renewal was charged after at most 60 days without access) or '
+  'resubscribed (after any other gap). It ends with trial_lost (after a free trial) or churn (after a paid period or '
+  'grace). It continues with conversion (the first paid period, directly after a trial) or renewal (any other period '
+  'directly after one). Grace is access, and an upgrade is a change of plan. Family members are left out';
 comment on column analyst.movements_detail.month is 'First day of the month of at, UTC';
 comment on column analyst.movements_detail.app is 'Bundle ID';
 comment on column analyst.movements_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.movements_detail.stream_id is 'App and environment as one number';
 comment on column analyst.movements_detail.product_id is
-  'Product of the period that began; for churn, of the one that ended';
-comment on column analyst.movements_detail.movement is 'start, renewal, reactivation or churn';
-comment on column analyst.movements_detail.at is 'When the period began; for churn, when it ended';
+  'Product of the period that began; for trial_lost and churn, of the one that ended';
+comment on column analyst.movements_detail.movement is
+  'trial_start, new, conversion, renewal, recovered, resubscribed, trial_lost or churn. V1 does not report whether a '
+  'purchase was a renewal: after a failed renewal, it counts as recovered';
+comment on column analyst.movements_detail.at is 'When the period began; for trial_lost and churn, when it ended';
 comment on column analyst.movements_detail.cohort is 'First day of the month in which the subscription started, UTC';
 comment on column analyst.movements_detail.payer_state is 'payer_state of that period: paying, trial or grace';
 comment on column analyst.movements_detail.churn_reason is
@@ -1712,37 +1720,66 @@ comment on column analyst.movements_detail.reason_stated is
 comment on column analyst.movements_detail.original_transaction_id is 'The subscription';
 comment on column analyst.movements_detail.transaction_id is 'Transaction of that period';
 comment on column analyst.movements_detail.positions is
-  'Positions of the events that reported the transaction; for churn, of the period that ended';
+  'Positions of the events that reported the transaction; for trial_lost and churn, of the period that ended';
 
 create or replace view analyst.movements as
 with counted as (
   select month, stream_id, product_id, movement, count(*) as subscriptions
   from analyst.movements_detail
   group by month, stream_id, product_id, movement
+), kinds as (
+  select
+    month,
+    stream_id,
+    product_id,
+    coalesce(sum(subscriptions) filter (where movement = 'trial_start'), 0)::bigint as trial_starts,
+    coalesce(sum(subscriptions) filter (where movement = 'new'), 0)::bigint as new,
+    coalesce(sum(subscriptions) filter (where movement = 'recovered'), 0)::bigint as recovered,
+    coalesce(sum(subscriptions) filter (where movement = 'resubscribed'), 0)::bigint as resubscribed,
+    coalesce(sum(subscriptions) filter (where movement = 'trial_lost'), 0)::bigint as trials_lost,
+    coalesce(sum(subscriptions) filter (where movement = 'churn'), 0)::bigint as churned,
+    coalesce(sum(subscriptions) filter (where movement = 'conversion'), 0)::bigint as conversions,
+    coalesce(sum(subscriptions) filter (where movement = 'renewal'), 0)::bigint as renewals
+  from counted
+  group by month, stream_id, product_id
 )
 select
-  counted.month,
+  kinds.month,
   stream.app,
   stream.environment,
-  counted.product_id,
-  coalesce(sum(counted.subscriptions) filter (where counted.movement = 'start'), 0)::bigint as starts,
-  coalesce(sum(counted.subscriptions) filter (where counted.movement = 'renewal'), 0)::bigint as renewals,
-  coalesce(sum(counted.subscriptions) filter (where counted.movement = 'reactivation'), 0)::bigint as reactivations,
-  coalesce(sum(counted.subscriptions) filter (where counted.movement = 'churn'), 0)::bigint as churned
-from counted
-join subledger.stream using (stream_id)
-group by counted.month, stream.app, stream.environment, counted.product_id;
+  kinds.product_id,
+  kinds.trial_starts,
+  kinds.new,
+  kinds.recovered,
+  kinds.resubscribed,
+  kinds.trials_lost,
+  kinds.churned,
+  kinds.trial_starts + kinds.new + kinds.recovered + kinds.resubscribed - kinds.trials_lost - kinds.churned as net,
+  kinds.conversions,
+  kinds.renewals
+from kinds
+join subledger.stream using (stream_id);
 
 comment on view analyst.movements is
-  'Starts, renewals, reactivations and churn of each month, by product. From movements_detail';
+  'How subscriptions began, ended and continued in each month, by product. From movements_detail';
 comment on column analyst.movements.month is 'First day of the month, UTC. The current month is incomplete';
 comment on column analyst.movements.app is 'Bundle ID';
 comment on column analyst.movements.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.movements.product_id is 'Product of the periods that began; for churn, of those that ended';
-comment on column analyst.movements.starts is 'Subscriptions that began, including free trials';
-comment on column analyst.movements.renewals is 'Periods that began without a gap, except upgrades';
-comment on column analyst.movements.reactivations is 'Subscriptions that began again after a gap';
-comment on column analyst.movements.churned is 'Subscriptions whose access ended';
+comment on column analyst.movements.product_id is
+  'Product of the periods that began; for trials_lost and churned, of those that ended';
+comment on column analyst.movements.trial_starts is 'Subscriptions that began with a free trial';
+comment on column analyst.movements.new is 'Subscriptions that began with a paid period';
+comment on column analyst.movements.recovered is
+  'Subscriptions that began again because a failed renewal was charged, after at most 60 days without access';
+comment on column analyst.movements.resubscribed is 'Subscriptions that began again after any other gap';
+comment on column analyst.movements.trials_lost is 'Subscriptions whose access ended after a free trial';
+comment on column analyst.movements.churned is 'Subscriptions whose access ended after a paid period or grace';
+comment on column analyst.movements.net is
+  'Change in the number of subscriptions with access: trial_starts, new, recovered and resubscribed less trials_lost '
+  'and churned. Changes of plan '
+  'are not included, so it explains the change of all products together, not of one';
+comment on column analyst.movements.conversions is 'First paid periods directly after a trial';
+comment on column analyst.movements.renewals is 'Other periods directly after one, except upgrades';
 
 create or replace function analyst.price_months(price_period text, plan_months numeric) returns numeric
 language sql immutable parallel safe as $$

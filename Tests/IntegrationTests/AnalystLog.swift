@@ -69,12 +69,15 @@ enum AnalystLog {
           select format('movements %s %s %s', month, product_id, name), value
           from analyst.movements
           cross join lateral (
-            values ('starts', starts), ('renewals', renewals), ('reactivations', reactivations), ('churned', churned)
+            values
+              ('trial_starts', trial_starts), ('new', new), ('recovered', recovered), ('resubscribed', resubscribed),
+              ('trials_lost', trials_lost), ('churned', churned), ('net', net), ('conversions', conversions),
+              ('renewals', renewals)
           ) as figure (name, value)
           union all
           select format('churn %s %s %s', month, product_id, churn_reason), count(*)
           from analyst.movements_detail
-          where movement = 'churn'
+          where movement in ('trial_lost', 'churn')
           group by month, product_id, churn_reason
           union all
           select format('trials %s %s %s', month, product_id, name), value

@@ -32,8 +32,35 @@ struct AnalystTests {
             #expect(Self.differences(before, right).contains { $0.hasPrefix("refunds ") })
             #expect(Self.differences(before, right).contains { $0.hasPrefix("movements ") })
             #expect(Self.differences(after, right) == [])
+            #expect(try await log.lines(Self.unexplained) == [])
         }
     }
+
+    /// Months in which the number of subscriptions with access does not change by the movements of the month.
+    private static let unexplained: StaticString = """
+        with month as (
+          select month::date, (month + interval '1 month')::date as next
+          from generate_series(timestamp '2024-12-01', '2026-07-01', interval '1 month') as month
+        ), counted as (
+          select
+            month.month,
+            coalesce((
+              select sum(paying + in_trial + in_grace) from analyst.active_subscribers where day = month.month
+            ), 0) as opening,
+            coalesce((
+              select sum(paying + in_trial + in_grace) from analyst.active_subscribers where day = month.next
+            ), 0) as closing,
+            coalesce((select sum(net) from analyst.movements where movements.month = month.month), 0) as net
+          from month
+        )
+        select format('%s: %s + %s is not %s', month, opening, net, closing)
+        from counted
+        where opening + net <> closing
+        union all
+        select 'no movements'
+        from counted
+        having sum(abs(net)) = 0
+        """
 
     private static func differences(_ found: [String: Int64], _ right: [String: Int64]) -> [String] {
         Set(found.keys).union(right.keys).sorted().filter { found[$0] != right[$0] }

@@ -161,15 +161,15 @@ struct SchemaTests {
 
     private static func period(
         start: String = "2020-01-01", cause: String = "paid", cut: String = "null", previousCut: String = "null",
-        payerState: String = "null", churnReason: String = "null"
+        payerState: String = "null", churnReason: String = "null", movement: String = "null"
     ) -> String {
         """
         insert into subledger.access_period (
           stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, position, previous_cut,
-          payer_state, churn_reason
+          payer_state, churn_reason, movement
         )
         values (1, 'o', '\(start)', '2021-01-01', '\(cause)', \(cut), 't', 1, \(previousCut), \(payerState),
-          \(churnReason))
+          \(churnReason), \(movement))
         """
     }
 
@@ -270,6 +270,7 @@ struct SchemaTests {
             constraint: "access_period_payer_state_check", sqlstate: "23514", statement: period(payerState: "'x'")),
         Broken(
             constraint: "access_period_churn_reason_check", sqlstate: "23514", statement: period(churnReason: "'x'")),
+        Broken(constraint: "access_period_movement_check", sqlstate: "23514", statement: period(movement: "'x'")),
         Broken(
             constraint: "subscription_last_churn_reason_check", sqlstate: "23514",
             statement: subscription(lastChurnReason: "'x'")),

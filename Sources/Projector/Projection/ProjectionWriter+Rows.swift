@@ -88,6 +88,7 @@ extension ProjectionWriter {
             rows.append(narrow: reported.anniversaries?.upperBound)
             rows.append(reported.churnReason?.kind.rawValue)
             rows.append(reported.churnReason?.isStated)
+            rows.append(reported.movement?.rawValue)
         }
     }
 }

@@ -72,7 +72,7 @@ struct ProjectionWriter: Sendable {
     }
 
     private func adding(_ periods: [RowChanges.SubscriptionPeriod]) -> Step {
-        var rows = CopyRows(columns: 24, rows: periods.count, rowBytes: 200)
+        var rows = CopyRows(columns: 25, rows: periods.count, rowBytes: 200)
         append(periods, to: &rows)
         return Step(ProjectionStatements.copyPeriods, copying: rows)
     }

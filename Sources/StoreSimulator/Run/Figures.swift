@@ -4,7 +4,7 @@ import Encoding
 /// They are independent of the notifications.
 ///
 /// The name of a figure is its view, its dates in UTC, its other keys and its column, separated by spaces:
-/// `movements 2025-03-01 com.example.app.plus.monthly starts`. Amounts are in thousandths of the currency's unit.
+/// `movements 2025-03-01 com.example.app.plus.monthly new`. Amounts are in thousandths of the currency's unit.
 /// Figures of 0 are omitted.
 package struct Figures: Sendable, Hashable {
     package private(set) var values: [String: Int64] = [:]
@@ -15,12 +15,14 @@ package struct Figures: Sendable, Hashable {
     }
     /// The monthly anniversaries that every subscription of a run has passed half a year after the last story.
     private static let anniversariesMax = 6
+    /// The store retries a charge for 60 days.
+    private static let retryMilliseconds: Int64 = 60 * 86_400_000
 
     package init() {}
 
     private mutating func add(_ value: Int64 = 1, _ words: String...) {
-        guard value != 0 else { return }
-        values[words.joined(separator: " "), default: 0] += value
+        let sum = (values[words.joined(separator: " ")] ?? 0) + value
+        values[words.joined(separator: " ")] = sum == 0 ? nil : sum
     }
 
     private static func day(_ instant: Instant) -> String { String(instant.description.prefix(10)) }
@@ -75,9 +77,9 @@ extension Figures {
     private mutating func addBalances(_ subscription: SimulatedSubscription) {
         for day in Self.balanceDays {
             guard let (purchase, isGrace) = subscription.holder(at: day) else { continue }
-            let isTrial = purchase.offer?.isFree ?? false
             let payerState =
-                subscription.customer.isFamilyMember ? "family" : isGrace ? "in_grace" : isTrial ? "in_trial" : "paying"
+                subscription.customer.isFamilyMember
+                ? "family" : isGrace ? "in_grace" : purchase.isTrial ? "in_trial" : "paying"
             add(1, "active_subscribers", Self.day(day), purchase.product.id, payerState)
             guard payerState == "paying" else { continue }
             let currency = subscription.customer.storefront.currency
@@ -110,19 +112,30 @@ extension Figures {
     /// Adds the starts and ends of access, and the anniversaries of the first start on which access is active.
     private mutating func addMovements(_ subscription: SimulatedSubscription) {
         var started: Instant?
-        var wasActive = false
-        for boundary in subscription.access.boundaries.sorted()
-        where subscription.access.isActive(at: boundary) != wasActive {
-            wasActive.toggle()
-            let inside = wasActive ? boundary : boundary.advanced(byMilliseconds: -1)
-            let holder = subscription.holder(at: inside)?.purchase
-            let product = holder?.product.id ?? ""
-            if !wasActive, let holder {
-                add(1, "churn", Self.month(boundary), product, subscription.reason(endOf: holder, at: boundary))
+        var ended: Instant?
+        for boundary in subscription.access.boundaries.sorted() {
+            let isActive = subscription.access.isActive(at: boundary)
+            let before = boundary.advanced(byMilliseconds: -1)
+            guard isActive != subscription.access.isActive(at: before),
+                let purchase = subscription.holder(at: isActive ? boundary : before)
+            else { continue }
+            let isTrial = !purchase.isGrace && purchase.purchase.isTrial
+            let movement: String
+            if !isActive {
+                movement = isTrial ? "trials_lost" : "churned"
+                add(
+                    1, "churn", Self.month(boundary), purchase.purchase.product.id,
+                    subscription.reason(endOf: purchase.purchase, at: boundary))
+                ended = boundary
+            } else if let ended {
+                let isInTime = boundary.milliseconds - ended.milliseconds <= Self.retryMilliseconds
+                movement = purchase.purchase.reason == .renewal && isInTime ? "recovered" : "resubscribed"
+            } else {
+                movement = isTrial ? "trial_starts" : "new"
+                started = boundary
             }
-            let movement = wasActive ? (started == nil ? "starts" : "reactivations") : "churned"
-            add(1, "movements", Self.month(boundary), product, movement)
-            started = started ?? boundary
+            add(1, "movements", Self.month(boundary), purchase.purchase.product.id, movement)
+            add(isActive ? 1 : -1, "movements", Self.month(boundary), purchase.purchase.product.id, "net")
         }
         guard let started else { return }
         for months in 0...Self.anniversariesMax {
@@ -138,7 +151,11 @@ extension Figures {
             let start = purchase.purchaseDate
             guard index > 0, subscription.access.isActive(at: start.advanced(byMilliseconds: -1)) else { continue }
             let previous = kept[index - 1]
-            if purchase.reason == .renewal { add(1, "movements", Self.month(start), purchase.product.id, "renewals") }
+            let isFirstPaid = !purchase.isTrial && kept[..<index].allSatisfy(\.isTrial)
+            if isFirstPaid || purchase.reason == .renewal {
+                add(
+                    1, "movements", Self.month(start), purchase.product.id, isFirstPaid ? "conversions" : "renewals")
+            }
             guard previous.product != purchase.product else { continue }
             add(
                 1, "plan_changes", Self.month(start), previous.product.id, purchase.product.id,
@@ -147,13 +164,17 @@ extension Figures {
     }
 
     private mutating func addTrials(_ subscription: SimulatedSubscription) {
-        for (index, trial) in subscription.purchases.enumerated() where trial.offer?.isFree ?? false {
+        for (index, trial) in subscription.purchases.enumerated() where trial.isTrial {
             let later = subscription.purchases[(index + 1)...]
-            let isConverted = later.contains { $0.revocation?.kind != .full && !($0.offer?.isFree ?? false) }
+            let isConverted = later.contains { $0.revocation?.kind != .full && !$0.isTrial }
             let outcome = isConverted ? "converted" : "lost"
             add(1, "trials", Self.month(trial.purchaseDate), trial.product.id, outcome)
         }
     }
+}
+
+extension Purchase {
+    fileprivate var isTrial: Bool { offer?.isFree ?? false }
 }
 
 extension SimulatedSubscription {

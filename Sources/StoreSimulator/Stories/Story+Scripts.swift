@@ -31,6 +31,10 @@ extension Story {
             let trial = draw.one(of: ["P3D", "P1W", "P2W", "P1M"])
             life.subscribe(
                 to: draw.product(.plus, period), at: start, offer: Offer(.introductory, "FREE_TRIAL", period: trial))
+        case .switchOffAndExpire:
+            let trial = draw.random.chance(40) ? Offer(.introductory, "FREE_TRIAL", period: "P1W") : nil
+            life.subscribe(to: draw.product(.plus, period), at: start, offer: trial)
+            if trial == nil { draw.renew(&life, 0...2) }
         case .upgrade, .upgradeThenRefund, .offerRedeemed:
             life.subscribe(to: draw.product(draw.one(of: [.basic, .plus]), period), at: start)
         case .refundOfOldPeriod:

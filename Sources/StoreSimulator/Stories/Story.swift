@@ -54,7 +54,7 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
         case .trialConversion: "a free trial that converts to paid periods"
         case .renewals: "a subscription that renews, sometimes charged up to a day early"
         case .switchOffAndOn: "auto-renewal switched off, then on again before expiry"
-        case .switchOffAndExpire: "auto-renewal switched off; access ends with the period"
+        case .switchOffAndExpire: "auto-renewal switched off; access ends with the period, which may be a free trial"
         case .graceRecovered: "a failed renewal charged within grace; access has no gap"
         case .graceExpiredThenRecovered: "a failed renewal charged after grace; access has a gap"
         case .retryRecovered: "a failed renewal without grace, charged later; access has a gap"

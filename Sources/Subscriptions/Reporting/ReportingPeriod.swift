@@ -16,6 +16,25 @@ package struct ReportingPeriod: Sendable, Hashable {
         case family
     }
 
+    /// How a period changes the number of subscriptions or continues one.
+    package enum Movement: String, Sendable {
+        /// The first period, free.
+        case trialStart = "trial_start"
+        /// The first period, paid.
+        case new
+        /// The first paid period, directly after a trial.
+        case conversion
+        /// A period directly after another one, except an upgrade.
+        case renewal
+        /// Access begins again because a failed renewal was charged while the App Store retried.
+        case recovered
+        /// Access begins again for another reason.
+        case resubscribed
+    }
+
+    /// For this long the App Store retries a failed renewal.
+    private static let retryMilliseconds: Int64 = 60 * 86_400_000
+
     package let period: AccessPeriod
     /// Nil for a purchase that does not renew, which reports do not count; all other values are then nil too.
     package var payerState: PayerState?
@@ -38,6 +57,8 @@ package struct ReportingPeriod: Sendable, Hashable {
     package var effectiveStart: Instant?
     /// For grace: the start of the next period, if that is before the end of this one.
     package var effectiveEnd: Instant?
+    /// Nil for grace, for an upgrade, and for a period that adds no time.
+    package var movement: Movement?
     /// When access ended, if it ended with this period and began again later.
     package var churnedAt: Instant?
     /// Why it ended; set with ``churnedAt``.
@@ -75,6 +96,32 @@ package struct ReportingPeriod: Sendable, Hashable {
     {
         let isTrial = transaction.offerDiscountType.map { $0 == "FREE_TRIAL" } ?? transaction.isTrialPeriod ?? false
         return transaction.isFamilyShared ? .family : cause == .grace ? .grace : isTrial ? .trial : .paying
+    }
+
+    /// - Parameters:
+    ///   - hasPaid: Whether an earlier period was paid.
+    ///   - lapse: Why access ended before the period; used if there is a gap.
+    fileprivate mutating func findMovement(
+        of transaction: borrowing Transaction, hasPaid: Bool, after lapse: ChurnReason?
+    ) {
+        guard let previousEnd else {
+            movement = payerState == .trial ? .trialStart : .new
+            return
+        }
+        if previousEnd < period.start {
+            // V1 does not report whether the App Store renewed or the customer bought again.
+            let isRenewal = transaction.transactionReason.map { $0 == "RENEWAL" } ?? (lapse?.kind == .billing)
+            let isInTime = period.start <= previousEnd.advanced(byMilliseconds: Self.retryMilliseconds)
+            movement = isRenewal && isInTime ? .recovered : .resubscribed
+            return
+        }
+        let addsTime = (effectiveStart ?? period.start) < (effectiveEnd ?? period.end)
+        guard addsTime, payerState != .grace else { return }
+        if payerState == .paying, !hasPaid {
+            movement = .conversion
+        } else if previousCut != .upgraded {
+            movement = .renewal
+        }
     }
 
     fileprivate mutating func findAnniversaries(since start: Instant) {
@@ -120,6 +167,8 @@ extension Subscription {
         var stretchStart = ordered.first?.start
         // The index of the period that ends last so far.
         var ending = 0
+        var lapse: ChurnReason?
+        var hasPaid = false
         // Transactions and periods have nearly the same order, so search from the previous position.
         var place = 0
         for (index, period) in ordered.enumerated() {
@@ -141,13 +190,15 @@ extension Subscription {
             let following = index + 1 < ordered.count ? ordered[index + 1].start : nil
             if period.cause == .grace, let following, following < period.end { next.effectiveEnd = following }
             next.findAnniversaries(since: ordered[0].start)
+            next.findMovement(of: transactions[place].transaction, hasPaid: hasPaid, after: lapse)
+            if next.payerState == .paying { hasPaid = true }
             previousEnd = end
             if period.cause == .paid { previousPaidEnd = max(previousPaidEnd ?? period.end, period.end) }
             periods.append(next)
             if let following, following > end, let start = stretchStart {
-                let place = others.count + ending
-                periods[place].churnedAt = end
-                periods[place].churnReason = reason(endOf: ordered[ending], reported: start..<following)
+                lapse = reason(endOf: ordered[ending], reported: start..<following)
+                periods[others.count + ending].churnedAt = end
+                periods[others.count + ending].churnReason = lapse
                 stretchStart = following
             }
         }
