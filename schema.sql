@@ -13,7 +13,8 @@
 --   stream, stream_head, event, event_conflict, jws_header  the log: append-only evidence  no
 --   subscription_head                                       V1 repeat detection             no
 --   certificate_verdict, projector_skip                     OCSP results, skipped events   no
---   checkpoint, subscription, transaction, access_period    projections of the log         `subledger rebuild`
+--   checkpoint, subscription, transaction, access_period,
+--   refunded_period                                         projections of the log         `subledger rebuild`
 --   projector_stall                                         stalls seen by the projector   no
 --   product, product_entitlement                            the owner's configuration      no
 --   app_ownership                                           from the owner's apps file     no
@@ -253,8 +254,9 @@ create table subledger.subscription (
   first_start              timestamptz,
   last_churn_reason        text,
   last_reason_stated       boolean,
+  last_ends_at             timestamptz,
   constraint subscription_pkey primary key (stream_id, original_transaction_id),
-  constraint subscription_last_cause_check check (last_cause in ('paid', 'grace')),
+  constraint subscription_last_cause_check check (last_cause in ('paid', 'grace', 'refunded')),
   constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family')),
   constraint subscription_last_churn_reason_check
     check (last_churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
@@ -331,11 +333,50 @@ create table subledger.access_period (
   constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
   constraint access_period_cut_check check (cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off')),
   constraint access_period_previous_cut_check
-    check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off')),
+    check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'refunded', 'switched_off')),
   constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family')),
   constraint access_period_movement_check
     check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
   constraint access_period_churn_reason_check
+    check (churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
+);
+
+create table subledger.refunded_period (
+  stream_id               integer     not null,
+  original_transaction_id text        not null,
+  starts_at               timestamptz not null,
+  ends_at                 timestamptz not null,
+  cause                   text        not null,
+  cut                     text,
+  transaction_id          text        not null,
+  product_id              text,
+  position                bigint      not null,
+  payer_state             text        not null,
+  price                   bigint,
+  currency                text,
+  price_period            text,
+  first_start             timestamptz,
+  previous_end            timestamptz,
+  previous_cut            text,
+  previous_product_id     text,
+  effective_start         timestamptz,
+  effective_end           timestamptz,
+  churned_at              timestamptz,
+  first_month             integer,
+  last_month              integer,
+  churn_reason            text,
+  reason_stated           boolean,
+  movement                text,
+  constraint refunded_period_pkey primary key (stream_id, original_transaction_id, transaction_id),
+  constraint refunded_period_ends_at_check check (starts_at < ends_at),
+  constraint refunded_period_cause_check check (cause = 'refunded'),
+  constraint refunded_period_cut_check check (cut in ('upgraded', 'refunded')),
+  constraint refunded_period_previous_cut_check
+    check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'refunded', 'switched_off')),
+  constraint refunded_period_payer_state_check check (payer_state in ('paying', 'trial')),
+  constraint refunded_period_movement_check
+    check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
+  constraint refunded_period_churn_reason_check
     check (churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
 );
 
@@ -540,8 +581,8 @@ grant select, insert on subledger.projector_skip, subledger.change to subledger_
 grant select, insert, update on subledger.change_head to subledger_projector;
 grant select, insert, update, delete
   on subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
-    subledger.projector_stall, subledger.app_ownership, subledger.customer_edge, subledger.customer_link,
-    subledger.ownership, subledger.customer_identity
+    subledger.refunded_period, subledger.projector_stall, subledger.app_ownership, subledger.customer_edge,
+    subledger.customer_link, subledger.ownership, subledger.customer_identity
   to subledger_projector;
 
 grant select, insert, update, delete on subledger.product, subledger.product_entitlement to subledger_products;
@@ -557,9 +598,9 @@ grant select (stream_id, position, body_sha256, received_at) on subledger.event_
 grant select
   on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.projector_skip,
     subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
-    subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.app_ownership,
-    subledger.customer_edge, subledger.customer_link, subledger.ownership, subledger.customer_identity,
-    subledger.change_head, subledger.change
+    subledger.refunded_period, subledger.projector_stall, subledger.product, subledger.product_entitlement,
+    subledger.app_ownership, subledger.customer_edge, subledger.customer_link, subledger.ownership,
+    subledger.customer_identity, subledger.change_head, subledger.change
   to subledger_reader, subledger_analyst;
 
 -- Repeatable --------------------------------------------------------------------------------------------------------
@@ -835,7 +876,7 @@ comment on column subledger.subscription.facts is
   'Everything reported about the subscription, each with its time and the position of its evidence; the projector '
   'applies the next event to it. JSON, kept byte for byte: cast it to jsonb to query it';
 comment on column subledger.subscription.last_transaction_id is
-  'With last_cause, identifies the access period that ends last; null if there are only '
+  'With last_cause, identifies the row of access_period, or of refunded_period, that ends last; null if there are only '
   'purchases that do not renew. Stored here rather than with the period, so that a renewal does not update the row of '
   'the previous period';
 comment on column subledger.subscription.last_product_id is 'Product of that period';
@@ -846,6 +887,9 @@ comment on column subledger.subscription.last_churn_reason is
   'Why access ended, if it has: see access_period.churn_reason. Computed from what was reported since that stretch of '
   'access began';
 comment on column subledger.subscription.last_reason_stated is 'See access_period.reason_stated';
+comment on column subledger.subscription.last_ends_at is
+  'End of that period. Unlike access_ends_at, it counts a refunded period until the refund, and no purchase that does '
+  'not renew';
 
 comment on table subledger.transaction is
   'Current state of every purchase and renewal, with the names of Apple''s signed transactions (V1''s '
@@ -875,7 +919,9 @@ comment on column subledger.access_period.price is 'Price of the transaction, in
 comment on column subledger.access_period.price_period is
   'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '
   'monthly; null for the product''s own period';
-comment on column subledger.access_period.first_start is 'Start of the subscription''s first period';
+comment on column subledger.access_period.first_start is
+  'Start of the subscription''s first period. It and the columns after it, except effective_start, also count rows of '
+  'refunded_period as periods';
 comment on column subledger.access_period.previous_end is
   'Latest end of the periods before it, by start, with paid before grace; null for the first';
 comment on column subledger.access_period.previous_cut is 'Why the previous period ended early';
@@ -902,6 +948,19 @@ comment on column subledger.access_period.reason_stated is
 comment on column subledger.access_period.movement is
   'What its beginning is to the number of subscriptions: see analyst.movements_detail; null for grace, for an upgrade '
   'and for a period that adds no time';
+
+comment on table subledger.refunded_period is
+  'Periods of purchases that renew and were refunded in full, until the refund. They count as never bought for access '
+  'and in figures of money, so access_period has no row for them. Figures that count subscriptions count them';
+comment on column subledger.refunded_period.ends_at is 'When it was refunded, or ended before';
+comment on column subledger.refunded_period.cause is 'refunded';
+comment on column subledger.refunded_period.cut is
+  'Why it ended before its original end: upgraded, refunded; null if it had ended when it was refunded';
+comment on column subledger.refunded_period.effective_start is
+  'When it begins to add time, if an earlier period of this table or of access_period was still running at its start';
+comment on column subledger.refunded_period.effective_end is 'When the next period replaces it, if before its end';
+comment on column subledger.refunded_period.payer_state is
+  'It and all other columns are like those of access_period with the same name';
 
 comment on table subledger.projector_stall is
   'Streams that make no progress although events are waiting, as observed by a projector. Not part of the '
@@ -1398,6 +1457,7 @@ select
   access_period.product_id,
   access_period.payer_state,
   access_period.cut,
+  false as is_refunded,
   coalesce(access_period.effective_start, access_period.starts_at) as starts_at,
   coalesce(access_period.effective_end, access_period.ends_at) as ends_at,
   access_period.first_start,
@@ -1424,12 +1484,47 @@ from subledger.access_period
 join subledger.stream using (stream_id)
 -- An outer join by key, so that the planner removes it if a query uses none of its columns.
 left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
-where access_period.payer_state is not null;
+where access_period.payer_state is not null
+union all
+select
+  stream.app,
+  stream.environment,
+  refunded_period.stream_id,
+  refunded_period.original_transaction_id,
+  refunded_period.transaction_id,
+  refunded_period.product_id,
+  refunded_period.payer_state,
+  refunded_period.cut,
+  true as is_refunded,
+  coalesce(refunded_period.effective_start, refunded_period.starts_at) as starts_at,
+  coalesce(refunded_period.effective_end, refunded_period.ends_at) as ends_at,
+  refunded_period.first_start,
+  refunded_period.previous_end,
+  refunded_period.previous_cut,
+  case
+    when refunded_period.previous_end is not null then
+      coalesce(refunded_period.previous_product_id, refunded_period.product_id)
+  end as previous_product_id,
+  refunded_period.churned_at,
+  refunded_period.first_month,
+  refunded_period.last_month,
+  refunded_period.price,
+  refunded_period.currency,
+  refunded_period.price_period,
+  transaction.offer_discount_type,
+  transaction.offer_period,
+  transaction.positions,
+  refunded_period.churn_reason,
+  refunded_period.reason_stated,
+  refunded_period.movement
+from subledger.refunded_period
+join subledger.stream using (stream_id)
+left join subledger.transaction using (stream_id, original_transaction_id, transaction_id);
 
 comment on view analyst.ordered_periods is
-  'Access periods of each subscription in order, with the periods before and after. If periods overlap, such as a '
-  'purchase and its restored copy, the overlapping part of the later one is cut off: if nothing is left, starts_at is '
-  'not before ends_at. Use analyst.periods, which omits such rows';
+  'Periods of each subscription in order, with the periods before and after; refunded ones until the refund. If '
+  'periods overlap, such as a purchase and its restored copy, the overlapping part of the later one is cut off: if '
+  'nothing is left, starts_at is not before ends_at. Use analyst.held_periods, which omits such rows';
 comment on column analyst.ordered_periods.app is 'Bundle ID';
 comment on column analyst.ordered_periods.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.ordered_periods.stream_id is 'App and environment as one number';
@@ -1440,9 +1535,11 @@ comment on column analyst.ordered_periods.product_id is 'The product';
 comment on column analyst.ordered_periods.payer_state is
   'paying, trial (free), grace (access without payment), family (a family member pays)';
 comment on column analyst.ordered_periods.cut is
-  'Why it ended early: upgraded, family_revoked, refunded_in_part, switched_off (during grace)';
+  'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, switched_off (during grace)';
+comment on column analyst.ordered_periods.is_refunded is 'Whether the purchase was refunded in full';
 comment on column analyst.ordered_periods.starts_at is 'Inclusive';
-comment on column analyst.ordered_periods.ends_at is 'Exclusive; grace ends when a paid period begins';
+comment on column analyst.ordered_periods.ends_at is
+  'Exclusive; grace and refunded periods end when the next period begins';
 comment on column analyst.ordered_periods.first_start is 'Start of the subscription''s first period';
 comment on column analyst.ordered_periods.previous_end is 'When the access before it ended; null for the first period';
 comment on column analyst.ordered_periods.previous_cut is 'Why the previous period ended early';
@@ -1483,7 +1580,7 @@ comment on function analyst.day_from is 'First day whose 00:00 UTC is not before
 
 comment on function analyst.month_of is 'First day of the month of an instant, UTC';
 
-create or replace view analyst.periods as
+create or replace view analyst.held_periods as
 select
   app,
   environment,
@@ -1493,6 +1590,7 @@ select
   product_id,
   payer_state,
   cut,
+  is_refunded,
   starts_at,
   ends_at,
   analyst.day_from(starts_at) as first_day,
@@ -1510,10 +1608,72 @@ from analyst.ordered_periods
 -- `is distinct from false` makes the planner expect nearly all rows.
 where (starts_at < ends_at) is distinct from false;
 
+comment on view analyst.held_periods is
+  'When customers held a subscription, with each instant once: if periods overlap, the one that began first counts, '
+  'and grace ends when a paid period begins. A fully refunded period ends at the refund, and one replaced by an '
+  'upgrade when the upgrade began. Figures that count subscriptions use this view. Purchases that do not renew are '
+  'omitted';
+comment on column analyst.held_periods.app is 'Bundle ID';
+comment on column analyst.held_periods.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.held_periods.stream_id is 'App and environment as one number';
+comment on column analyst.held_periods.original_transaction_id is 'The subscription';
+comment on column analyst.held_periods.transaction_id is
+  'Transaction that pays for it; for grace, the period whose renewal failed';
+comment on column analyst.held_periods.product_id is 'The product';
+comment on column analyst.held_periods.payer_state is
+  'paying, trial (free), grace (access without payment), family (a family member pays)';
+comment on column analyst.held_periods.cut is
+  'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, switched_off (during grace)';
+comment on column analyst.held_periods.is_refunded is 'Whether the purchase was refunded in full';
+comment on column analyst.held_periods.starts_at is 'Inclusive';
+comment on column analyst.held_periods.ends_at is 'Exclusive';
+comment on column analyst.held_periods.first_day is 'First day whose 00:00 UTC lies in the period';
+comment on column analyst.held_periods.last_day is
+  'Last day whose 00:00 UTC lies in the period; before first_day if there is none';
+comment on column analyst.held_periods.first_start is 'Start of the subscription''s first period';
+comment on column analyst.held_periods.first_month is
+  'First monthly anniversary of the subscription''s start in the period; null if there is none';
+comment on column analyst.held_periods.last_month is
+  'Last monthly anniversary in the period, even if it is in the future';
+comment on column analyst.held_periods.price is 'In thousandths of the currency unit, as Apple reports it; null in V1';
+comment on column analyst.held_periods.currency is 'ISO 4217; null in V1';
+comment on column analyst.held_periods.price_period is
+  'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '
+  'monthly; null for the product''s own period';
+comment on column analyst.held_periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
+comment on column analyst.held_periods.offer_period is 'Length of the offer, ISO 8601';
+comment on column analyst.held_periods.positions is
+  'Positions of the events that reported the transaction, ascending; for grace, of the first one that reported it';
+
+create or replace view analyst.periods as
+select
+  app,
+  environment,
+  stream_id,
+  original_transaction_id,
+  transaction_id,
+  product_id,
+  payer_state,
+  cut,
+  starts_at,
+  ends_at,
+  first_day,
+  last_day,
+  first_start,
+  first_month,
+  last_month,
+  price,
+  currency,
+  price_period,
+  offer_discount_type,
+  offer_period,
+  positions
+from analyst.held_periods
+where not is_refunded;
+
 comment on view analyst.periods is
-  'When a subscription gave access, with each instant once: if periods overlap, the one that began first counts, and '
-  'grace ends when a paid period begins. Fully refunded periods are omitted; a period replaced by an upgrade ends '
-  'when the upgrade began. Purchases that are owned permanently are not subscriptions and are omitted';
+  'held_periods without the fully refunded ones, which count as never bought: figures of money and of trials use this '
+  'view';
 comment on column analyst.periods.app is 'Bundle ID';
 comment on column analyst.periods.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.periods.stream_id is 'App and environment as one number';
@@ -1558,7 +1718,7 @@ select
   first_day,
   last_day,
   positions
-from analyst.periods
+from analyst.held_periods
 where (first_day <= last_day) is distinct from false;
 
 comment on view analyst.active_subscribers_detail is
@@ -1626,7 +1786,8 @@ window running as (partition by filled.stream_id, filled.product_id order by fil
 
 comment on view analyst.active_subscribers is
   'Subscriptions with access at 00:00 UTC of each day up to today, by product; for the number at the end of a month, '
-  'use the first day of the next month. A missing row means zero. From active_subscribers_detail';
+  'use the first day of the next month. A fully refunded period counts until the refund. A missing row means zero. '
+  'From active_subscribers_detail';
 comment on column analyst.active_subscribers.day is 'Counted at 00:00 UTC of this day';
 comment on column analyst.active_subscribers.app is 'Bundle ID';
 comment on column analyst.active_subscribers.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -1665,12 +1826,12 @@ with movement as (
   select
     stream.app, stream.environment, subscription.stream_id, subscription.last_product_id,
     case when subscription.last_payer_state = 'trial' then 'trial_lost' else 'churn' end,
-    subscription.access_ends_at, subscription.first_start, subscription.last_payer_state,
+    subscription.last_ends_at, subscription.first_start, subscription.last_payer_state,
     subscription.last_churn_reason, subscription.last_reason_stated, subscription.original_transaction_id,
     subscription.last_transaction_id
   from subledger.subscription
   join subledger.stream using (stream_id)
-  where subscription.access_ends_at <= now()
+  where subscription.last_ends_at <= now()
     and subscription.last_payer_state is not null
 )
 select
@@ -1697,7 +1858,8 @@ comment on view analyst.movements_detail is
   '(the first period, paid), recovered (a failed renewal was charged after at most 60 days without access) or '
   'resubscribed (after any other gap). It ends with trial_lost (after a free trial) or churn (after a paid period or '
   'grace). It continues with conversion (the first paid period, directly after a trial) or renewal (any other period '
-  'directly after one). Grace is access, and an upgrade is a change of plan. Family members are left out';
+  'directly after one). Grace is access, and an upgrade is a change of plan. A fully refunded period ends at the '
+  'refund. Family members are left out';
 comment on column analyst.movements_detail.month is 'First day of the month of at, UTC';
 comment on column analyst.movements_detail.app is 'Bundle ID';
 comment on column analyst.movements_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -2044,7 +2206,7 @@ select
     as last_month,
   reached.months as months_reached,
   periods.positions
-from analyst.periods
+from analyst.held_periods as periods
 cross join lateral (select analyst.months_since(periods.first_start, now())) as reached (months)
 where periods.payer_state <> 'family'
   and periods.starts_at < now()
@@ -2053,7 +2215,7 @@ where periods.payer_state <> 'family'
 
 comment on view analyst.retention_detail is
   'Every period with the monthly anniversaries of its subscription''s start that lie in it. Family members are left '
-  'out; grace counts as access';
+  'out; grace counts as access, and a fully refunded period until the refund';
 comment on column analyst.retention_detail.cohort is 'First day of the month in which the subscription started, UTC';
 comment on column analyst.retention_detail.app is 'Bundle ID';
 comment on column analyst.retention_detail.environment is 'production, sandbox, xcode, local_testing or unknown';

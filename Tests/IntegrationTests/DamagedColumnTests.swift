@@ -93,7 +93,7 @@ struct DamagedColumnTests {
               when relation = 'subscription_head' then 'encode(subscription_sha256, ''hex'')'
               when relation = 'jws_header' then 'encode(digest, ''hex'')'
               when relation in ('subscription', 'ownership') then 'original_transaction_id'
-              when relation in ('transaction', 'access_period') then 'transaction_id'
+              when relation in ('transaction', 'access_period', 'refunded_period') then 'transaction_id'
               when relation = 'checkpoint' then '''checkpoint'''
               else 'id'
             end, relation)
@@ -294,8 +294,8 @@ struct DamagedColumnTests {
     @Test(
         "a change in any column of a projection is found with its row",
         arguments: [
-            "subscription", "transaction", "access_period", "customer_edge", "customer_link", "ownership",
-            "customer_identity", "checkpoint",
+            "subscription", "transaction", "access_period", "refunded_period", "customer_edge", "customer_link",
+            "ownership", "customer_identity", "checkpoint",
         ])
     func projections(relation: String) async throws {
         let findings = try await Self.findingsInProjections(relation)

@@ -65,16 +65,22 @@ struct ReportingPeriodTests {
             count(previous_end) as followers,
             count(previous_product_id) as products,
             count(previous_cut) as cuts,
+            count(*) filter (where cut = 'refunded') as refunds,
             count(churned_at) as gaps,
             count(*) filter (where churn_reason <> 'unknown') as reasons,
             count(first_month) as anniversaries,
             (select count(*) from subledger.subscription where last_churn_reason <> 'unknown') as lasts,
             (select count(*) from subledger.subscription where not last_reason_stated) as inferred
-          from subledger.access_period
+          from (
+            table subledger.access_period
+            union all
+            table subledger.refunded_period
+          ) as held
         ) as counts
         cross join lateral (
           values
             ('trials', trials), ('graces', graces), ('followers', followers), ('products', products), ('cuts', cuts),
+            ('refunds', refunds),
             ('gaps', gaps), ('reasons', reasons), ('anniversaries', anniversaries), ('lasts', lasts),
             ('inferred', inferred)
         ) as seen (name, count)
@@ -82,14 +88,18 @@ struct ReportingPeriodTests {
 
     /// The period that ends last of each unbroken stretch of access, with the reason of that end.
     private static let ended: StaticString = """
-        with placed as (
+        with held as (
+          table subledger.access_period
+          union all
+          table subledger.refunded_period
+        ), placed as (
           select
             *,
             max(ends_at) over (subscription rows between unbounded preceding and 1 preceding) as before
-          from subledger.access_period
+          from held
           where payer_state is not null
           window subscription as (
-            partition by stream_id, original_transaction_id order by starts_at, cause desc, transaction_id
+            partition by stream_id, original_transaction_id order by starts_at, cause = 'grace', transaction_id
           )
         ), numbered as (
           select
@@ -97,7 +107,7 @@ struct ReportingPeriodTests {
             count(*) filter (where starts_at > before) over (subscription rows unbounded preceding) as number
           from placed
           window subscription as (
-            partition by stream_id, original_transaction_id order by starts_at, cause desc, transaction_id
+            partition by stream_id, original_transaction_id order by starts_at, cause = 'grace', transaction_id
           )
         ), stretch as (
           select
@@ -110,7 +120,8 @@ struct ReportingPeriodTests {
           select distinct on (stream_id, original_transaction_id, number) *
           from numbered
           join stretch using (stream_id, original_transaction_id, number)
-          order by stream_id, original_transaction_id, number, ends_at desc, starts_at desc, cause, transaction_id desc
+          order by stream_id, original_transaction_id, number, ends_at desc, starts_at desc, cause = 'grace' desc,
+            transaction_id desc
         ), report as (
           select
             subscription.stream_id,
@@ -127,9 +138,9 @@ struct ReportingPeriodTests {
         ), ended as (
           select
             ending.*,
-            coalesce(cut = 'refunded_in_part', false) or said.intent is not null as right_stated,
+            coalesce(cut in ('refunded', 'refunded_in_part'), false) or said.intent is not null as right_stated,
             case
-              when cut = 'refunded_in_part' then 'refund'
+              when cut in ('refunded', 'refunded_in_part') then 'refund'
               when said.intent is not null then
                 coalesce((array['voluntary', 'billing', 'price', 'unavailable'])[said.intent], 'other')
               when cut = 'switched_off' or not in_force.auto_renew then 'voluntary'
@@ -159,11 +170,11 @@ struct ReportingPeriodTests {
             limit 1
           ) as in_force on true
         )
-        select format('%s %s %s', original_transaction_id, access_period.transaction_id, access_period.cause)
-        from subledger.access_period
+        select format('%s %s %s', original_transaction_id, held.transaction_id, held.cause)
+        from held
         left join ended
           using (stream_id, original_transaction_id, transaction_id, cause)
-        where (access_period.churned_at, access_period.churn_reason, access_period.reason_stated) is distinct from (
+        where (held.churned_at, held.churn_reason, held.reason_stated) is distinct from (
           case when ended.next is not null then ended.ends_at end,
           case when ended.next is not null then ended.right_reason end,
           case when ended.next is not null then ended.right_stated end
@@ -177,36 +188,43 @@ struct ReportingPeriodTests {
           and ended.number = ended.last
         left join lateral (
           select min(starts_at) as first
-          from subledger.access_period
-          where access_period.stream_id = subscription.stream_id
-            and access_period.original_transaction_id = subscription.original_transaction_id
-            and access_period.payer_state is not null
+          from held
+          where held.stream_id = subscription.stream_id
+            and held.original_transaction_id = subscription.original_transaction_id
+            and held.payer_state is not null
         ) as start on true
         where (
             last_transaction_id, last_cause, last_product_id, last_payer_state, subscription.first_start,
-            last_churn_reason, last_reason_stated
+            last_churn_reason, last_reason_stated, last_ends_at
           )
           is distinct from (
             ended.transaction_id, ended.cause, ended.product_id, ended.payer_state, start.first, ended.right_reason,
-            ended.right_stated
+            ended.right_stated, ended.ends_at
           )
         """
 
     private static let wrong: StaticString = """
-        with ordered as (
+        with held as (
+          table subledger.access_period
+          union all
+          table subledger.refunded_period
+        ), ordered as (
           select
             *,
             min(starts_at) over subscription as first,
             max(ends_at) over subscription as before,
-            max(case when cause = 'paid' then ends_at end) over subscription as paid_before,
+            case cause
+              when 'refunded' then max(case when cause in ('paid', 'refunded') then ends_at end) over subscription
+              else max(case when cause = 'paid' then ends_at end) over subscription
+            end as paid_before,
             lag(cut) over subscription as cut_before,
             lag(product_id) over subscription as product_before,
             lead(starts_at) over subscription as next
-          from subledger.access_period
-          where cause in ('paid', 'grace')
+          from held
+          where payer_state is not null
           window subscription as (
             partition by stream_id, original_transaction_id
-            order by starts_at, cause desc, transaction_id
+            order by starts_at, cause = 'grace', transaction_id
             rows between unbounded preceding and 1 preceding
           )
         ), stated as (
@@ -231,7 +249,7 @@ struct ReportingPeriodTests {
               where (coalesce(first, starts_at) at time zone 'UTC') + make_interval(months => month) >=
                   greatest(starts_at, paid_before) at time zone 'UTC'
                 and (coalesce(first, starts_at) at time zone 'UTC') + make_interval(months => month) <
-                  (case cause when 'grace' then least(ends_at, next) else ends_at end) at time zone 'UTC'
+                  (case when cause in ('grace', 'refunded') then least(ends_at, next) else ends_at end) at time zone 'UTC'
             ) as months
           from ordered
           join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
@@ -247,7 +265,7 @@ struct ReportingPeriodTests {
           or previous_cut is distinct from cut_before
           or previous_product_id is distinct from nullif(product_before, product_id)
           or effective_start is distinct from case when paid_before > starts_at then paid_before end
-          or effective_end is distinct from case when cause = 'grace' and next < ends_at then next end
+          or effective_end is distinct from case when cause <> 'paid' and next < ends_at then next end
           or first_month is distinct from months[1]
           or last_month is distinct from months[array_upper(months, 1)]
         """

@@ -160,17 +160,27 @@ struct SchemaTests {
     }
 
     private static func period(
-        start: String = "2020-01-01", cause: String = "paid", cut: String = "null", previousCut: String = "null",
-        payerState: String = "null", churnReason: String = "null", movement: String = "null"
+        of table: String = "access_period", start: String = "2020-01-01", cause: String = "paid", cut: String = "null",
+        previousCut: String = "null", payerState: String = "null", churnReason: String = "null",
+        movement: String = "null"
     ) -> String {
         """
-        insert into subledger.access_period (
+        insert into subledger.\(table) (
           stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, position, previous_cut,
           payer_state, churn_reason, movement
         )
         values (1, 'o', '\(start)', '2021-01-01', '\(cause)', \(cut), 't', 1, \(previousCut), \(payerState),
           \(churnReason), \(movement))
         """
+    }
+
+    private static func refundedPeriod(
+        start: String = "2020-01-01", cause: String = "refunded", cut: String = "null", previousCut: String = "null",
+        payerState: String = "'paying'", churnReason: String = "null", movement: String = "null"
+    ) -> String {
+        period(
+            of: "refunded_period", start: start, cause: cause, cut: cut, previousCut: previousCut,
+            payerState: payerState, churnReason: churnReason, movement: movement)
     }
 
     private static func subscription(
@@ -274,6 +284,30 @@ struct SchemaTests {
         Broken(
             constraint: "subscription_last_churn_reason_check", sqlstate: "23514",
             statement: subscription(lastChurnReason: "'x'")),
+        Broken(
+            constraint: "refunded_period_pkey", sqlstate: "23505", statement: "\(refundedPeriod()); \(refundedPeriod())"
+        ),
+        Broken(
+            constraint: "refunded_period_ends_at_check", sqlstate: "23514",
+            statement: refundedPeriod(start: "2021-01-01")),
+        Broken(
+            constraint: "refunded_period_cause_check", sqlstate: "23514",
+            statement: refundedPeriod(cause: "paid")),
+        Broken(
+            constraint: "refunded_period_cut_check", sqlstate: "23514",
+            statement: refundedPeriod(cut: "'switched_off'")),
+        Broken(
+            constraint: "refunded_period_previous_cut_check", sqlstate: "23514",
+            statement: refundedPeriod(previousCut: "'x'")),
+        Broken(
+            constraint: "refunded_period_payer_state_check", sqlstate: "23514",
+            statement: refundedPeriod(payerState: "'family'")),
+        Broken(
+            constraint: "refunded_period_churn_reason_check", sqlstate: "23514",
+            statement: refundedPeriod(churnReason: "'x'")),
+        Broken(
+            constraint: "refunded_period_movement_check", sqlstate: "23514",
+            statement: refundedPeriod(movement: "'x'")),
         Broken(
             constraint: "subscription_last_cause_check", sqlstate: "23514",
             statement: subscription(lastCause: "'owned'")),

@@ -132,6 +132,8 @@ struct SimulatedLog {
             union all
             select format('access_period %s', access_period) from subledger.access_period
             union all
+            select format('refunded_period %s', refunded_period) from subledger.refunded_period
+            union all
             select format('customer_edge %s', customer_edge) from subledger.customer_edge
             union all
             select format('customer_link %s', customer_link) from subledger.customer_link

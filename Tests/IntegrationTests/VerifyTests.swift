@@ -87,6 +87,7 @@ struct VerifyTests {
         .row(
             "access_period", "ends_at = ends_at + interval '1 microsecond'",
             "access_period ROW of subscription LINE: differs"),
+        .row("refunded_period", "churn_reason = 'other'", "refunded_period "),
         Damage(
             "remove a subscription with all its rows",
             """
@@ -95,6 +96,7 @@ struct VerifyTests {
             delete from subledger.subscription where original_transaction_id in (table first);
             delete from subledger.transaction where original_transaction_id in (table first);
             delete from subledger.access_period where original_transaction_id in (table first);
+            delete from subledger.refunded_period where original_transaction_id in (table first);
             delete from subledger.customer_edge where original_transaction_id in (table first);
             delete from subledger.ownership where original_transaction_id in (table first)
             """, "subscription LINE: is missing"),

@@ -53,7 +53,8 @@ struct ProjectionCheck {
         let owner = try await run.database.connect(copy)
         try await owner.script(
             """
-            truncate subledger.subscription, subledger.transaction, subledger.access_period, subledger.checkpoint
+            truncate subledger.subscription, subledger.transaction, subledger.access_period, subledger.refunded_period,
+              subledger.checkpoint
             """, deadline: .now + .seconds(30))
         await owner.close()
         let logger = Logger(label: "storm", factory: { _ in SwiftLogNoOpLogHandler() })
@@ -132,6 +133,9 @@ struct ProjectionCheck {
               union all
               select stream_id, original_transaction_id, access_period::text
               from subledger.access_period
+              union all
+              select stream_id, original_transaction_id, refunded_period::text
+              from subledger.refunded_period
             ) as row (stream_id, original_transaction_id, content)
             join subledger.stream using (stream_id)
             """)

@@ -6,7 +6,7 @@ enum AuditStatements {
     /// The tables that are compared by subscription, each with the expression that names a row beside its subscription.
     private static let compared: [(table: ProjectionTable, row: SQL)] = [
         (.subscription, "null"), (.transaction, "transaction_id"), (.accessPeriod, "transaction_id"),
-        (.customerEdge, "kind || ' ' || id"),
+        (.refundedPeriod, "transaction_id"), (.customerEdge, "kind || ' ' || id"),
     ]
 
     /// Creates tables like the live ones for this session only. They are emptied at the end of each transaction.

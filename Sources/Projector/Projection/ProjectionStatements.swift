@@ -133,7 +133,7 @@ enum ProjectionStatements {
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
           price_increase_status, last_transaction_id, last_cause, last_product_id, last_payer_state, first_start,
-          last_churn_reason, last_reason_stated
+          last_churn_reason, last_reason_stated, last_ends_at
         )
         from stdin (format binary)
         """)
@@ -147,14 +147,14 @@ enum ProjectionStatements {
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
           price_increase_status, last_transaction_id, last_cause, last_product_id, last_payer_state, first_start,
-          last_churn_reason, last_reason_stated
+          last_churn_reason, last_reason_stated, last_ends_at
         )
         select unnest($1::integer[]), unnest($2::text[]), unnest($3::text[]), unnest($4::boolean[]), unnest($5::text[]),
           unnest($6::boolean[]), unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::bigint[]),
           unnest($10::text[]), unnest($11::timestamptz[]), unnest($12::bigint[]), unnest($13::text[]),
           unnest($14::integer[]), unnest($15::text[]), unnest($16::text[]), unnest($17::text[]),
           unnest($18::text[]), unnest($19::timestamptz[]), unnest($20::text[]),
-          unnest($21::boolean[])
+          unnest($21::boolean[]), unnest($22::timestamptz[])
         on conflict (stream_id, original_transaction_id) do update
         set product_id = excluded.product_id,
           auto_renew = excluded.auto_renew,
@@ -174,7 +174,8 @@ enum ProjectionStatements {
           last_payer_state = excluded.last_payer_state,
           first_start = excluded.first_start,
           last_churn_reason = excluded.last_churn_reason,
-          last_reason_stated = excluded.last_reason_stated
+          last_reason_stated = excluded.last_reason_stated,
+          last_ends_at = excluded.last_ends_at
         """)
 
     static let deleteAllTransactions = Statement(
@@ -220,45 +221,8 @@ enum ProjectionStatements {
         from stdin (format binary)
         """)
 
-    static let deleteAllPeriods = Statement(
-        "projector_delete_all_periods",
-        """
-        delete from access_period
-        where stream_id = $1
-          and original_transaction_id = any ($2::text[])
-        """)
-
-    /// See ``deleteTransactions``.
-    static let deletePeriods = Statement(
-        "projector_delete_periods",
-        """
-        delete from access_period
-        where ctid = any (array(
-          select found.ctid
-          from unnest($2::text[], $3::text[], $4::text[]) as old (original_transaction_id, transaction_id, cause)
-          cross join lateral (
-            select access_period.ctid
-            from access_period
-            where access_period.stream_id = $1
-              and access_period.original_transaction_id = old.original_transaction_id
-              and access_period.transaction_id = old.transaction_id
-              and access_period.cause = old.cause
-            limit 1
-          ) as found
-        ))
-        """)
-
-    static let copyPeriods = Statement(
-        "projector_copy_periods",
-        """
-        copy access_period (
-          stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position,
-          payer_state, price, currency, price_period, first_start, previous_end, previous_cut, previous_product_id,
-          effective_start, effective_end, churned_at, first_month, last_month, churn_reason,
-          reason_stated, movement
-        )
-        from stdin (format binary)
-        """)
+    static let accessPeriods = Periods(of: .accessPeriod)
+    static let refundedPeriods = Periods(of: .refundedPeriod)
 
     static let writeCheckpoint = Statement(
         "projector_write_checkpoint",

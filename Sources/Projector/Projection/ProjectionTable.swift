@@ -10,6 +10,8 @@ struct ProjectionTable {
     static let transaction = ProjectionTable(name: "transaction", key: ["original_transaction_id", "transaction_id"])
     static let accessPeriod = ProjectionTable(
         name: "access_period", key: ["original_transaction_id", "transaction_id", "cause"])
+    static let refundedPeriod = ProjectionTable(
+        name: "refunded_period", key: ["original_transaction_id", "transaction_id"])
     static let customerEdge = ProjectionTable(name: "customer_edge", key: ["original_transaction_id", "kind", "id"])
     static let customerLink = ProjectionTable(
         name: "customer_link", key: ["backend_customer_id", "position", "kind", "id"])
@@ -18,7 +20,8 @@ struct ProjectionTable {
     static let customerIdentity = ProjectionTable(name: "customer_identity", key: ["kind", "id", "starts_at"])
 
     static let all = [
-        subscription, transaction, accessPeriod, customerEdge, customerLink, ownership, customerIdentity,
+        subscription, transaction, accessPeriod, refundedPeriod, customerEdge, customerLink, ownership,
+        customerIdentity,
     ]
     /// All tables that a fold writes.
     static let foldedNames: [SQL] = ["checkpoint"] + all.map(\.name)

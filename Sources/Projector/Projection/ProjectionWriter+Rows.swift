@@ -51,12 +51,13 @@ extension ProjectionWriter {
             rows.append(head.renewal.currency)
             rows.append(head.priceIncreaseStatus)
             rows.append(head.last?.period.transactionId)
-            rows.append(head.last?.period.cause.rawValue)
+            rows.append(head.last?.cause)
             rows.append(head.last?.period.productId)
             rows.append(head.last?.payerState.rawValue)
             rows.append(head.last?.firstStart)
             rows.append(head.last?.churnReason.kind.rawValue)
             rows.append(head.last?.churnReason.isStated)
+            rows.append(head.last.map { Timestamptz(end: $0.period.end) })
         }
     }
 
@@ -68,7 +69,7 @@ extension ProjectionWriter {
             rows.append(originalTransactionId)
             rows.append(period.start)
             rows.append(Timestamptz(end: period.end))
-            rows.append(period.cause.rawValue)
+            rows.append(reported.cause)
             rows.append(period.cut?.rawValue)
             rows.append(period.transactionId)
             rows.append(period.productId)
@@ -91,6 +92,16 @@ extension ProjectionWriter {
             rows.append(reported.movement?.rawValue)
         }
     }
+}
+
+extension ReportingPeriod {
+    /// The value of the column `cause`.
+    var cause: String { isRefunded ? "refunded" : period.cause.rawValue }
+}
+
+extension Subscription.LastReportingPeriod {
+    /// The value of the column `last_cause`.
+    var cause: String { isRefunded ? "refunded" : period.cause.rawValue }
 }
 
 extension TableRows {

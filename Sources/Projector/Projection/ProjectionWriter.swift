@@ -28,18 +28,20 @@ struct ProjectionWriter: Sendable {
 
         var steps: [Step] = []
         if !new.isEmpty {
-            var rows = CopyRows(columns: 21, rows: new.count, rowBytes: 300 + (new.first?.facts.count ?? 0))
+            var rows = CopyRows(columns: 22, rows: new.count, rowBytes: 300 + (new.first?.facts.count ?? 0))
             append(new, to: &rows)
             steps.append(Step(ProjectionStatements.copySubscriptions, copying: rows))
         }
         if !known.isEmpty {
-            var rows = ArrayRows(columns: 21, rows: known.count, valueBytes: 20)
+            var rows = ArrayRows(columns: 22, rows: known.count, valueBytes: 20)
             append(known, to: &rows)
             steps.append(Step(ProjectionStatements.writeSubscriptions, rows.parameters()))
         }
         if !unknown.isEmpty {
             steps.append(Step(ProjectionStatements.deleteAllTransactions, [Parameter(streamId), .array(unknown)]))
-            steps.append(Step(ProjectionStatements.deleteAllPeriods, [Parameter(streamId), .array(unknown)]))
+            for periods in [ProjectionStatements.accessPeriods, ProjectionStatements.refundedPeriods] {
+                steps.append(Step(periods.deleteAll, [Parameter(streamId), .array(unknown)]))
+            }
         }
         if !changes.oldTransactions.isEmpty {
             steps.append(
@@ -51,29 +53,35 @@ struct ProjectionWriter: Sendable {
                     ]))
         }
         if !changes.newTransactions.isEmpty { steps.append(adding(changes.newTransactions)) }
-        if !changes.oldPeriods.isEmpty {
+        replace(changes, isRefunded: false, with: ProjectionStatements.accessPeriods, &steps)
+        replace(changes, isRefunded: true, with: ProjectionStatements.refundedPeriods, &steps)
+        return steps
+    }
+
+    /// Adds the steps that replace the changed rows of a table of periods.
+    private func replace(
+        _ changes: RowChanges, isRefunded: Bool, with statements: ProjectionStatements.Periods, _ steps: inout [Step]
+    ) {
+        let old = changes.oldPeriods.filter { $0.reported.isRefunded == isRefunded }
+        if !old.isEmpty {
             steps.append(
                 Step(
-                    ProjectionStatements.deletePeriods,
+                    statements.delete,
                     [
-                        Parameter(streamId), .array(changes.oldPeriods.map(\.originalTransactionId)),
-                        .array(changes.oldPeriods.map(\.reported.period.transactionId)),
-                        .array(changes.oldPeriods.map(\.reported.period.cause.rawValue)),
+                        Parameter(streamId), .array(old.map(\.originalTransactionId)),
+                        .array(old.map(\.reported.period.transactionId)), .array(old.map(\.reported.cause)),
                     ]))
         }
-        if !changes.newPeriods.isEmpty { steps.append(adding(changes.newPeriods)) }
-        return steps
+        let new = changes.newPeriods.filter { $0.reported.isRefunded == isRefunded }
+        guard !new.isEmpty else { return }
+        var rows = CopyRows(columns: 25, rows: new.count, rowBytes: 200)
+        append(new, to: &rows)
+        steps.append(Step(statements.copy, copying: rows))
     }
 
     private func adding(_ transactions: [Subscription.ResolvedTransaction]) -> Step {
         var added = TransactionRows(count: transactions.count)
         for transaction in transactions { added.append(transaction, streamId: streamId) }
         return Step(ProjectionStatements.copyTransactions, copying: added.rows)
-    }
-
-    private func adding(_ periods: [RowChanges.SubscriptionPeriod]) -> Step {
-        var rows = CopyRows(columns: 25, rows: periods.count, rowBytes: 200)
-        append(periods, to: &rows)
-        return Step(ProjectionStatements.copyPeriods, copying: rows)
     }
 }

@@ -86,6 +86,7 @@ extension RebuildStatements {
         TableSwap(.subscription, deleted: "gone_subscription", inserted: "new_subscription"),
         TableSwap(.transaction),
         TableSwap(.accessPeriod, deleted: "gone_access_period", inserted: "new_access_period"),
+        TableSwap(.refundedPeriod),
         TableSwap(.customerEdge),
         TableSwap(.customerLink),
         TableSwap(.ownership, deleted: "gone_ownership", inserted: "new_ownership"),

@@ -10,7 +10,12 @@ package struct AccessBook: Sendable, Hashable {
         let start: Instant
         var end: Instant
         let isGrace: Bool
-        var isTakenBack = false
+        /// When a refund removed the access of the whole interval.
+        var takenBackAt: Instant?
+
+        var isTakenBack: Bool { takenBackAt != nil }
+        /// The end as it seemed at the time: access until then, which a refund removed only later.
+        var heldEnd: Instant { min(end, takenBackAt ?? end) }
     }
 
     private var intervals: [Interval] = []
@@ -30,6 +35,16 @@ package struct AccessBook: Sendable, Hashable {
         intervals.first {
             !$0.isTakenBack && $0.isGrace == grace && $0.start <= instant && instant < $0.end
         }?.transactionId
+    }
+
+    /// Whether the customer had access at the time, even if a later refund removed it.
+    package func isHeld(at instant: Instant) -> Bool {
+        intervals.contains { $0.start <= instant && instant < $0.heldEnd }
+    }
+
+    /// Like ``holder(at:grace:)``, for ``isHeld(at:)``.
+    package func holderAtTheTime(_ instant: Instant, grace: Bool) -> String? {
+        intervals.first { $0.isGrace == grace && $0.start <= instant && instant < $0.heldEnd }?.transactionId
     }
 
     /// The products and the intervals in which they give access, in the order of the purchases.
@@ -77,15 +92,15 @@ package struct AccessBook: Sendable, Hashable {
 
     /// Removes all access of the purchase, including its grace period.
     mutating func takeBack(_ transactionId: String, at instant: Instant) {
-        change(transactionId, grace: false) { $0.isTakenBack = true }
-        change(transactionId, grace: true) { $0.isTakenBack = true }
+        change(transactionId, grace: false) { $0.takenBackAt = instant }
+        change(transactionId, grace: true) { $0.takenBackAt = instant }
         boundaries.insert(instant)
     }
 
     /// Restores the access that ``takeBack(_:at:)`` removed.
     mutating func giveBack(_ transactionId: String, at instant: Instant) {
-        change(transactionId, grace: false) { $0.isTakenBack = false }
-        change(transactionId, grace: true) { $0.isTakenBack = false }
+        change(transactionId, grace: false) { $0.takenBackAt = nil }
+        change(transactionId, grace: true) { $0.takenBackAt = nil }
         boundaries.insert(instant)
     }
 

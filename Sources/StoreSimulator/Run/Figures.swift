@@ -81,7 +81,8 @@ extension Figures {
                 subscription.customer.isFamilyMember
                 ? "family" : isGrace ? "in_grace" : purchase.isTrial ? "in_trial" : "paying"
             add(1, "active_subscribers", Self.day(day), purchase.product.id, payerState)
-            guard payerState == "paying" else { continue }
+            // Money ignores what was refunded in full.
+            guard payerState == "paying", subscription.access.isActive(at: day) else { continue }
             let currency = subscription.customer.storefront.currency
             add(1, "mrr", Self.day(day), currency, "subscriptions")
             add(Self.monthly(purchase), "mrr", Self.day(day), currency, "mrr")
@@ -114,9 +115,9 @@ extension Figures {
         var started: Instant?
         var ended: Instant?
         for boundary in subscription.access.boundaries.sorted() {
-            let isActive = subscription.access.isActive(at: boundary)
+            let isActive = subscription.access.isHeld(at: boundary)
             let before = boundary.advanced(byMilliseconds: -1)
-            guard isActive != subscription.access.isActive(at: before),
+            guard isActive != subscription.access.isHeld(at: before),
                 let purchase = subscription.holder(at: isActive ? boundary : before)
             else { continue }
             let isTrial = !purchase.isGrace && purchase.purchase.isTrial
@@ -140,18 +141,18 @@ extension Figures {
         guard let started else { return }
         for months in 0...Self.anniversariesMax {
             let anniversary = months == 0 ? started : started.advanced(by: fixedDuration("P\(months)M"))
-            guard subscription.access.isActive(at: anniversary) else { continue }
+            guard subscription.access.isHeld(at: anniversary) else { continue }
             add(1, "retention", Self.month(started), String(months), "active")
         }
     }
 
     private mutating func addRenewalsAndPlanChanges(_ subscription: SimulatedSubscription) {
-        let kept = subscription.purchases.filter { $0.revocation?.kind != .full }
-        for (index, purchase) in kept.enumerated() {
+        let purchases = subscription.purchases
+        for (index, purchase) in purchases.enumerated() {
             let start = purchase.purchaseDate
-            guard index > 0, subscription.access.isActive(at: start.advanced(byMilliseconds: -1)) else { continue }
-            let previous = kept[index - 1]
-            let isFirstPaid = !purchase.isTrial && kept[..<index].allSatisfy(\.isTrial)
+            guard index > 0, subscription.access.isHeld(at: start.advanced(byMilliseconds: -1)) else { continue }
+            let previous = purchases[index - 1]
+            let isFirstPaid = !purchase.isTrial && purchases[..<index].allSatisfy(\.isTrial)
             if isFirstPaid || purchase.reason == .renewal {
                 add(
                     1, "movements", Self.month(start), purchase.product.id, isFirstPaid ? "conversions" : "renewals")
@@ -184,10 +185,11 @@ extension SimulatedSubscription {
         return endings[purchase.transactionId]?.rawValue ?? "unknown"
     }
 
-    /// The purchase that gives access at the instant. A paid period takes precedence over grace.
+    /// The purchase that gave access at the instant, even if it was refunded later. A paid period takes precedence over
+    /// grace.
     fileprivate func holder(at instant: Instant) -> (purchase: Purchase, isGrace: Bool)? {
         for isGrace in [false, true] {
-            if let id = access.holder(at: instant, grace: isGrace),
+            if let id = access.holderAtTheTime(instant, grace: isGrace),
                 let purchase = purchases.first(where: { $0.transactionId == id })
             {
                 return (purchase, isGrace)

@@ -17,6 +17,8 @@ package struct AccessPeriod: Sendable, Hashable {
         case familyRevoked = "family_revoked"
         /// The unused part was refunded.
         case refundedInPart = "refunded_in_part"
+        /// The whole purchase was refunded. Only ``Subscription/refunded`` has such periods.
+        case refunded
         /// Renewal was switched off during the grace period, which ends it immediately.
         case switchedOff = "switched_off"
     }
@@ -90,6 +92,23 @@ extension AccessPeriod {
         self.init(
             start: start, end: end, cause: cause, cut: cut, transactionId: transaction.transactionId,
             productId: transaction.productId, position: position)
+    }
+
+    /// Creates the period for which a fully refunded transaction was held: as if it had not been refunded, until the
+    /// refund. Nil if there is none, for example because it was refunded before its period began.
+    ///
+    /// - Parameter replacedAt: See ``init(of:kind:position:replacedAt:)``.
+    init?(
+        refunded transaction: borrowing Transaction, kind: ProductCatalog.Kind?, position: Int64, replacedAt: Instant?
+    ) {
+        guard let refundedAt = transaction.revocationDate else { return nil }
+        var bought = copy transaction
+        bought.revocationDate = nil
+        self.init(of: bought, kind: kind, position: position, replacedAt: replacedAt)
+        guard refundedAt < end else { return }
+        end = refundedAt
+        cut = .refunded
+        if end <= start { return nil }
     }
 }
 

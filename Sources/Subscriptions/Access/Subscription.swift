@@ -10,6 +10,8 @@ package struct Subscription: Sendable, Hashable {
     package let renewals: [SubscriptionFacts.RenewalStatement]
     /// Ordered by start. Periods may overlap, for example if a renewal was charged early or a transaction was restored.
     package internal(set) var access: [AccessPeriod]
+    /// The periods of fully refunded transactions until their refund. They give no access: reports count them.
+    let refunded: [AccessPeriod]
     private let products: ProductCatalog
 
     /// A transaction merged from all reports about it; later reports take precedence.
@@ -42,13 +44,21 @@ package struct Subscription: Sendable, Hashable {
         transactions = Self.settleCopies(Self.resolve(facts), facts, products)
         renewals = facts.orderedRenewals
         var paid: [AccessPeriod] = []
+        var refunded: [AccessPeriod] = []
         for row in transactions {
-            let period = AccessPeriod(
-                of: row.settled, kind: Self.kind(of: row.transaction, in: facts, products),
-                position: row.positions.first ?? 0,
-                replacedAt: Self.replacement(of: row.settled, in: transactions))
-            if let period { paid.append(period) }
+            let kind = Self.kind(of: row.transaction, in: facts, products)
+            let position = row.positions.first ?? 0
+            let replacedAt = Self.replacement(of: row.settled, in: transactions)
+            if row.settled.isRefunded {
+                let period = AccessPeriod(
+                    refunded: row.settled, kind: kind, position: position, replacedAt: replacedAt)
+                if let period { refunded.append(period) }
+            } else {
+                let period = AccessPeriod(of: row.settled, kind: kind, position: position, replacedAt: replacedAt)
+                if let period { paid.append(period) }
+            }
         }
+        self.refunded = refunded
         let grace = Self.gracePeriods(transactions, renewals, paid)
         access = (paid + grace).sorted { left, right in
             (left.start, left.end, left.transactionId) < (right.start, right.end, right.transactionId)

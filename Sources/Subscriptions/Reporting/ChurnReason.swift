@@ -3,7 +3,7 @@ import Encoding
 /// Why access to a subscription ended, and how that is known.
 package struct ChurnReason: Sendable, Hashable {
     package enum Kind: String, Sendable, CaseIterable {
-        /// The period was refunded, at least in part.
+        /// The period was refunded, in full or for the rest of its time.
         case refund
         /// The customer switched auto-renewal off.
         case voluntary
@@ -47,7 +47,7 @@ extension Subscription {
     ///
     /// - Parameter reported: From the start of the unbroken access that the period ends, until access began again.
     func reason(endOf period: AccessPeriod, reported: Range<Instant>) -> ChurnReason {
-        if period.cut == .refundedInPart { return .stated(.refund) }
+        if period.cut == .refunded || period.cut == .refundedInPart { return .stated(.refund) }
         let statements = renewals.filter { reported.contains($0.statedAt) }
         if let intent = statements.last?.renewal.expirationIntent { return .stated(intent: intent) }
         // V1 states a switch-off with its date, which may be long before the notification.

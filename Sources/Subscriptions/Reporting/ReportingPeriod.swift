@@ -1,6 +1,6 @@
 import Encoding
 
-/// A period of access with the values that reports need: its payer, price and predecessors in the subscription.
+/// A period with the values that reports need: its payer, price and predecessors in the subscription.
 ///
 /// Stored in each row, so that a report over all periods reads each row once and no neighbours. The values depend on
 /// earlier periods and hardly ever on later ones: a renewal that arrives in order changes no existing row. Before a gap
@@ -36,6 +36,9 @@ package struct ReportingPeriod: Sendable, Hashable {
     private static let retryMilliseconds: Int64 = 60 * 86_400_000
 
     package let period: AccessPeriod
+    /// True if the transaction was refunded in full. The period ends at the refund if it had not ended before. It gives
+    /// no access: reports of numbers count it, reports of money do not.
+    package let isRefunded: Bool
     /// Nil for a purchase that does not renew, which reports do not count; all other values are then nil too.
     package var payerState: PayerState?
     /// In thousandths of the currency unit.
@@ -53,9 +56,9 @@ package struct ReportingPeriod: Sendable, Hashable {
     /// The product of the previous period, if it differs.
     package var previousProductId: String?
     /// The end of earlier paid periods, if that is after the start of this one. Only time from then on is new. May be
-    /// after the end of this period.
+    /// after the end of this period. Refunded periods are earlier paid periods only for a refunded one.
     package var effectiveStart: Instant?
-    /// For grace: the start of the next period, if that is before the end of this one.
+    /// For grace and a refunded period: the start of the next period, if that is before the end of this one.
     package var effectiveEnd: Instant?
     /// Nil for grace, for an upgrade, and for a period that adds no time.
     package var movement: Movement?
@@ -66,8 +69,9 @@ package struct ReportingPeriod: Sendable, Hashable {
     /// The monthly anniversaries of ``firstStart`` within the effective time; nil if there are none.
     package var anniversaries: ClosedRange<Int>?
 
-    fileprivate init(_ period: AccessPeriod) {
+    fileprivate init(_ period: AccessPeriod, isRefunded: Bool = false) {
         self.period = period
+        self.isRefunded = isRefunded
     }
 
     /// Orders by start, paid before grace. A failed renewal has at most one grace period.
@@ -141,8 +145,9 @@ extension Instant {
 }
 
 extension Subscription {
-    /// The periods of auto-renewable subscriptions, which reports count, and the others.
-    private var accessByRenewal: (renewing: [AccessPeriod], others: [AccessPeriod]) {
+    /// The periods of auto-renewable subscriptions, which reports count, in order and with those of refunded
+    /// transactions; and the others.
+    private var heldByRenewal: (renewing: [AccessPeriod], others: [AccessPeriod]) {
         let nonRenewing = Set(
             transactions.lazy.filter { isNonRenewing($0.transaction) }.map(\.transaction.transactionId))
         var (renewing, others): ([AccessPeriod], [AccessPeriod]) = ([], [])
@@ -153,17 +158,21 @@ extension Subscription {
                 renewing.append(period)
             }
         }
-        return (renewing, others)
+        renewing += refunded.filter { $0.cause != .owned && !nonRenewing.contains($0.transactionId) }
+        return (renewing.sorted(by: ReportingPeriod.isOrdered), others)
     }
 
-    /// All periods of ``access``: purchases that do not renew first, then the others in order.
+    /// All periods of ``access`` and of refunded transactions: purchases that do not renew first, then the others in
+    /// order. Only those that renew are included if they were refunded.
     package var reportingPeriods: [ReportingPeriod] {
-        let (renewing, others) = accessByRenewal
+        let (ordered, others) = heldByRenewal
         var periods = others.map { ReportingPeriod($0) }
-        let ordered = renewing.sorted(by: ReportingPeriod.isOrdered)
-        periods.reserveCapacity(access.count)
+        periods.reserveCapacity(ordered.count + others.count)
+        let refunds = Set(refunded.map(\.transactionId))
         var previousEnd: Instant?
         var previousPaidEnd: Instant?
+        // Also of refunded transactions.
+        var previousHeldEnd: Instant?
         var stretchStart = ordered.first?.start
         // The index of the period that ends last so far.
         var ending = 0
@@ -172,7 +181,8 @@ extension Subscription {
         // Transactions and periods have nearly the same order, so search from the previous position.
         var place = 0
         for (index, period) in ordered.enumerated() {
-            var next = ReportingPeriod(period)
+            let isRefunded = refunds.contains(period.transactionId)
+            var next = ReportingPeriod(period, isRefunded: isRefunded)
             for _ in transactions.indices where transactions[place].transaction.transactionId != period.transactionId {
                 place = (place + 1) % transactions.count
             }
@@ -184,16 +194,22 @@ extension Subscription {
                 let product = ordered[index - 1].productId
                 if product != period.productId { next.previousProductId = product }
             }
-            if let previousPaidEnd, previousPaidEnd > period.start { next.effectiveStart = previousPaidEnd }
+            let covered = isRefunded ? previousHeldEnd : previousPaidEnd
+            if let covered, covered > period.start { next.effectiveStart = covered }
             let end = max(previousEnd ?? period.end, period.end)
             if period.end == end { ending = index }
             let following = index + 1 < ordered.count ? ordered[index + 1].start : nil
-            if period.cause == .grace, let following, following < period.end { next.effectiveEnd = following }
+            if isRefunded || period.cause == .grace, let following, following < period.end {
+                next.effectiveEnd = following
+            }
             next.findAnniversaries(since: ordered[0].start)
             next.findMovement(of: transactions[place].transaction, hasPaid: hasPaid, after: lapse)
             if next.payerState == .paying { hasPaid = true }
             previousEnd = end
-            if period.cause == .paid { previousPaidEnd = max(previousPaidEnd ?? period.end, period.end) }
+            if period.cause == .paid {
+                previousHeldEnd = max(previousHeldEnd ?? period.end, period.end)
+                if !isRefunded { previousPaidEnd = max(previousPaidEnd ?? period.end, period.end) }
+            }
             periods.append(next)
             if let following, following > end, let start = stretchStart {
                 lapse = reason(endOf: ordered[ending], reported: start..<following)
@@ -206,12 +222,14 @@ extension Subscription {
     }
 
     /// True if any of ``reportingPeriods`` has a ``ReportingPeriod/churnedAt`` and thus depends on renewal info.
-    package var hasChurned: Bool { !accessByRenewal.renewing.gaps.isEmpty }
+    package var hasChurned: Bool { !heldByRenewal.renewing.gaps.isEmpty }
 
     /// The values of the one of ``reportingPeriods`` that ends last. They are stored with the subscription, so that a
     /// renewal changes no row of an earlier period.
     package struct LastReportingPeriod: Sendable {
         package let period: AccessPeriod
+        /// See ``ReportingPeriod/isRefunded``.
+        package let isRefunded: Bool
         package let payerState: ReportingPeriod.PayerState
         /// See ``ReportingPeriod/firstStart``.
         package let firstStart: Instant
@@ -221,13 +239,14 @@ extension Subscription {
 
     /// Nil if reports count no period.
     package var lastReportingPeriod: LastReportingPeriod? {
-        let periods = accessByRenewal.renewing
+        let periods = heldByRenewal.renewing
         guard let period = periods.max(by: ReportingPeriod.endsEarlier), let firstStart = periods.first?.start,
             let row = transactions.last(where: { $0.transaction.transactionId == period.transactionId })
         else { return nil }
         let stretchStart = periods.gaps.last?.upperBound ?? firstStart
         return LastReportingPeriod(
-            period: period, payerState: ReportingPeriod.payerState(period.cause, row.transaction),
+            period: period, isRefunded: refunded.contains { $0.transactionId == period.transactionId },
+            payerState: ReportingPeriod.payerState(period.cause, row.transaction),
             firstStart: firstStart,
             churnReason: reason(endOf: period, reported: stretchStart..<Instant.latest))
     }
