@@ -1704,7 +1704,7 @@ comment on column analyst.periods.offer_period is 'Length of the offer, ISO 8601
 comment on column analyst.periods.positions is
   'Positions of the events that reported the transaction, ascending; for grace, of the first one that reported it';
 
-create or replace view analyst.active_subscribers_detail as
+create or replace view analyst.active_subscriptions_detail as
 select
   app,
   environment,
@@ -1721,29 +1721,29 @@ select
 from analyst.held_periods
 where (first_day <= last_day) is distinct from false;
 
-comment on view analyst.active_subscribers_detail is
-  'The period for which a subscription counts in active_subscribers, on each day from first_day to last_day';
-comment on column analyst.active_subscribers_detail.app is 'Bundle ID';
-comment on column analyst.active_subscribers_detail.environment is
+comment on view analyst.active_subscriptions_detail is
+  'The period for which a subscription counts in active_subscriptions, on each day from first_day to last_day';
+comment on column analyst.active_subscriptions_detail.app is 'Bundle ID';
+comment on column analyst.active_subscriptions_detail.environment is
   'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.active_subscribers_detail.stream_id is 'App and environment as one number';
-comment on column analyst.active_subscribers_detail.payer_state is 'paying, trial, grace or family';
-comment on column analyst.active_subscribers_detail.product_id is 'The product';
-comment on column analyst.active_subscribers_detail.original_transaction_id is 'The subscription';
-comment on column analyst.active_subscribers_detail.transaction_id is
+comment on column analyst.active_subscriptions_detail.stream_id is 'App and environment as one number';
+comment on column analyst.active_subscriptions_detail.payer_state is 'paying, trial, grace or family';
+comment on column analyst.active_subscriptions_detail.product_id is 'The product';
+comment on column analyst.active_subscriptions_detail.original_transaction_id is 'The subscription';
+comment on column analyst.active_subscriptions_detail.transaction_id is
   'Transaction that pays for the period; for grace, the one whose renewal failed';
-comment on column analyst.active_subscribers_detail.starts_at is 'Inclusive';
-comment on column analyst.active_subscribers_detail.ends_at is 'Exclusive';
-comment on column analyst.active_subscribers_detail.first_day is 'First day whose 00:00 UTC lies in the period';
-comment on column analyst.active_subscribers_detail.last_day is 'Last day whose 00:00 UTC lies in the period';
-comment on column analyst.active_subscribers_detail.positions is
+comment on column analyst.active_subscriptions_detail.starts_at is 'Inclusive';
+comment on column analyst.active_subscriptions_detail.ends_at is 'Exclusive';
+comment on column analyst.active_subscriptions_detail.first_day is 'First day whose 00:00 UTC lies in the period';
+comment on column analyst.active_subscriptions_detail.last_day is 'Last day whose 00:00 UTC lies in the period';
+comment on column analyst.active_subscriptions_detail.positions is
   'Positions of the events that reported the transaction';
 
-create or replace view analyst.active_subscribers as
+create or replace view analyst.active_subscriptions as
 with alike as (
   -- Group periods with the same days first: there are few distinct combinations.
   select stream_id, product_id, payer_state, first_day, last_day, count(*) as subscriptions
-  from analyst.active_subscribers_detail
+  from analyst.active_subscriptions_detail
   group by stream_id, product_id, payer_state, first_day, last_day
 ), daily as (
   select
@@ -1784,18 +1784,19 @@ where filled.day <= (now() at time zone 'UTC')::date
 group by filled.stream_id, filled.product_id, filled.day, stream.app, stream.environment
 window running as (partition by filled.stream_id, filled.product_id order by filled.day);
 
-comment on view analyst.active_subscribers is
+comment on view analyst.active_subscriptions is
   'Subscriptions with access at 00:00 UTC of each day up to today, by product; for the number at the end of a month, '
   'use the first day of the next month. A fully refunded period counts until the refund. A missing row means zero. '
-  'From active_subscribers_detail';
-comment on column analyst.active_subscribers.day is 'Counted at 00:00 UTC of this day';
-comment on column analyst.active_subscribers.app is 'Bundle ID';
-comment on column analyst.active_subscribers.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.active_subscribers.product_id is 'The product';
-comment on column analyst.active_subscribers.paying is 'In a period that the customer pays for';
-comment on column analyst.active_subscribers.in_trial is 'In a free trial';
-comment on column analyst.active_subscribers.in_grace is 'With access after a failed renewal; not paying';
-comment on column analyst.active_subscribers.family is 'Used by family members, who do not pay';
+  'From active_subscriptions_detail';
+comment on column analyst.active_subscriptions.day is 'Counted at 00:00 UTC of this day';
+comment on column analyst.active_subscriptions.app is 'Bundle ID';
+comment on column analyst.active_subscriptions.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.active_subscriptions.product_id is 'The product';
+comment on column analyst.active_subscriptions.paying is 'Subscriptions in a period that the customer pays for';
+comment on column analyst.active_subscriptions.in_trial is 'Subscriptions in a free trial';
+comment on column analyst.active_subscriptions.in_grace is
+  'Subscriptions with access after a failed renewal; not paying';
+comment on column analyst.active_subscriptions.family is 'Subscriptions of family members, who do not pay';
 
 create or replace view analyst.movements_detail as
 with movement as (
@@ -2154,7 +2155,8 @@ select
 from analyst.trials_detail
 group by trials_detail.month, trials_detail.app, trials_detail.environment, trials_detail.product_id;
 
-comment on view analyst.trials is 'Free trials by the month of their start, and their outcomes. From trials_detail';
+comment on view analyst.trials is
+  'Free trials of subscriptions by the month of their start, and their outcomes. From trials_detail';
 comment on column analyst.trials.month is 'First day of the month in which the trial began, UTC';
 comment on column analyst.trials.app is 'Bundle ID';
 comment on column analyst.trials.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -2456,7 +2458,8 @@ group by
   billing_retries_detail.product_id;
 
 comment on view analyst.billing_retries is
-  'Renewals that failed, by the month in which they were due, and their outcomes. From billing_retries_detail';
+  'Renewals of subscriptions that failed, by the month in which they were due, and their outcomes. From '
+  'billing_retries_detail';
 comment on column analyst.billing_retries.month is 'First day of the month in which the renewal was due, UTC';
 comment on column analyst.billing_retries.app is 'Bundle ID';
 comment on column analyst.billing_retries.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -2516,14 +2519,14 @@ group by
   plan_changes_detail.from_product_id, plan_changes_detail.to_product_id;
 
 comment on view analyst.plan_changes is
-  'Changes of product by the month in which they took effect. From plan_changes_detail';
+  'Changes of a subscription''s product by the month in which they took effect. From plan_changes_detail';
 comment on column analyst.plan_changes.month is 'First day of the month, UTC';
 comment on column analyst.plan_changes.app is 'Bundle ID';
 comment on column analyst.plan_changes.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.plan_changes.from_product_id is 'Product before the change';
 comment on column analyst.plan_changes.to_product_id is 'Product after the change';
-comment on column analyst.plan_changes.up is 'Took effect immediately';
-comment on column analyst.plan_changes.down is 'Took effect at a renewal';
+comment on column analyst.plan_changes.up is 'Subscriptions whose change took effect immediately';
+comment on column analyst.plan_changes.down is 'Subscriptions whose change took effect at a renewal';
 
 create or replace view analyst.delivery_lag_detail as
 select

@@ -52,8 +52,8 @@ enum AnalystLog {
 
     private static let shown: SQL = """
         with figure as (
-          select format('active_subscribers %s %s %s', day, product_id, name) as figure, value
-          from analyst.active_subscribers
+          select format('active_subscriptions %s %s %s', day, product_id, name) as figure, value
+          from analyst.active_subscriptions
           cross join lateral (
             values ('paying', paying), ('in_trial', in_trial), ('in_grace', in_grace), ('family', family)
           ) as figure (name, value)

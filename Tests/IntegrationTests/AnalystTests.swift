@@ -45,10 +45,10 @@ struct AnalystTests {
           select
             month.month,
             coalesce((
-              select sum(paying + in_trial + in_grace) from analyst.active_subscribers where day = month.month
+              select sum(paying + in_trial + in_grace) from analyst.active_subscriptions where day = month.month
             ), 0) as opening,
             coalesce((
-              select sum(paying + in_trial + in_grace) from analyst.active_subscribers where day = month.next
+              select sum(paying + in_trial + in_grace) from analyst.active_subscriptions where day = month.next
             ), 0) as closing,
             coalesce((select sum(net) from analyst.movements where movements.month = month.month), 0) as net
           from month
@@ -133,7 +133,7 @@ struct AnalystTests {
                 """
                 with detail as (
                   select 'active' as name, app, environment, original_transaction_id, positions
-                  from analyst.active_subscribers_detail
+                  from analyst.active_subscriptions_detail
                   union all
                   select 'movements', app, environment, original_transaction_id, positions from analyst.movements_detail
                   union all

@@ -28,7 +28,7 @@ struct CountedSubscriptionTests {
                 try await log.lines(
                     """
                     select format('%s %s %s', day, in_trial, paying)
-                    from analyst.active_subscribers
+                    from analyst.active_subscriptions
                     where day in ('2025-04-25', '2025-05-01', '2025-05-10', '2025-05-11')
                     order by day
                     """) == ["2025-04-25 1 0", "2025-05-01 0 1", "2025-05-10 0 1", "2025-05-11 0 0"])
@@ -75,7 +75,7 @@ struct CountedSubscriptionTests {
                 try await log.lines(
                     """
                     select distinct product_id from analyst.periods
-                    union select product_id from analyst.active_subscribers
+                    union select product_id from analyst.active_subscriptions
                     union select product_id from analyst.movements
                     union select product_id from analyst.mrr_detail
                     """) == ["monthly"])

@@ -80,7 +80,7 @@ extension Figures {
             let payerState =
                 subscription.customer.isFamilyMember
                 ? "family" : isGrace ? "in_grace" : purchase.isTrial ? "in_trial" : "paying"
-            add(1, "active_subscribers", Self.day(day), purchase.product.id, payerState)
+            add(1, "active_subscriptions", Self.day(day), purchase.product.id, payerState)
             // Money ignores what was refunded in full.
             guard payerState == "paying", subscription.access.isActive(at: day) else { continue }
             let currency = subscription.customer.storefront.currency
