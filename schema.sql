@@ -1944,6 +1944,100 @@ comment on column analyst.movements.net is
 comment on column analyst.movements.conversions is 'First paid periods directly after a trial';
 comment on column analyst.movements.renewals is 'Other periods directly after one, except upgrades';
 
+create or replace view analyst.churn_rate_detail as
+select
+  month,
+  app,
+  environment,
+  stream_id,
+  product_id,
+  at,
+  case
+    when churn_reason in ('voluntary', 'price') then 'voluntary'
+    when churn_reason = 'billing' then 'involuntary'
+    else 'other'
+  end as cause,
+  churn_reason,
+  reason_stated,
+  original_transaction_id,
+  transaction_id,
+  positions
+from analyst.movements_detail
+where movement = 'churn';
+
+comment on view analyst.churn_rate_detail is
+  'Every end of access to a subscription that was paying or in grace, with its cause: voluntary (auto-renewal switched '
+  'off, or a price increase not accepted), involuntary (the renewal was not charged), other';
+comment on column analyst.churn_rate_detail.month is 'First day of the month of at, UTC';
+comment on column analyst.churn_rate_detail.app is 'Bundle ID';
+comment on column analyst.churn_rate_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.churn_rate_detail.stream_id is 'App and environment as one number';
+comment on column analyst.churn_rate_detail.product_id is 'Product of the period that ended';
+comment on column analyst.churn_rate_detail.at is 'When access ended';
+comment on column analyst.churn_rate_detail.cause is 'voluntary, involuntary or other';
+comment on column analyst.churn_rate_detail.churn_reason is 'See movements_detail';
+comment on column analyst.churn_rate_detail.reason_stated is 'Whether Apple stated the reason; if not, it is inferred';
+comment on column analyst.churn_rate_detail.original_transaction_id is 'The subscription';
+comment on column analyst.churn_rate_detail.transaction_id is 'Transaction of the period that ended';
+comment on column analyst.churn_rate_detail.positions is 'Positions of the events that reported the transaction';
+
+create or replace view analyst.churn_rate as
+with opening as (
+  select day as month, app, environment, product_id, paying + in_grace as subscriptions
+  from analyst.active_subscriptions
+  where extract(day from day) = 1
+    and paying + in_grace > 0
+), counted as (
+  select
+    month,
+    stream_id,
+    product_id,
+    count(*) as churned,
+    count(*) filter (where cause = 'voluntary') as voluntary,
+    count(*) filter (where cause = 'involuntary') as involuntary
+  from analyst.churn_rate_detail
+  group by month, stream_id, product_id
+), ended as (
+  select
+    counted.month, stream.app, stream.environment, counted.product_id, counted.churned, counted.voluntary,
+    counted.involuntary
+  from counted
+  join subledger.stream using (stream_id)
+)
+select
+  month,
+  app,
+  environment,
+  product_id,
+  coalesce(opening.subscriptions, 0) as subscriptions,
+  coalesce(ended.churned, 0) as churned,
+  coalesce(ended.voluntary, 0) as voluntary,
+  coalesce(ended.involuntary, 0) as involuntary,
+  round(100.0 * coalesce(ended.churned, 0) / opening.subscriptions, 1) as churn_percent,
+  round(100.0 * coalesce(ended.voluntary, 0) / opening.subscriptions, 1) as voluntary_percent,
+  round(100.0 * coalesce(ended.involuntary, 0) / opening.subscriptions, 1) as involuntary_percent
+from opening
+full join ended using (month, app, environment, product_id);
+
+comment on view analyst.churn_rate is
+  'Subscriptions that ended in each month, as a share of those that were paying or in grace at its start, by product. '
+  'Trials are not included. A subscription that began in the month can end in it, so the share can exceed 100 percent, '
+  'above all for weekly plans. From active_subscriptions and churn_rate_detail';
+comment on column analyst.churn_rate.month is 'First day of the month, UTC. The current month is incomplete';
+comment on column analyst.churn_rate.app is 'Bundle ID';
+comment on column analyst.churn_rate.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.churn_rate.product_id is 'The product; of those that ended, the last one';
+comment on column analyst.churn_rate.subscriptions is
+  'Subscriptions paying or in grace at 00:00 UTC of the first day of the month';
+comment on column analyst.churn_rate.churned is 'Subscriptions whose access ended in the month, after payment or grace';
+comment on column analyst.churn_rate.voluntary is
+  'Of these, those whose customer switched auto-renewal off or did not accept a price increase';
+comment on column analyst.churn_rate.involuntary is 'Of these, those whose renewal was not charged';
+comment on column analyst.churn_rate.churn_percent is
+  'churned as a percentage of subscriptions; null if there were none. For several products, divide the sums';
+comment on column analyst.churn_rate.voluntary_percent is 'voluntary as a percentage of subscriptions';
+comment on column analyst.churn_rate.involuntary_percent is 'involuntary as a percentage of subscriptions';
+
 create or replace function analyst.price_months(price_period text, plan_months numeric) returns numeric
 language sql immutable parallel safe as $$
   select
@@ -2332,6 +2426,115 @@ comment on column analyst.refunds.in_full is 'Purchases refunded in full, which 
 comment on column analyst.refunds.in_part is 'Purchases refunded for the rest of their period';
 comment on column analyst.refunds.amount is 'Refunded amount, where known, in the currency unit';
 
+create or replace view analyst.refund_rate_detail as
+select
+  analyst.month_of(transaction.purchase_date) as month,
+  stream.app,
+  stream.environment,
+  transaction.stream_id,
+  transaction.product_id,
+  transaction.currency,
+  transaction.purchase_date,
+  refunded.refund,
+  transaction.revocation_date,
+  round(transaction.price / 1000.0, 3) as price,
+  case
+    when refunded.refund = 'full' then
+      round(transaction.price / 1000.0 * coalesce(transaction.revocation_percentage, 100000) / 100000, 3)
+    when refunded.refund = 'part' then
+      round(transaction.price / 1000.0 * transaction.revocation_percentage / 100000, 3)
+  end as refunded_amount,
+  transaction.original_transaction_id,
+  transaction.transaction_id,
+  transaction.positions
+from subledger.transaction
+join subledger.stream using (stream_id)
+cross join lateral (
+  select
+    case
+      when transaction.revocation_date is null or transaction.revocation_type = 'FAMILY_REVOKE' then null
+      when transaction.revocation_type = 'REFUND_PRORATED' then 'part'
+      when not transaction.is_upgraded or transaction.revocation_type = 'REFUND_FULL' then 'full'
+    end as refund
+) as refunded
+where transaction.purchase_date is not null
+  and transaction.in_app_ownership_type is distinct from 'FAMILY_SHARED'
+  and not coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false)
+  -- Of copies, a refunded one counts, else the first. An anti-join reads all purchases faster than a sort.
+  and not exists (
+    select
+    from subledger.transaction as copy
+    where copy.stream_id = transaction.stream_id
+      and copy.web_order_line_item_id = transaction.web_order_line_item_id
+      and (copy.revocation_date is null, copy.transaction_id)
+        < (transaction.revocation_date is null, transaction.transaction_id)
+  );
+
+comment on view analyst.refund_rate_detail is
+  'Every paid purchase and renewal, and whether it stands refunded; a reversed refund does not. Free trials and family '
+  'members are left out. A purchase restored on several devices counts once';
+comment on column analyst.refund_rate_detail.month is 'First day of the month of the purchase, UTC';
+comment on column analyst.refund_rate_detail.app is 'Bundle ID';
+comment on column analyst.refund_rate_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.refund_rate_detail.stream_id is 'App and environment as one number';
+comment on column analyst.refund_rate_detail.product_id is 'What was bought';
+comment on column analyst.refund_rate_detail.currency is 'ISO 4217; null in V1';
+comment on column analyst.refund_rate_detail.purchase_date is 'When it was bought, or when its period begins';
+comment on column analyst.refund_rate_detail.refund is 'full or part; null if not refunded';
+comment on column analyst.refund_rate_detail.revocation_date is
+  'When it was refunded; for a purchase that is not, when an upgrade replaced it, in V1';
+comment on column analyst.refund_rate_detail.price is 'In the currency unit; null in V1';
+comment on column analyst.refund_rate_detail.refunded_amount is
+  'Refunded amount, in the currency unit; null if not refunded, or if the price or the percentage is unknown';
+comment on column analyst.refund_rate_detail.original_transaction_id is 'The subscription';
+comment on column analyst.refund_rate_detail.transaction_id is 'The purchase';
+comment on column analyst.refund_rate_detail.positions is 'Positions of the events that reported the purchase';
+
+create or replace view analyst.refund_rate as
+with counted as (
+  select
+    month,
+    stream_id,
+    product_id,
+    currency,
+    count(*) as purchases,
+    count(refund) as refunded,
+    sum(price) as amount,
+    sum(refunded_amount) as refunded_amount
+  from analyst.refund_rate_detail
+  group by month, stream_id, product_id, currency
+)
+select
+  counted.month,
+  stream.app,
+  stream.environment,
+  counted.product_id,
+  counted.currency,
+  counted.purchases,
+  counted.refunded,
+  round(100.0 * counted.refunded / counted.purchases, 1) as refunded_percent,
+  counted.amount,
+  coalesce(counted.refunded_amount, 0) as refunded_amount,
+  round(100 * coalesce(counted.refunded_amount, 0) / nullif(counted.amount, 0), 1) as refunded_amount_percent
+from counted
+join subledger.stream using (stream_id);
+
+comment on view analyst.refund_rate is
+  'Purchases and renewals by their month, and which of them stand refunded now, whenever that happened. Recent months '
+  'still rise, since a customer can ask for a refund for weeks. From refund_rate_detail';
+comment on column analyst.refund_rate.month is 'First day of the month of the purchases, UTC';
+comment on column analyst.refund_rate.app is 'Bundle ID';
+comment on column analyst.refund_rate.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.refund_rate.product_id is 'What was bought';
+comment on column analyst.refund_rate.currency is 'ISO 4217; null in V1';
+comment on column analyst.refund_rate.purchases is 'Number of paid purchases and renewals';
+comment on column analyst.refund_rate.refunded is 'Number of those that are refunded, in full or in part';
+comment on column analyst.refund_rate.refunded_percent is 'refunded as a percentage of purchases';
+comment on column analyst.refund_rate.amount is 'Price of all purchases, in the currency unit; null in V1';
+comment on column analyst.refund_rate.refunded_amount is 'Refunded amount, where known, in the currency unit';
+comment on column analyst.refund_rate.refunded_amount_percent is
+  'refunded_amount as a percentage of amount; null if that is unknown';
+
 create or replace view analyst.billing_retries_detail as
 with failure as (
   select
@@ -2527,6 +2730,88 @@ comment on column analyst.plan_changes.from_product_id is 'Product before the ch
 comment on column analyst.plan_changes.to_product_id is 'Product after the change';
 comment on column analyst.plan_changes.up is 'Subscriptions whose change took effect immediately';
 comment on column analyst.plan_changes.down is 'Subscriptions whose change took effect at a renewal';
+
+create or replace view analyst.renewal_outlook_detail as
+select
+  analyst.month_of(subscription.last_ends_at) as month,
+  stream.app,
+  stream.environment,
+  subscription.stream_id,
+  subscription.last_product_id as product_id,
+  subscription.last_payer_state as payer_state,
+  case subscription.auto_renew when true then 'on' when false then 'off' else 'unknown' end as auto_renew,
+  subscription.last_ends_at as ends_at,
+  subscription.auto_renew_product_id,
+  coalesce(subscription.renewal_currency, transaction.currency) as currency,
+  round(
+    coalesce(
+      subscription.renewal_price,
+      -- A trial was free: its price says nothing about the next one.
+      case when subscription.last_payer_state <> 'trial' then transaction.price end
+    ) / 1000.0, 3
+  ) as price,
+  subscription.original_transaction_id,
+  subscription.last_transaction_id as transaction_id,
+  transaction.positions
+from subledger.subscription
+join subledger.stream using (stream_id)
+left join subledger.transaction
+  on transaction.stream_id = subscription.stream_id
+  and transaction.original_transaction_id = subscription.original_transaction_id
+  and transaction.transaction_id = subscription.last_transaction_id
+where subscription.last_ends_at > now()
+  and subscription.last_payer_state <> 'family';
+
+comment on view analyst.renewal_outlook_detail is
+  'Every subscription with access now, and what is known about its next renewal. Family members are left out';
+comment on column analyst.renewal_outlook_detail.month is 'First day of the month of ends_at, UTC';
+comment on column analyst.renewal_outlook_detail.app is 'Bundle ID';
+comment on column analyst.renewal_outlook_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.renewal_outlook_detail.stream_id is 'App and environment as one number';
+comment on column analyst.renewal_outlook_detail.product_id is 'Product of its last period';
+comment on column analyst.renewal_outlook_detail.payer_state is 'paying, trial or grace';
+comment on column analyst.renewal_outlook_detail.auto_renew is 'on, off or unknown, as last reported';
+comment on column analyst.renewal_outlook_detail.ends_at is
+  'End of its last period, when it is due to renew; for grace, when access ends if it is not charged';
+comment on column analyst.renewal_outlook_detail.auto_renew_product_id is
+  'Product of the next renewal, as last reported';
+comment on column analyst.renewal_outlook_detail.currency is 'ISO 4217; null in V1';
+comment on column analyst.renewal_outlook_detail.price is
+  'Price of the next renewal as last reported, in the currency unit; if it was not reported, the last price paid; null '
+  'if both are unknown';
+comment on column analyst.renewal_outlook_detail.original_transaction_id is 'The subscription';
+comment on column analyst.renewal_outlook_detail.transaction_id is 'Transaction of its last period';
+comment on column analyst.renewal_outlook_detail.positions is 'Positions of the events that reported the transaction';
+
+create or replace view analyst.renewal_outlook as
+select
+  month,
+  app,
+  environment,
+  product_id,
+  payer_state,
+  auto_renew,
+  currency,
+  count(*) as subscriptions,
+  sum(price) as amount,
+  count(*) filter (where price is null) as unpriced
+from analyst.renewal_outlook_detail
+group by month, app, environment, product_id, payer_state, auto_renew, currency;
+
+comment on view analyst.renewal_outlook is
+  'Subscriptions with access now, by the month in which their last period ends, and what their renewal would bring. '
+  'Unlike the other views, it has no past. From renewal_outlook_detail';
+comment on column analyst.renewal_outlook.month is 'First day of the month in which the last period ends, UTC';
+comment on column analyst.renewal_outlook.app is 'Bundle ID';
+comment on column analyst.renewal_outlook.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.renewal_outlook.product_id is 'Product of the last period';
+comment on column analyst.renewal_outlook.payer_state is 'paying, trial or grace';
+comment on column analyst.renewal_outlook.auto_renew is 'on, off or unknown, as last reported';
+comment on column analyst.renewal_outlook.currency is 'ISO 4217; null in V1';
+comment on column analyst.renewal_outlook.subscriptions is 'Number of subscriptions';
+comment on column analyst.renewal_outlook.amount is
+  'Sum of the prices of their next renewals, in the currency unit; expected only where auto_renew is on';
+comment on column analyst.renewal_outlook.unpriced is 'Subscriptions whose price is unknown, not included in amount';
 
 create or replace view analyst.delivery_lag_detail as
 select

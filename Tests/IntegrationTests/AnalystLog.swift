@@ -80,6 +80,23 @@ enum AnalystLog {
           where movement in ('trial_lost', 'churn')
           group by month, product_id, churn_reason
           union all
+          select format('churn_rate %s %s %s', month, product_id, name), value
+          from analyst.churn_rate
+          cross join lateral (
+            values
+              ('subscriptions', subscriptions), ('churned', churned), ('voluntary', voluntary),
+              ('involuntary', involuntary)
+          ) as figure (name, value)
+          where month < '2026-07-01'
+          union all
+          select format('refund_rate %s %s %s %s', month, product_id, currency, name), value
+          from analyst.refund_rate
+          cross join lateral (
+            values
+              ('purchases', purchases), ('refunded', refunded), ('amount', (amount * 1000)::bigint),
+              ('refunded_amount', (refunded_amount * 1000)::bigint)
+          ) as figure (name, value)
+          union all
           select format('trials %s %s %s', month, product_id, name), value
           from analyst.trials
           cross join lateral (

@@ -145,6 +145,14 @@ struct AnalystTests {
                   union all
                   select 'refunds', app, environment, original_transaction_id, positions from analyst.refunds_detail
                   union all
+                  select 'churn', app, environment, original_transaction_id, positions from analyst.churn_rate_detail
+                  union all
+                  select 'purchases', app, environment, original_transaction_id, positions
+                  from analyst.refund_rate_detail
+                  union all
+                  select 'outlook', app, environment, original_transaction_id, positions
+                  from analyst.renewal_outlook_detail
+                  union all
                   select 'retries', app, environment, original_transaction_id, positions
                   from analyst.billing_retries_detail
                   union all

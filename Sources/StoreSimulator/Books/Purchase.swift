@@ -27,6 +27,8 @@ package struct Purchase: Sendable, Hashable {
     package var revocation: Revocation?
     /// The UUID of the app user who bought, or whose purchase is renewed; nil if the app set none.
     package var appAccountToken: String?
+    /// A copy of another purchase that a restore made.
+    package var isRestored = false
 }
 
 /// An offer applied to a purchase.

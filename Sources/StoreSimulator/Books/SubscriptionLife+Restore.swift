@@ -17,6 +17,6 @@ extension Purchase {
             transactionId: transactionId, webOrderLineItemId: webOrderLineItemId, product: product,
             purchaseDate: purchaseDate, expiresDate: expiresDate, reason: reason, offer: offer, price: price,
             quantity: quantity, billingPlan: billingPlan, commitment: commitment, upgradedAt: upgradedAt,
-            revocation: revocation, appAccountToken: appAccountToken)
+            revocation: revocation, appAccountToken: appAccountToken, isRestored: true)
     }
 }

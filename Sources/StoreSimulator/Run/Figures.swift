@@ -45,6 +45,7 @@ extension Simulation {
 extension Figures {
     package mutating func add(_ subscription: SimulatedSubscription) {
         addRefunds(subscription)
+        if !subscription.customer.isFamilyMember { addPurchases(subscription) }
         guard subscription.purchases.contains(where: { $0.expiresDate != nil }) else { return }
         addBalances(subscription)
         guard !subscription.customer.isFamilyMember else { return }
@@ -73,6 +74,20 @@ extension Figures {
         }
     }
 
+    /// Adds the paid purchases, and those of them that stand refunded, by the month of the purchase.
+    private mutating func addPurchases(_ subscription: SimulatedSubscription) {
+        for purchase in subscription.purchases where !purchase.isTrial && !purchase.isRestored {
+            let key =
+                "\(Self.month(purchase.purchaseDate)) \(purchase.product.id) \(subscription.customer.storefront.currency)"
+            add(1, "refund_rate", key, "purchases")
+            add(purchase.price, "refund_rate", key, "amount")
+            guard let revocation = purchase.revocation else { continue }
+            add(1, "refund_rate", key, "refunded")
+            let amount = Self.quotient(purchase.price * Int64(revocation.percentage ?? 0), 100_000)
+            add(amount, "refund_rate", key, "refunded_amount")
+        }
+    }
+
     /// Adds the state of the subscription on the days of the balances.
     private mutating func addBalances(_ subscription: SimulatedSubscription) {
         for day in Self.balanceDays {
@@ -81,6 +96,9 @@ extension Figures {
                 subscription.customer.isFamilyMember
                 ? "family" : isGrace ? "in_grace" : purchase.isTrial ? "in_trial" : "paying"
             add(1, "active_subscriptions", Self.day(day), purchase.product.id, payerState)
+            if payerState == "paying" || payerState == "in_grace" {
+                add(1, "churn_rate", Self.day(day), purchase.product.id, "subscriptions")
+            }
             // Money ignores what was refunded in full.
             guard payerState == "paying", subscription.access.isActive(at: day) else { continue }
             let currency = subscription.customer.storefront.currency
@@ -124,9 +142,7 @@ extension Figures {
             let movement: String
             if !isActive {
                 movement = isTrial ? "trials_lost" : "churned"
-                add(
-                    1, "churn", Self.month(boundary), purchase.purchase.product.id,
-                    subscription.reason(endOf: purchase.purchase, at: boundary))
+                addChurn(subscription, purchase.purchase, isTrial: isTrial, at: boundary)
                 ended = boundary
             } else if let ended {
                 let isInTime = boundary.milliseconds - ended.milliseconds <= Self.retryMilliseconds
@@ -143,6 +159,21 @@ extension Figures {
             let anniversary = months == 0 ? started : started.advanced(by: fixedDuration("P\(months)M"))
             guard subscription.access.isHeld(at: anniversary) else { continue }
             add(1, "retention", Self.month(started), String(months), "active")
+        }
+    }
+
+    private mutating func addChurn(
+        _ subscription: SimulatedSubscription, _ purchase: Purchase, isTrial: Bool, at end: Instant
+    ) {
+        let (month, product) = (Self.month(end), purchase.product.id)
+        let reason = subscription.reason(endOf: purchase, at: end)
+        add(1, "churn", month, product, reason)
+        guard !isTrial else { return }
+        add(1, "churn_rate", month, product, "churned")
+        switch reason {
+        case "voluntary", "price": add(1, "churn_rate", month, product, "voluntary")
+        case "billing": add(1, "churn_rate", month, product, "involuntary")
+        default: break
         }
     }
 
