@@ -255,6 +255,7 @@ create table subledger.subscription (
   last_churn_reason        text,
   last_reason_stated       boolean,
   last_ends_at             timestamptz,
+  last_paid_end            timestamptz,
   constraint subscription_pkey primary key (stream_id, original_transaction_id),
   constraint subscription_last_cause_check check (last_cause in ('paid', 'grace', 'refunded')),
   constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family')),
@@ -328,6 +329,9 @@ create table subledger.access_period (
   churn_reason            text,
   reason_stated           boolean,
   movement                text,
+  run_start               timestamptz,
+  payment_number          integer,
+  renewal                 text,
   constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
   constraint access_period_ends_at_check check (starts_at < ends_at),
   constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
@@ -337,6 +341,10 @@ create table subledger.access_period (
   constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family')),
   constraint access_period_movement_check
     check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
+  constraint access_period_renewal_check
+    check (renewal in (
+      'in_grace', 'later', 'changed_plan', 'refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'
+    )),
   constraint access_period_churn_reason_check
     check (churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
 );
@@ -367,6 +375,9 @@ create table subledger.refunded_period (
   churn_reason            text,
   reason_stated           boolean,
   movement                text,
+  run_start               timestamptz,
+  payment_number          integer,
+  renewal                 text,
   constraint refunded_period_pkey primary key (stream_id, original_transaction_id, transaction_id),
   constraint refunded_period_ends_at_check check (starts_at < ends_at),
   constraint refunded_period_cause_check check (cause = 'refunded'),
@@ -376,6 +387,10 @@ create table subledger.refunded_period (
   constraint refunded_period_payer_state_check check (payer_state in ('paying', 'trial')),
   constraint refunded_period_movement_check
     check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
+  constraint refunded_period_renewal_check
+    check (renewal in (
+      'in_grace', 'later', 'changed_plan', 'refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'
+    )),
   constraint refunded_period_churn_reason_check
     check (churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
 );
@@ -890,6 +905,7 @@ comment on column subledger.subscription.last_reason_stated is 'See access_perio
 comment on column subledger.subscription.last_ends_at is
   'End of that period. Unlike access_ends_at, it counts a refunded period until the refund, and no purchase that does '
   'not renew';
+comment on column subledger.subscription.last_paid_end is 'Like last_ends_at, without grace';
 
 comment on table subledger.transaction is
   'Current state of every purchase and renewal, with the names of Apple''s signed transactions (V1''s '
@@ -948,6 +964,13 @@ comment on column subledger.access_period.reason_stated is
 comment on column subledger.access_period.movement is
   'What its beginning is to the number of subscriptions: see analyst.movements_detail; null for grace, for an upgrade '
   'and for a period that adds no time';
+comment on column subledger.access_period.run_start is
+  'Start of the first payment of the run that this payment belongs to: payments for one product that follow each other '
+  'by renewal, from one at the standard price on. Null for trials and grace, and before such a payment';
+comment on column subledger.access_period.payment_number is 'Number of the payment in its run, from 1';
+comment on column subledger.access_period.renewal is
+  'How the renewal after this payment went: in_grace, later (charged after a time without access), changed_plan, or if '
+  'the customer bought again later, why it was lost: a churn_reason. Null if on time, and after the last payment';
 
 comment on table subledger.refunded_period is
   'Periods of purchases that renew and were refunded in full, until the refund. They count as never bought for access '
@@ -2362,6 +2385,166 @@ comment on column analyst.retention.subscriptions is 'Subscriptions that started
 comment on column analyst.retention.reached is
   'Subscriptions that started at least that many months ago: divide active by this';
 comment on column analyst.retention.active is 'Subscriptions with access at that anniversary';
+
+create or replace view analyst.renewal_retention_detail as
+with due as (
+  select
+    stream_id, original_transaction_id, transaction_id, product_id, price_period, run_start, payment_number, ends_at,
+    ends_at as due_at, renewal
+  from subledger.access_period
+  where payment_number is not null
+    and ends_at <= now()
+  union all
+  select
+    stream_id, original_transaction_id, transaction_id, product_id, price_period, run_start, payment_number, ends_at,
+    coalesce(effective_end, ends_at), renewal
+  from subledger.refunded_period
+  where payment_number is not null
+    and ends_at <= now()
+)
+select
+  analyst.month_of(due.run_start) as cohort,
+  stream.app,
+  stream.environment,
+  due.stream_id,
+  due.product_id,
+  due.price_period,
+  due.original_transaction_id,
+  due.transaction_id,
+  due.payment_number as renewal_number,
+  due.due_at,
+  case
+    when outcome.kind in ('on_time', 'in_grace', 'later', 'changed_plan', 'undecided') then outcome.kind
+    else 'lost'
+  end as outcome,
+  case
+    when outcome.kind not in ('on_time', 'in_grace', 'later', 'changed_plan', 'undecided') then outcome.kind
+  end as churn_reason,
+  case
+    when outcome.kind not in ('on_time', 'in_grace', 'later', 'changed_plan', 'undecided') then due.renewal is not null
+  end as resubscribed,
+  transaction.positions
+from due
+join subledger.stream using (stream_id)
+join subledger.subscription using (stream_id, original_transaction_id)
+cross join lateral (
+  select
+    case
+      when due.renewal is not null then due.renewal
+      -- Another period followed on time.
+      when due.ends_at < subscription.last_paid_end then 'on_time'
+      when subscription.last_ends_at > now() then 'undecided'
+      when subscription.in_billing_retry and due.ends_at + interval '60 days' > now() then 'undecided'
+      else subscription.last_churn_reason
+    end as kind
+) as outcome
+left join subledger.transaction using (stream_id, original_transaction_id, transaction_id);
+
+comment on view analyst.renewal_retention_detail is
+  'Every payment of a subscription whose period has ended, and how the renewal after it went. Payments for one product '
+  'that follow each other by renewal form a run, from the first one at the standard price on. A change of plan and a '
+  'purchase after a lost renewal begin another run. A payment that was refunded in full counts until the refund. '
+  'Trials, payments with an offer before the run, and family members are left out';
+comment on column analyst.renewal_retention_detail.cohort is
+  'First day of the month in which the run''s first payment was made, UTC';
+comment on column analyst.renewal_retention_detail.app is 'Bundle ID';
+comment on column analyst.renewal_retention_detail.environment is
+  'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.renewal_retention_detail.stream_id is 'App and environment as one number';
+comment on column analyst.renewal_retention_detail.product_id is 'Product of the run';
+comment on column analyst.renewal_retention_detail.price_period is
+  'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '
+  'monthly; null for the product''s own period';
+comment on column analyst.renewal_retention_detail.original_transaction_id is 'The subscription';
+comment on column analyst.renewal_retention_detail.transaction_id is 'The payment';
+comment on column analyst.renewal_retention_detail.renewal_number is
+  'Number of the renewal in the run: 1 after the first payment';
+comment on column analyst.renewal_retention_detail.due_at is
+  'When the renewal was due: the end of the payment''s period, also if an upgrade or a refund ended it early';
+comment on column analyst.renewal_retention_detail.outcome is
+  'on_time, in_grace (charged during grace), later (charged after a time without access, while Apple retried), '
+  'changed_plan (another product followed), lost, or undecided (in grace, or Apple is still retrying)';
+comment on column analyst.renewal_retention_detail.churn_reason is
+  'For lost: refund, voluntary, billing, price, unavailable, other or unknown, as in movements_detail';
+comment on column analyst.renewal_retention_detail.resubscribed is
+  'For lost: whether the customer bought a subscription with the same id again later';
+comment on column analyst.renewal_retention_detail.positions is 'Positions of the events that reported the payment';
+
+create or replace view analyst.renewal_retention as
+with counted as (
+  select
+    cohort,
+    stream_id,
+    product_id,
+    -- An offer that was paid up front does not change the length of the plan.
+    price_period = 'P1M' as is_monthly,
+    renewal_number,
+    outcome,
+    churn_reason,
+    resubscribed,
+    count(*) as payments
+  from analyst.renewal_retention_detail
+  group by cohort, stream_id, product_id, is_monthly, renewal_number, outcome, churn_reason, resubscribed
+)
+select
+  counted.cohort,
+  stream.app,
+  stream.environment,
+  counted.product_id,
+  case when plans.length = 'P1Y' and counted.is_monthly then 'P1M' else plans.length end as length,
+  counted.renewal_number,
+  sum(counted.payments)::bigint as due,
+  coalesce(sum(counted.payments) filter (where counted.outcome = 'on_time'), 0)::bigint as on_time,
+  coalesce(sum(counted.payments) filter (where counted.outcome = 'in_grace'), 0)::bigint as in_grace,
+  coalesce(sum(counted.payments) filter (where counted.outcome = 'later'), 0)::bigint as later,
+  coalesce(sum(counted.payments) filter (where counted.outcome = 'changed_plan'), 0)::bigint as changed_plan,
+  coalesce(sum(counted.payments) filter (where counted.outcome = 'lost'), 0)::bigint as lost,
+  coalesce(sum(counted.payments) filter (where counted.churn_reason in ('voluntary', 'price')), 0)::bigint
+    as lost_voluntary,
+  coalesce(sum(counted.payments) filter (where counted.churn_reason = 'billing'), 0)::bigint as lost_involuntary,
+  coalesce(sum(counted.payments) filter (where counted.resubscribed), 0)::bigint as resubscribed,
+  coalesce(sum(counted.payments) filter (where counted.outcome = 'undecided'), 0)::bigint as undecided,
+  round(
+    100.0 * coalesce(sum(counted.payments) filter (where counted.outcome in ('on_time', 'in_grace', 'later')), 0)
+      / nullif(sum(counted.payments) filter (where counted.outcome <> 'undecided'), 0),
+    1
+  ) as renewed_percent
+from counted
+join subledger.stream using (stream_id)
+left join analyst.plans
+  on plans.stream_id = counted.stream_id
+  and plans.product_id = counted.product_id
+group by
+  counted.cohort, stream.app, stream.environment, counted.product_id,
+  case when plans.length = 'P1Y' and counted.is_monthly then 'P1M' else plans.length end, counted.renewal_number;
+
+comment on view analyst.renewal_retention is
+  'How many subscriptions renewed, by the month of their first payment at the standard price, by product and by the '
+  'number of the renewal. A subscription that changed its plan, or was bought again after a lost renewal, begins again '
+  'in the cohort of that payment. If a log no longer receives events, all of its renewals appear to be lost. From '
+  'renewal_retention_detail';
+comment on column analyst.renewal_retention.cohort is
+  'First day of the month of the first payment at the standard price, UTC';
+comment on column analyst.renewal_retention.app is 'Bundle ID';
+comment on column analyst.renewal_retention.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.renewal_retention.product_id is 'The product';
+comment on column analyst.renewal_retention.length is
+  'Length of the plan, see plans; P1M for a yearly plan that is billed monthly; null if unknown';
+comment on column analyst.renewal_retention.renewal_number is '1 for the renewal after the first payment';
+comment on column analyst.renewal_retention.due is 'Subscriptions whose payment of that number has ended';
+comment on column analyst.renewal_retention.on_time is 'Renewed when it was due';
+comment on column analyst.renewal_retention.in_grace is 'Renewed during grace';
+comment on column analyst.renewal_retention.later is 'Renewed after a time without access, while Apple retried';
+comment on column analyst.renewal_retention.changed_plan is 'Continued with another product';
+comment on column analyst.renewal_retention.lost is 'Not renewed';
+comment on column analyst.renewal_retention.lost_voluntary is
+  'Those of lost whose customers switched auto-renewal off or did not accept a price increase';
+comment on column analyst.renewal_retention.lost_involuntary is 'Those of lost that could not be charged';
+comment on column analyst.renewal_retention.resubscribed is
+  'Those of lost that were bought again later: add them to the renewed ones for all that ever paid again';
+comment on column analyst.renewal_retention.undecided is 'In grace, or Apple is still retrying';
+comment on column analyst.renewal_retention.renewed_percent is
+  'on_time, in_grace and later as a percentage of due without undecided; null if all are undecided';
 
 create or replace view analyst.refunds_detail as
 select distinct on (

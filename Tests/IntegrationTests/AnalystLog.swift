@@ -107,6 +107,18 @@ enum AnalystLog {
           from analyst.retention
           where months_since <= 6
           union all
+          select format('renewal_retention %s %s %s %s', cohort, product_id, renewal_number, name), value
+          from analyst.renewal_retention
+          cross join lateral (
+            values
+              ('due', due), ('on_time', on_time), ('in_grace', in_grace), ('later', later),
+              ('changed_plan', changed_plan), ('lost', lost), ('lost_voluntary', lost_voluntary),
+              ('lost_involuntary', lost_involuntary), ('resubscribed', resubscribed), ('undecided', undecided)
+          ) as figure (name, value)
+          -- Years that are paid at once, and the last charges of the others, are due after the last story.
+          where (product_id not like '%.yearly' or length = 'P1M')
+            and cohort + renewal_number * interval '1 month' < '2026-06-01'
+          union all
           select format('refunds %s %s %s %s', month, product_id, currency, name), value
           from analyst.refunds
           cross join lateral (

@@ -143,6 +143,9 @@ struct AnalystTests {
                   union all
                   select 'retention', app, environment, original_transaction_id, positions from analyst.retention_detail
                   union all
+                  select 'renewals', app, environment, original_transaction_id, positions
+                  from analyst.renewal_retention_detail
+                  union all
                   select 'refunds', app, environment, original_transaction_id, positions from analyst.refunds_detail
                   union all
                   select 'churn', app, environment, original_transaction_id, positions from analyst.churn_rate_detail

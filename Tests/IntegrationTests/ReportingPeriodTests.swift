@@ -22,11 +22,13 @@ struct ReportingPeriodTests {
             let seen = try await log.lines(Self.seen)
             let wrong = try await log.lines(Self.wrong)
             let wrongEnds = try await log.lines(Self.ended)
+            let wrongRuns = try await log.lines(RenewalRunColumns.wrong)
 
             // Each case occurs in some story, so that the comparison is not empty.
             #expect(seen.allSatisfy { $0.hasSuffix(" t") }, "\(seen)")
             #expect(wrong == [])
             #expect(wrongEnds == [])
+            #expect(wrongRuns == [])
         }
     }
 
@@ -39,17 +41,20 @@ struct ReportingPeriodTests {
             // The state after the migration.
             let version = try await log.lines("select distinct projection_version::text from subledger.checkpoint")
             try await log.script(
-                "update subledger.access_period set previous_end = null, churn_reason = null;"
+                "update subledger.access_period set previous_end = null, churn_reason = null, payment_number = null;"
                     + " update subledger.subscription set first_start = null, last_churn_reason = null;"
+                    + " update subledger.subscription set last_paid_end = null;"
                     + " update subledger.checkpoint set projection_version = 0")
             #expect(try await log.lines(Self.wrong) != [])
             #expect(try await log.lines(Self.ended) != [])
+            #expect(try await log.lines(RenewalRunColumns.wrong) != [])
             let told = try await log.lines("select count(*)::text from subledger.change")
 
             try await AnalystLog.fold(log)
 
             #expect(try await log.lines(Self.wrong) == [])
             #expect(try await log.lines(Self.ended) == [])
+            #expect(try await log.lines(RenewalRunColumns.wrong) == [])
             #expect(
                 try await log.lines("select distinct projection_version::text from subledger.checkpoint") == version)
             #expect(try await log.lines("select count(*)::text from subledger.change") == told)

@@ -162,25 +162,26 @@ struct SchemaTests {
     private static func period(
         of table: String = "access_period", start: String = "2020-01-01", cause: String = "paid", cut: String = "null",
         previousCut: String = "null", payerState: String = "null", churnReason: String = "null",
-        movement: String = "null"
+        movement: String = "null", renewal: String = "null"
     ) -> String {
         """
         insert into subledger.\(table) (
           stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, position, previous_cut,
-          payer_state, churn_reason, movement
+          payer_state, churn_reason, movement, renewal
         )
         values (1, 'o', '\(start)', '2021-01-01', '\(cause)', \(cut), 't', 1, \(previousCut), \(payerState),
-          \(churnReason), \(movement))
+          \(churnReason), \(movement), \(renewal))
         """
     }
 
     private static func refundedPeriod(
         start: String = "2020-01-01", cause: String = "refunded", cut: String = "null", previousCut: String = "null",
-        payerState: String = "'paying'", churnReason: String = "null", movement: String = "null"
+        payerState: String = "'paying'", churnReason: String = "null", movement: String = "null",
+        renewal: String = "null"
     ) -> String {
         period(
             of: "refunded_period", start: start, cause: cause, cut: cut, previousCut: previousCut,
-            payerState: payerState, churnReason: churnReason, movement: movement)
+            payerState: payerState, churnReason: churnReason, movement: movement, renewal: renewal)
     }
 
     private static func subscription(
@@ -281,6 +282,7 @@ struct SchemaTests {
         Broken(
             constraint: "access_period_churn_reason_check", sqlstate: "23514", statement: period(churnReason: "'x'")),
         Broken(constraint: "access_period_movement_check", sqlstate: "23514", statement: period(movement: "'x'")),
+        Broken(constraint: "access_period_renewal_check", sqlstate: "23514", statement: period(renewal: "'x'")),
         Broken(
             constraint: "subscription_last_churn_reason_check", sqlstate: "23514",
             statement: subscription(lastChurnReason: "'x'")),
@@ -308,6 +310,9 @@ struct SchemaTests {
         Broken(
             constraint: "refunded_period_movement_check", sqlstate: "23514",
             statement: refundedPeriod(movement: "'x'")),
+        Broken(
+            constraint: "refunded_period_renewal_check", sqlstate: "23514",
+            statement: refundedPeriod(renewal: "'x'")),
         Broken(
             constraint: "subscription_last_cause_check", sqlstate: "23514",
             statement: subscription(lastCause: "'owned'")),

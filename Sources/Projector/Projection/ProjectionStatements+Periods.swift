@@ -42,7 +42,8 @@ extension ProjectionStatements {
                 copy \(name) (
                   stream_id, original_transaction_id, starts_at, ends_at, cause, cut, transaction_id, product_id, position,
                   payer_state, price, currency, price_period, first_start, previous_end, previous_cut, previous_product_id,
-                  effective_start, effective_end, churned_at, first_month, last_month, churn_reason, reason_stated, movement
+                  effective_start, effective_end, churned_at, first_month, last_month, churn_reason, reason_stated, movement,
+                  run_start, payment_number, renewal
                 )
                 from stdin (format binary)
                 """)

@@ -58,6 +58,7 @@ extension ProjectionWriter {
             rows.append(head.last?.churnReason.kind.rawValue)
             rows.append(head.last?.churnReason.isStated)
             rows.append(head.last.map { Timestamptz(end: $0.period.end) })
+            rows.append(head.last?.paidEnd.map { Timestamptz(end: $0) })
         }
     }
 
@@ -90,6 +91,9 @@ extension ProjectionWriter {
             rows.append(reported.churnReason?.kind.rawValue)
             rows.append(reported.churnReason?.isStated)
             rows.append(reported.movement?.rawValue)
+            rows.append(reported.runStart)
+            rows.append(narrow: reported.paymentNumber)
+            rows.append(reported.renewal?.name)
         }
     }
 }

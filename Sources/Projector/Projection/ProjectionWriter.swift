@@ -28,12 +28,12 @@ struct ProjectionWriter: Sendable {
 
         var steps: [Step] = []
         if !new.isEmpty {
-            var rows = CopyRows(columns: 22, rows: new.count, rowBytes: 300 + (new.first?.facts.count ?? 0))
+            var rows = CopyRows(columns: 23, rows: new.count, rowBytes: 300 + (new.first?.facts.count ?? 0))
             append(new, to: &rows)
             steps.append(Step(ProjectionStatements.copySubscriptions, copying: rows))
         }
         if !known.isEmpty {
-            var rows = ArrayRows(columns: 22, rows: known.count, valueBytes: 20)
+            var rows = ArrayRows(columns: 23, rows: known.count, valueBytes: 20)
             append(known, to: &rows)
             steps.append(Step(ProjectionStatements.writeSubscriptions, rows.parameters()))
         }
@@ -74,7 +74,7 @@ struct ProjectionWriter: Sendable {
         }
         let new = changes.newPeriods.filter { $0.reported.isRefunded == isRefunded }
         guard !new.isEmpty else { return }
-        var rows = CopyRows(columns: 25, rows: new.count, rowBytes: 200)
+        var rows = CopyRows(columns: 28, rows: new.count, rowBytes: 200)
         append(new, to: &rows)
         steps.append(Step(statements.copy, copying: rows))
     }

@@ -20,13 +20,13 @@ package struct Figures: Sendable, Hashable {
 
     package init() {}
 
-    private mutating func add(_ value: Int64 = 1, _ words: String...) {
+    mutating func add(_ value: Int64 = 1, _ words: String...) {
         let sum = (values[words.joined(separator: " ")] ?? 0) + value
         values[words.joined(separator: " ")] = sum == 0 ? nil : sum
     }
 
     private static func day(_ instant: Instant) -> String { String(instant.description.prefix(10)) }
-    private static func month(_ instant: Instant) -> String { "\(instant.description.prefix(7))-01" }
+    static func month(_ instant: Instant) -> String { "\(instant.description.prefix(7))-01" }
 }
 
 extension Simulation {
@@ -52,6 +52,7 @@ extension Figures {
         addMovements(subscription)
         addRenewalsAndPlanChanges(subscription)
         addTrials(subscription)
+        addRenewalRuns(subscription)
         for failure in subscription.failures {
             let outcome =
                 switch failure.recovery {
@@ -206,12 +207,12 @@ extension Figures {
 }
 
 extension Purchase {
-    fileprivate var isTrial: Bool { offer?.isFree ?? false }
+    var isTrial: Bool { offer?.isFree ?? false }
 }
 
 extension SimulatedSubscription {
     /// Why access ended with the purchase.
-    fileprivate func reason(endOf purchase: Purchase, at instant: Instant) -> String {
+    func reason(endOf purchase: Purchase, at instant: Instant) -> String {
         if purchase.revocation?.date == instant { return "refund" }
         return endings[purchase.transactionId]?.rawValue ?? "unknown"
     }

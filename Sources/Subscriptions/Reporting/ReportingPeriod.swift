@@ -68,6 +68,13 @@ package struct ReportingPeriod: Sendable, Hashable {
     package var churnReason: ChurnReason?
     /// The monthly anniversaries of ``firstStart`` within the effective time; nil if there are none.
     package var anniversaries: ClosedRange<Int>?
+    /// Start of the first payment of the run that this payment belongs to; see ``RenewalRun``. Nil for a period that is
+    /// no payment, and before one at the standard price.
+    package var runStart: Instant?
+    /// The number of the payment in its run, from 1; set with ``runStart``.
+    package var paymentNumber: Int?
+    /// How the renewal after this payment went; nil if on time, or if nothing followed.
+    package var renewal: Renewal?
 
     fileprivate init(_ period: AccessPeriod, isRefunded: Bool = false) {
         self.period = period
@@ -178,6 +185,7 @@ extension Subscription {
         var ending = 0
         var lapse: ChurnReason?
         var hasPaid = false
+        var run = RenewalRun(ordered)
         // Transactions and periods have nearly the same order, so search from the previous position.
         var place = 0
         for (index, period) in ordered.enumerated() {
@@ -211,6 +219,7 @@ extension Subscription {
                 if !isRefunded { previousPaidEnd = max(previousPaidEnd ?? period.end, period.end) }
             }
             periods.append(next)
+            run.extend(in: &periods, hasOffer: transactions[place].transaction.hasOffer, after: lapse)
             if let following, following > end, let start = stretchStart {
                 lapse = reason(endOf: ordered[ending], reported: start..<following)
                 periods[others.count + ending].churnedAt = end
@@ -235,6 +244,8 @@ extension Subscription {
         package let firstStart: Instant
         /// Why access ends with this period, as far as that is known.
         package let churnReason: ChurnReason
+        /// The latest end of all periods except grace.
+        package let paidEnd: Instant?
     }
 
     /// Nil if reports count no period.
@@ -248,6 +259,7 @@ extension Subscription {
             period: period, isRefunded: refunded.contains { $0.transactionId == period.transactionId },
             payerState: ReportingPeriod.payerState(period.cause, row.transaction),
             firstStart: firstStart,
-            churnReason: reason(endOf: period, reported: stretchStart..<Instant.latest))
+            churnReason: reason(endOf: period, reported: stretchStart..<Instant.latest),
+            paidEnd: periods.lazy.filter { $0.cause != .grace }.map(\.end).max())
     }
 }
