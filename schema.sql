@@ -2061,6 +2061,272 @@ comment on column analyst.churn_rate.churn_percent is
 comment on column analyst.churn_rate.voluntary_percent is 'voluntary as a percentage of subscriptions';
 comment on column analyst.churn_rate.involuntary_percent is 'involuntary as a percentage of subscriptions';
 
+create or replace view analyst.customers as
+select
+  stream.app,
+  stream.environment,
+  ownership.stream_id,
+  ownership.customer_kind,
+  ownership.customer_id,
+  ownership.original_transaction_id,
+  ownership.starts_at,
+  ownership.ends_at,
+  ownership.reason,
+  ownership.position
+from subledger.ownership
+join subledger.stream using (stream_id);
+
+comment on view analyst.customers is
+  'Customers with their subscriptions and one-time purchases: one row for each interval in which a subscription '
+  'belongs to a customer. Under the policy shared, several customers can own a subscription at the same time. A '
+  'customer is identified by app, environment, customer_kind and customer_id';
+comment on column analyst.customers.app is 'Bundle ID';
+comment on column analyst.customers.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.customers.stream_id is 'App and environment as one number';
+comment on column analyst.customers.customer_kind is
+  'link: a customer of the backend; account: an app user that no backend has linked; subscription: a store account '
+  'whose app user is not known';
+comment on column analyst.customers.customer_id is
+  'The backend''s own id, the appAccountToken, or the smallest original_transaction_id of the store account';
+comment on column analyst.customers.original_transaction_id is 'The subscription';
+comment on column analyst.customers.starts_at is 'Inclusive; -infinity for the first owner';
+comment on column analyst.customers.ends_at is 'Exclusive; infinity for the current owner';
+comment on column analyst.customers.reason is
+  'What makes the customer the owner: link, account, store_account; unclaimed if no app user is known';
+comment on column analyst.customers.position is
+  'Position of the first event that reported the reason; null if unclaimed';
+
+create or replace view analyst.customer_periods as
+with held as (
+  select
+    customers.stream_id,
+    customers.customer_kind,
+    customers.customer_id,
+    held_periods.payer_state,
+    tstzrange(
+      greatest(held_periods.starts_at, customers.starts_at), least(held_periods.ends_at, customers.ends_at)
+    ) as period
+  from analyst.held_periods
+  join analyst.customers using (stream_id, original_transaction_id)
+  where held_periods.payer_state <> 'family'
+    and held_periods.starts_at < customers.ends_at
+    and held_periods.ends_at > customers.starts_at
+), joined as (
+  -- Once for each customer. Joined periods are disjoint and do not touch each other.
+  select
+    stream_id,
+    customer_kind,
+    customer_id,
+    range_agg(period) as holding,
+    coalesce(range_agg(period) filter (where payer_state <> 'trial'), '{}') as past_trial,
+    coalesce(range_agg(period) filter (where payer_state = 'paying'), '{}') as paying
+  from held
+  group by stream_id, customer_kind, customer_id
+)
+select
+  stream.app,
+  stream.environment,
+  joined.stream_id,
+  joined.customer_kind,
+  joined.customer_id,
+  state.payer_state,
+  lower(part.period) as starts_at,
+  upper(part.period) as ends_at
+from joined
+join subledger.stream using (stream_id)
+cross join lateral (
+  values
+    ('paying', joined.paying),
+    ('grace', joined.past_trial - joined.paying),
+    ('trial', joined.holding - joined.past_trial)
+) as state (payer_state, periods)
+cross join lateral unnest(state.periods) as part (period);
+
+comment on view analyst.customer_periods is
+  'When a customer held at least one subscription, with each instant once: paying if any subscription was, else grace '
+  'if any was, else trial. Family members are left out. From customers and held_periods';
+comment on column analyst.customer_periods.app is 'Bundle ID';
+comment on column analyst.customer_periods.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.customer_periods.stream_id is 'App and environment as one number';
+comment on column analyst.customer_periods.customer_kind is 'See customers';
+comment on column analyst.customer_periods.customer_id is 'See customers';
+comment on column analyst.customer_periods.payer_state is 'paying, grace or trial';
+comment on column analyst.customer_periods.starts_at is 'Inclusive';
+comment on column analyst.customer_periods.ends_at is 'Exclusive';
+
+create or replace view analyst.active_customers as
+with span as (
+  select
+    stream_id,
+    payer_state,
+    analyst.day_from(starts_at) as first_day,
+    -- The first day without it. A period that has not ended counts until today.
+    analyst.day_from(least(ends_at, now() + interval '1 day')) as end_day,
+    count(*) as customers
+  from analyst.customer_periods
+  where starts_at <= now()
+  group by 1, 2, 3, 4
+), daily as (
+  select
+    span.stream_id,
+    change.day,
+    sum(change.by * span.customers) filter (where span.payer_state = 'paying') as paying,
+    sum(change.by * span.customers) filter (where span.payer_state = 'trial') as in_trial,
+    sum(change.by * span.customers) filter (where span.payer_state = 'grace') as in_grace
+  from span
+  cross join lateral (values (span.first_day, 1), (span.end_day, -1)) as change (day, by)
+  where span.first_day < span.end_day
+  group by span.stream_id, change.day
+), filled as (
+  -- Add the days without changes.
+  select stream_id, day, paying, in_trial, in_grace
+  from daily
+  union all
+  select stream_id, generate_series(min(day), (now() at time zone 'UTC')::date, interval '1 day')::date, 0, 0, 0
+  from daily
+  group by stream_id
+)
+select
+  filled.day,
+  stream.app,
+  stream.environment,
+  coalesce(sum(sum(filled.paying)) over running, 0)::bigint as paying,
+  coalesce(sum(sum(filled.in_trial)) over running, 0)::bigint as in_trial,
+  coalesce(sum(sum(filled.in_grace)) over running, 0)::bigint as in_grace
+from filled
+join subledger.stream using (stream_id)
+where filled.day <= (now() at time zone 'UTC')::date
+group by filled.stream_id, filled.day, stream.app, stream.environment
+window running as (partition by filled.stream_id order by filled.day);
+
+comment on view analyst.active_customers is
+  'Customers with access at 00:00 UTC of each day up to today. A customer counts once, however many subscriptions it '
+  'holds: as paying if any of them is, else in grace if any is, else in trial. Family members are left out. A missing '
+  'row means zero. From customer_periods';
+comment on column analyst.active_customers.day is 'Counted at 00:00 UTC of this day';
+comment on column analyst.active_customers.app is 'Bundle ID';
+comment on column analyst.active_customers.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.active_customers.paying is 'Customers who pay for at least one subscription';
+comment on column analyst.active_customers.in_trial is 'Customers with free trials only';
+comment on column analyst.active_customers.in_grace is
+  'Customers with access after a failed renewal, who do not pay for another subscription';
+
+create or replace view analyst.customer_movements_detail as
+with stretch as (
+  -- Periods of a customer that follow each other without a gap are one stretch of access.
+  select
+    stream_id,
+    customer_kind,
+    customer_id,
+    number,
+    min(starts_at) as starts_at,
+    max(ends_at) as ends_at,
+    bool_or(payer_state <> 'trial') as has_paid
+  from (
+    select
+      stream_id, customer_kind, customer_id, payer_state, starts_at, ends_at,
+      count(*) filter (where is_first) over (
+        partition by stream_id, customer_kind, customer_id order by starts_at
+      ) as number
+    from (
+      select
+        stream_id, customer_kind, customer_id, payer_state, starts_at, ends_at,
+        lag(ends_at) over (partition by stream_id, customer_kind, customer_id order by starts_at)
+          is distinct from starts_at as is_first
+      from analyst.customer_periods
+    ) as marked
+  ) as numbered
+  group by stream_id, customer_kind, customer_id, number
+)
+select
+  analyst.month_of(change.at) as month,
+  stream.app,
+  stream.environment,
+  stretch.stream_id,
+  stretch.customer_kind,
+  stretch.customer_id,
+  change.movement,
+  change.at
+from stretch
+join subledger.stream using (stream_id)
+cross join lateral (
+  values
+    (case when stretch.number = 1 then 'new' else 'returned' end, stretch.starts_at),
+    (case when stretch.has_paid then 'churn' else 'trial_lost' end, stretch.ends_at)
+) as change (movement, at)
+where change.at <= now();
+
+comment on view analyst.customer_movements_detail is
+  'Each time a customer''s access began or ended. It begins with new (the first time) or returned, and ends with '
+  'churn, or trial_lost if the customer only had free trials since it began. While a customer still holds another '
+  'subscription, the end of one is no movement. Family members are left out. From customer_periods';
+comment on column analyst.customer_movements_detail.month is 'First day of the month of at, UTC';
+comment on column analyst.customer_movements_detail.app is 'Bundle ID';
+comment on column analyst.customer_movements_detail.environment is
+  'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.customer_movements_detail.stream_id is 'App and environment as one number';
+comment on column analyst.customer_movements_detail.customer_kind is 'See customers';
+comment on column analyst.customer_movements_detail.customer_id is 'See customers';
+comment on column analyst.customer_movements_detail.movement is 'new, returned, churn or trial_lost';
+comment on column analyst.customer_movements_detail.at is 'When access began or ended';
+
+create or replace view analyst.customer_movements as
+select
+  month,
+  app,
+  environment,
+  count(*) filter (where movement = 'new') as new,
+  count(*) filter (where movement = 'returned') as returned,
+  count(*) filter (where movement = 'trial_lost') as trials_lost,
+  count(*) filter (where movement = 'churn') as churned,
+  count(*) filter (where movement in ('new', 'returned')) - count(*) filter (where movement in ('trial_lost', 'churn'))
+    as net
+from analyst.customer_movements_detail
+group by month, app, environment;
+
+comment on view analyst.customer_movements is
+  'How many customers gained and lost access in each month. The customers at the start of a month, with net, are those '
+  'at its end. From customer_movements_detail';
+comment on column analyst.customer_movements.month is 'First day of the month, UTC. The current month is incomplete';
+comment on column analyst.customer_movements.app is 'Bundle ID';
+comment on column analyst.customer_movements.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.customer_movements.new is 'Customers who had access for the first time, trials included';
+comment on column analyst.customer_movements.returned is 'Customers who had access again after a time without';
+comment on column analyst.customer_movements.trials_lost is 'Customers whose access ended after free trials only';
+comment on column analyst.customer_movements.churned is
+  'Customers whose last subscription ended, after a paid period or grace';
+comment on column analyst.customer_movements.net is
+  'Change in the number of customers with access: new and returned less trials_lost and churned';
+
+create or replace view analyst.customer_churn_rate as
+with opening as (
+  select day as month, app, environment, paying + in_grace as customers
+  from analyst.active_customers
+  where extract(day from day) = 1
+    and paying + in_grace > 0
+)
+select
+  month,
+  app,
+  environment,
+  coalesce(opening.customers, 0) as customers,
+  coalesce(customer_movements.churned, 0) as churned,
+  round(100.0 * coalesce(customer_movements.churned, 0) / opening.customers, 1) as churn_percent
+from opening
+full join analyst.customer_movements using (month, app, environment);
+
+comment on view analyst.customer_churn_rate is
+  'Customers whose last subscription ended in each month, as a share of those who were paying or in grace at its '
+  'start. The rate of subscriptions is churn_rate. From active_customers and customer_movements';
+comment on column analyst.customer_churn_rate.month is 'First day of the month, UTC. The current month is incomplete';
+comment on column analyst.customer_churn_rate.app is 'Bundle ID';
+comment on column analyst.customer_churn_rate.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.customer_churn_rate.customers is
+  'Customers paying or in grace at 00:00 UTC of the first day of the month';
+comment on column analyst.customer_churn_rate.churned is 'See customer_movements';
+comment on column analyst.customer_churn_rate.churn_percent is
+  'churned as a percentage of customers; null if there were none';
+
 create or replace function analyst.price_months(price_period text, plan_months numeric) returns numeric
 language sql immutable parallel safe as $$
   select
@@ -3010,7 +3276,8 @@ select
   extract(epoch from event.received_at - event.occurred_at)::double precision as lag_seconds
 from subledger.event
 join subledger.stream using (stream_id)
-where event.occurred_at is not null;
+where event.occurred_at is not null
+  and event.source <> 'backend';
 
 comment on view analyst.delivery_lag_detail is
   'How long each notification was in transit, including Apple''s retries after an outage of ours. V1 has no signing '

@@ -89,6 +89,25 @@ enum AnalystLog {
           ) as figure (name, value)
           where month < '2026-07-01'
           union all
+          select format('active_customers %s %s', day, name), value
+          from analyst.active_customers
+          cross join lateral (
+            values ('paying', paying), ('in_trial', in_trial), ('in_grace', in_grace)
+          ) as figure (name, value)
+          where extract(day from day) = 1 and day < '2026-07-01'
+          union all
+          select format('customer_movements %s %s', month, name), value
+          from analyst.customer_movements
+          cross join lateral (
+            values
+              ('new', new), ('returned', returned), ('trials_lost', trials_lost), ('churned', churned), ('net', net)
+          ) as figure (name, value)
+          union all
+          select format('customer_churn_rate %s %s', month, name), value
+          from analyst.customer_churn_rate
+          cross join lateral (values ('customers', customers), ('churned', churned)) as figure (name, value)
+          where month < '2026-07-01'
+          union all
           select format('refund_rate %s %s %s %s', month, product_id, currency, name), value
           from analyst.refund_rate
           cross join lateral (

@@ -64,6 +64,7 @@ struct CookbookTests {
 
         try await SimulatedLog.with { log in
             try await log.append(try await AnalystLog.verified(simulation.deliveries))
+            try await log.append(linksOf: simulation)
             try await AnalystLog.fold(log)
             let place = try await log.lines(
                 """

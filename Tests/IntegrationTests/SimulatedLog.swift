@@ -113,6 +113,33 @@ struct SimulatedLog {
         await running.value
     }
 
+    /// Appends the link statements of a run, in their order.
+    func append(linksOf simulation: Simulation) async throws {
+        let app = simulation.settings.app.bundleId
+        let appender = Appender(pool: receiver, logger: logger)
+        let running = Task { await appender.run() }
+        for step in simulation.statements {
+            let json = try JSONDocument(step.statement.body(simulation.settings.format)).root
+            let statement = try LinkStatement(backendCustomerId: step.statement.backendCustomerId, json: json)
+            let link = ProvenLink(
+                stream: StreamKey(app: app, environment: .sandbox),
+                event: statement.event(environment: .sandbox, app: app, receivedAt: step.statement.sentAt),
+                evidence: Evidence(statement.canonicalText), bodyDigest: statement.digest)
+            _ = try await appender.append(PreparedEvent(link, receivedAt: step.statement.sentAt))
+        }
+        await appender.stop()
+        await running.value
+    }
+
+    /// A link statement as the private listener appends it.
+    private struct ProvenLink: ProvenEvent {
+        let stream: StreamKey
+        let event: Event
+        let evidence: Evidence
+        let bodyDigest: [UInt8]
+        let chain: SigningChain? = nil
+    }
+
     /// Runs SQL as the owner of the database.
     func script(_ sql: String) async throws {
         let connection = try await TestCluster.connect(database)

@@ -10,7 +10,7 @@ package struct Figures: Sendable, Hashable {
     package private(set) var values: [String: Int64] = [:]
 
     /// Balances are computed at 00:00 UTC on these days.
-    private static let balanceDays: [Instant] = (0..<18).compactMap {
+    static let balanceDays: [Instant] = (0..<18).compactMap {
         Instant(year: 2025 + $0 / 12, month: $0 % 12 + 1, day: 1, hour: 0, minute: 0, second: 0)
     }
     /// The monthly anniversaries that every subscription of a run has passed half a year after the last story.
@@ -25,16 +25,18 @@ package struct Figures: Sendable, Hashable {
         values[words.joined(separator: " ")] = sum == 0 ? nil : sum
     }
 
-    private static func day(_ instant: Instant) -> String { String(instant.description.prefix(10)) }
+    static func day(_ instant: Instant) -> String { String(instant.description.prefix(10)) }
     static func month(_ instant: Instant) -> String { "\(instant.description.prefix(7))-01" }
 }
 
 extension Simulation {
-    /// The expected figures after all notifications are delivered.
+    /// The expected figures after all notifications and link statements are delivered.
     package var figures: Figures {
         var figures = Figures()
         for index in 0..<settings.subscriptions {
-            for subscription in storyteller.story(at: index).subscriptions { figures.add(subscription) }
+            let rendered = storyteller.story(at: index)
+            for subscription in rendered.subscriptions { figures.add(subscription) }
+            figures.addCustomers(rendered)
         }
         return figures
     }
@@ -219,7 +221,7 @@ extension SimulatedSubscription {
 
     /// The purchase that gave access at the instant, even if it was refunded later. A paid period takes precedence over
     /// grace.
-    fileprivate func holder(at instant: Instant) -> (purchase: Purchase, isGrace: Bool)? {
+    func holder(at instant: Instant) -> (purchase: Purchase, isGrace: Bool)? {
         for isGrace in [false, true] {
             if let id = access.holderAtTheTime(instant, grace: isGrace),
                 let purchase = purchases.first(where: { $0.transactionId == id })

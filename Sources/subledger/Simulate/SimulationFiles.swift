@@ -48,7 +48,7 @@ enum SimulationFiles {
     }
 
     /// `{"figure":"movements 2025-03-01 com.example.app.plus.monthly starts","value":3}`, assuming that every
-    /// notification is delivered.
+    /// notification and link statement is delivered.
     static func writeFigures(of simulation: Simulation, to name: String) throws {
         var file = try OutputFile(name)
         for (figure, value) in simulation.figures.values.sorted(by: { $0.key < $1.key }) {
