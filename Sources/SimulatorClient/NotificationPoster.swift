@@ -79,23 +79,27 @@ package struct NotificationPoster {
             request.method = .POST
             request.headers.add(name: "content-type", value: "application/json")
             request.body = .bytes(ByteBuffer(bytes: delivery.body()))
-            await send(request, client) { count in state.count { count(&$0.posted) } }
+            await send(request, client, isRefused: false) { count in state.count { count(&$0.posted) } }
         case .statement(let statement):
             guard let request = links?.request(statement) else { return }
             if let predecessor = statement.predecessor { await state.order.wait(for: predecessor) }
-            await send(request, client) { count in state.count { count(&$0.linked) } }
+            await send(request, client, isRefused: statement.statement.isRefused) { count in
+                state.count { count(&$0.linked) }
+            }
             state.order.finish(position)
         }
     }
 
+    /// - Parameter isRefused: Whether the expected answer is 409.
     private func send(
-        _ request: HTTPClientRequest, _ client: HTTPClient, _ count: ((inout PostingCounts) -> Void) -> Void
+        _ request: HTTPClientRequest, _ client: HTTPClient, isRefused: Bool,
+        _ count: ((inout PostingCounts) -> Void) -> Void
     ) async {
         var wait = Limits.backOff
         for attempt in 0...Limits.retriesMax {
             let status = await answer(to: request, client)
             if let status, status < 500 {
-                count { $0.statuses[status, default: 0] += 1 }
+                count { $0.add(status: status, isRefused: isRefused) }
                 return
             }
             if attempt == Limits.retriesMax {
@@ -132,10 +136,7 @@ extension NotificationPoster {
 
         package var all: PostingCounts {
             var sum = posted
-            sum.statuses.merge(linked.statuses, uniquingKeysWith: +)
-            sum.failed += linked.failed
-            sum.unanswered += linked.unanswered
-            sum.retries += linked.retries
+            sum.add(linked)
             return sum
         }
     }

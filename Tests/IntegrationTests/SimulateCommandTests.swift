@@ -191,6 +191,7 @@ struct SimulateCommandTests {
             (["--output", "-", "--url", "http://127.0.0.1/"], "--url and --output exclude each other."),
             ([], "no action given: expected --url, --output, --write-root, --write-products, "),
             (["--output", "-", "--links", "http://127.0.0.1"], "--links requires --url."),
+            (["--output", "-", "--ownership", "everybody"], "The value 'everybody' is invalid for '--ownership"),
             (["--output", "-", "--lose", "1.5"], "--lose is out of range: expected 0 to 1."),
             (["--output", "-", "--subscriptions", "0"], "--subscriptions is out of range: expected 1 to "),
             (["--url", "nowhere"], "invalid URL \"nowhere\": expected "),
@@ -214,7 +215,7 @@ struct SimulateCommandTests {
 
         #expect(result.status == 0)
         let lines = result.output.split(separator: "\n")
-        #expect(lines.count == 35)
+        #expect(lines.count == 40)
         #expect(
             lines.contains(
                 "extension                     a period extended by free days [version 2 only]"))

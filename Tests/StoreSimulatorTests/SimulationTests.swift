@@ -196,11 +196,11 @@ struct SimulationTests {
 
     @Test("a subscription has at most twelve answers, and each story has active ones")
     func answers() throws {
-        let answers = Array(try run { $0.subscriptions = 140 }.answers)
+        let answers = Array(try run { $0.subscriptions = 160 }.answers)
         let bySubscription = Dictionary(grouping: answers, by: \.originalTransactionId)
 
-        // Of the 35 stories, each rendered four times, eight have two subscriptions and one has three.
-        #expect(bySubscription.count == 4 * (26 + 8 * 2 + 3))
+        // Of the 40 stories, each rendered four times, ten have two subscriptions and one has three.
+        #expect(bySubscription.count == 4 * (29 + 10 * 2 + 3))
         #expect(bySubscription.values.allSatisfy { (1...12).contains($0.count) })
         #expect(answers.contains(where: \.active) && answers.contains { !$0.active })
         #expect(Set(answers.filter(\.active).map(\.story)) == Set(Story.allCases))

@@ -44,6 +44,13 @@ package struct SubscriptionLife: Sendable {
         customer.appAccountToken = appAccountToken
     }
 
+    /// The app's server sets the token of the Apple Account's user. The current and later purchases have it; the store
+    /// sends no notification.
+    package mutating func setAccountToken(_ appAccountToken: String) {
+        customer.appAccountToken = appAccountToken
+        change(current.transactionId) { $0.appAccountToken = appAccountToken }
+    }
+
     /// The end of the current period.
     package var expiry: Instant {
         guard let date = current.expiresDate else { preconditionFailure("the purchase does not expire") }

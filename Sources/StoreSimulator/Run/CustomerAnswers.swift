@@ -47,14 +47,16 @@ extension Simulation {
         let names = Set(rendered.subscriptions.flatMap(\.products).flatMap(\.entitlements)).sorted()
         var random = SplitMix64(seed: settings.seed, UInt64(index), .max - 1)
         return rendered.customers.flatMap { customer in
-            let subscriptions = customer.subscriptions.map { rendered.subscriptions[$0] }
-            let book = EntitlementBook(subscriptions.map(\.access), owned: customer.owns)
-            let instants = rendered.queryInstants(about: subscriptions)
-            let isIncomplete = customer.subscriptions.contains { self.isIncomplete(story: index, subscription: $0) }
-            return customer.ids(subscriptions, settings.format).flatMap { id in
-                instants.shuffled(using: &random).prefix(Self.instantsMax).sorted().map { instant in
+            let owned = customer.subscriptions.map { rendered.subscriptions[$0] }
+            let book = EntitlementBook(owned.map(\.access), owned: customer.owns)
+            let deciding = customer.leads == nil ? customer.subscriptions : Array(rendered.subscriptions.indices)
+            let instants = rendered.queryInstants(about: deciding.map { rendered.subscriptions[$0] })
+            let isIncomplete = deciding.contains { self.isIncomplete(story: index, subscription: $0) }
+            return customer.allLeads(owned, settings.format).flatMap { lead -> [CustomerAnswer] in
+                let asked = instants.filter { lead.during.contains($0) }
+                return asked.shuffled(using: &random).prefix(Self.instantsMax).sorted().map { instant in
                     CustomerAnswer(
-                        customer: id, at: instant,
+                        customer: lead.id, at: instant,
                         entitlements: names.map { book.answer($0, at: instant) },
                         story: rendered.story, isIncomplete: isIncomplete)
                 }
@@ -74,15 +76,16 @@ extension EntitlementBook {
 }
 
 extension SimulatedCustomer {
-    fileprivate func ids(_ subscriptions: [SimulatedSubscription], _ format: Simulation.Format) -> [SimulatedId] {
-        var seen: Set<SimulatedId> = []
-        let own = backendIds.map { SimulatedId(.link, $0) }
-        let all = (own + subscriptions.flatMap { $0.ids(format) }).filter { seen.insert($0).inserted }
-        return switch identity {
-        case .allIds: all
-        case .allButTokens: all.filter { $0.kind != .account }
-        case .token(let token, _): [SimulatedId(.account, token)]
-        }
+    /// The ids that lead to the customer, as far as the format contains them.
+    ///
+    /// - Parameter owned: The customer's subscriptions.
+    fileprivate func allLeads(_ owned: [SimulatedSubscription], _ format: Simulation.Format) -> [Lead] {
+        var seen: Set<Lead> = []
+        let backend = backendIds.map { Lead(SimulatedId(.link, $0)) }
+        let apple =
+            leads.map { $0.filter { format != .v1 || $0.id.kind != .appTransaction } }
+            ?? owned.flatMap { $0.ids(format) }.map { Lead($0) }
+        return (backend + apple).filter { seen.insert($0).inserted }
     }
 }
 

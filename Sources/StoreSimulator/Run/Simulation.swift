@@ -1,4 +1,5 @@
 import Encoding
+import Subscriptions
 
 /// A run of the simulated store: its deliveries in order, and the expected answers.
 ///
@@ -29,6 +30,8 @@ package struct Simulation: Sendable {
         package var duplicate = 0.0
         /// The fraction of notifications that is never delivered, 0 to 1.
         package var lose = 0.0
+        /// The server's policy for the app, under which the answers are expected. It changes nothing that is sent.
+        package var ownership = OwnershipPolicy.standard
         package var app: SimulatedApp
 
         package init(app: SimulatedApp) {
@@ -48,7 +51,8 @@ package struct Simulation: Sendable {
         let stories = settings.stories.filter { settings.format != .v1 || $0.isCompleteInVersion1 }
         guard !stories.isEmpty else { return nil }
         self.settings = settings
-        storyteller = Storyteller(seed: settings.seed, stories: stories, app: settings.app.bundleId)
+        storyteller = Storyteller(
+            seed: settings.seed, stories: stories, app: settings.app.bundleId, ownership: settings.ownership)
         signer = JWSSigner(certificates)
         plan = DeliveryPlan(settings, storyteller)
         statementPlan = StatementPlan(settings, storyteller, plan.entries)

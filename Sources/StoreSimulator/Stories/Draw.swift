@@ -1,4 +1,5 @@
 import Encoding
+import Subscriptions
 
 /// The random choices of one story, drawn from the seed.
 struct Draw {
@@ -7,6 +8,8 @@ struct Draw {
     let index: Int
     /// The bundle id, the prefix of product ids.
     let app: String
+    /// Decides who owns a subscription at the end of a story. No random choice depends on it.
+    let ownership: OwnershipPolicy
     /// Starts early and uses weekly periods, so that every story ends within ``window``.
     let isCompressed: Bool
 
@@ -26,6 +29,8 @@ struct Draw {
     /// The `appAccountToken` of a purchase.
     enum Token {
         case sometimes, given
+        /// The app sets none.
+        case unset
         /// The token of another customer.
         case of(Customer)
     }
@@ -40,6 +45,7 @@ struct Draw {
             switch token {
             case .sometimes: isNamed ? own : nil
             case .given: own
+            case .unset: nil
             case .of(let other): other.appAccountToken
             }
         return Customer(

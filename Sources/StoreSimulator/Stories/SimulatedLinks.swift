@@ -6,8 +6,12 @@ package struct SimulatedLinks: Sendable, Hashable {
     package let backendCustomerId: String
     package let sentAt: Instant
     package let links: [SimulatedLink]
+    /// Whether the links may take what another customer owns.
+    package var isTransfer = false
+    /// Whether the ownership policy of the run refuses the statement.
+    package var isRefused = false
 
-    /// `{"links":[{"originalTransactionId":"…"},…]}`
+    /// `{"links":[{"originalTransactionId":"…"},…]}`, with `"transfer":true` for a transfer.
     ///
     /// - Parameter format: The format of the notifications. A link by an id that the format does not contain uses the
     ///   original transaction id instead.
@@ -17,12 +21,13 @@ package struct SimulatedLinks: Sendable, Hashable {
         return writer.bytes
     }
 
-    /// Writes the member `links`.
+    /// Writes the member `links`, and `transfer` for a transfer.
     package func writeLinks(_ format: Simulation.Format, to writer: inout JSONWriter) {
         writer.key("links")
         writer.array(links) { writer, link in
             writer.object { link.write(format, to: &$0) }
         }
+        if isTransfer { writer.member("transfer", true) }
     }
 }
 

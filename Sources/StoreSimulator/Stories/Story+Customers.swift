@@ -70,34 +70,6 @@ extension Story {
     }
 }
 
-// MARK: - One subscription of several customers
-
-extension Story {
-    /// A device that two users of the app share: the second one subscribes again after the subscription has expired.
-    func sharedDeviceStory(_ draw: inout Draw) -> RenderedStory {
-        var life = draw.life(token: .given)
-        let period = draw.period()
-        life.subscribe(to: draw.product(.plus, period), at: draw.start())
-        draw.renew(&life, 0...2)
-        life.switchOff(at: draw.within(life))
-        life.runOut()
-        let first = life.customer.appAccountToken ?? ""
-        let second = draw.otherToken()
-        let latest = life.expiry.advanced(byMilliseconds: Int64(draw.count(5...60)) * Draw.dayMilliseconds)
-        let handedOver = draw.between(life.expiry, latest)
-        life.handOver(to: second)
-        life.resubscribe(to: draw.product(draw.one(of: [.plus, .premium]), period), at: handedOver)
-        draw.renew(&life, 0...2)
-        return RenderedStory(
-            self, [SimulatedSubscription(life)],
-            customers: [
-                SimulatedCustomer(subscriptions: [0], identity: .allButTokens),
-                SimulatedCustomer(subscriptions: [0], identity: .token(first, owns: .earliest..<handedOver)),
-                SimulatedCustomer(subscriptions: [0], identity: .token(second, owns: handedOver..<Instant.latest)),
-            ])
-    }
-}
-
 // MARK: - Links by a backend
 
 extension Story {
@@ -137,7 +109,9 @@ extension Story {
                 SimulatedLinks(backendCustomerId: wrong, sentAt: first, links: [links[0], links[1]]),
                 SimulatedLinks(backendCustomerId: right, sentAt: first, links: [links[2]]),
                 SimulatedLinks(backendCustomerId: wrong, sentAt: second, links: keepsOne ? [links[0]] : []),
-                SimulatedLinks(backendCustomerId: right, sentAt: second, links: [links[1], links[2]]),
+                // A server that has not folded yet that the wrong customer dropped the link accepts a transfer only.
+                SimulatedLinks(
+                    backendCustomerId: right, sentAt: second, links: [links[1], links[2]], isTransfer: true),
             ])
     }
 }
@@ -163,23 +137,16 @@ extension Draw {
     }
 
     /// An instant after the first notification of each subscription.
-    fileprivate mutating func afterFirstNotification(of subscriptions: [SimulatedSubscription]) -> Instant {
+    mutating func afterFirstNotification(of subscriptions: [SimulatedSubscription]) -> Instant {
         later(than: subscriptions.compactMap(\.notifications.first?.signedDate).max() ?? Self.window.lowerBound)
     }
 
-    fileprivate mutating func later(than instant: Instant) -> Instant {
+    mutating func later(than instant: Instant) -> Instant {
         between(instant, instant.advanced(byMilliseconds: 20 * Self.dayMilliseconds))
     }
 
-    /// The `appAccountToken` of a second user of the story's app.
-    fileprivate func otherToken() -> String {
-        var identifiers = Identifiers(
-            seed: seed, index: index, subscription: Identifiers.storySubscriptionsMax - 1)
-        return identifiers.uuid()
-    }
-
     /// A backend's id of a customer, one for each number in a story.
-    fileprivate func backendId(_ number: Int) -> String {
+    func backendId(_ number: Int) -> String {
         "user-\(seed % 100_000)-\(index)-\(number)"
     }
 

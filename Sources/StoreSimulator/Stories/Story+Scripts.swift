@@ -14,6 +14,11 @@ extension Story {
         case .linked: return linkedStory(&draw)
         case .linkMoved: return movedLinkStory(&draw)
         case .sharedDevice: return sharedDeviceStory(&draw)
+        case .upgradeByAnotherUser: return otherUpgradeStory(&draw)
+        case .accountTokenSetLate: return lateTokenStory(&draw)
+        case .usersOfAppleAccount: return twoUsersStory(&draw)
+        case .transfer: return transferStory(&draw)
+        case .tokenAndLink: return tokenAndLinkStory(&draw)
         default:
             var life = draw.life()
             let period = draw.period()
@@ -62,7 +67,8 @@ extension Story {
             draw.renew(&life, 0...1)
         case .trialConversion, .renewals: draw.renew(&life, 1...5)
         case .family, .monthlyCommitment, .oneTimePurchase, .sharedAccountToken, .sharedAppleAccount, .restored,
-            .boughtAgain, .linked, .linkMoved, .sharedDevice:
+            .boughtAgain, .linked, .linkMoved, .sharedDevice, .upgradeByAnotherUser, .accountTokenSetLate,
+            .usersOfAppleAccount, .transfer, .tokenAndLink:
             break
         }
     }

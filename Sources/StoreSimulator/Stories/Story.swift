@@ -35,6 +35,11 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
     case linked
     case linkMoved = "link-moved"
     case sharedDevice = "shared-device"
+    case upgradeByAnotherUser = "upgrade-by-another-user"
+    case accountTokenSetLate = "account-token-set-late"
+    case usersOfAppleAccount = "users-of-apple-account"
+    case transfer
+    case tokenAndLink = "token-and-link"
 
     /// The name on the command line.
     package var name: String { rawValue }
@@ -86,6 +91,11 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
         case .linked: "two accounts that a backend links to one customer (two subscriptions)"
         case .linkMoved: "a subscription linked to the wrong customer, then to the right one (three subscriptions)"
         case .sharedDevice: "bought by one app user and, after expiry, by another on the same Apple Account"
+        case .upgradeByAnotherUser: "bought by one app user and upgraded by another on the same Apple Account"
+        case .accountTokenSetLate: "an account token that the app's server sets after some renewals"
+        case .usersOfAppleAccount: "two app users with a plan each on one Apple Account (two subscriptions)"
+        case .transfer: "a subscription that one customer links, then another"
+        case .tokenAndLink: "a token linked by one customer, one of its purchases by another (two subscriptions)"
         }
     }
 }

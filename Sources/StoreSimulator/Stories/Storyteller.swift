@@ -1,4 +1,5 @@
 import Encoding
+import Subscriptions
 
 /// Renders the stories of a run. Each story depends only on the seed and its number, so none is stored.
 package struct Storyteller: Sendable {
@@ -6,13 +7,19 @@ package struct Storyteller: Sendable {
     package let stories: [Story]
     /// The bundle id.
     private let app: String
+    private let ownership: OwnershipPolicy
 
-    /// - Parameter stories: Used in turn; at least one.
-    package init(seed: UInt64, stories: [Story] = Story.allCases, app: String) {
+    /// - Parameters:
+    ///   - stories: Used in turn; at least one.
+    ///   - ownership: Decides who owns a subscription that several customers have bought or linked.
+    package init(
+        seed: UInt64, stories: [Story] = Story.allCases, app: String, ownership: OwnershipPolicy = .standard
+    ) {
         precondition(!stories.isEmpty, "the list of stories is empty")
         self.seed = seed
         self.stories = stories
         self.app = app
+        self.ownership = ownership
     }
 
     /// How often a story that exceeds ``Draw/window`` is drawn again.
@@ -24,7 +31,7 @@ package struct Storyteller: Sendable {
         for attempt in 0...Self.drawsMax {
             var draw = Draw(
                 random: SplitMix64(seed: seed, UInt64(index), attempt), seed: seed, index: index, app: app,
-                isCompressed: attempt == Self.drawsMax)
+                ownership: ownership, isCompressed: attempt == Self.drawsMax)
             let rendered = story.render(&draw)
             if rendered.end <= Draw.window.upperBound { return rendered }
         }

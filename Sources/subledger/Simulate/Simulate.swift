@@ -11,12 +11,14 @@ struct Simulate: AsyncParsableCommand {
             notifications. Version 2 is signed under a test root certificate (--write-root). Its keys are public: a \
             server that trusts it accepts notifications from anyone. Some customers have subscriptions that only a \
             backend links; the simulator sends these links between the notifications (--links). Import the product \
-            configuration with `product import` (--write-products). Stories that version 1 does not cover are omitted \
+            configuration with `product import` (--write-products). The answers are those of a server that has the app's \
+            ownership policy in its apps file (--ownership); with first-buyer, some links are expected to be answered 409. \
+            Stories that version 1 does not cover are omitted \
             with --format v1, and sent in version 2 only with --format both.
 
             Requests that fail or are answered 5xx are retried five times. Exit status 69 if the server did not answer, \
             or a request failed after its retries; 65 if a request was rejected; 1 if a comparison found a difference \
-            that lost notifications do not explain.
+            that lost notifications do not explain, or a link was accepted that should be answered 409.
             """)
 
     @Option(help: "Post notifications to this URL, for example http://127.0.0.1:8080/apple/notifications.")
@@ -122,6 +124,7 @@ struct Simulate: AsyncParsableCommand {
         if let output { try SimulationFiles.writeDeliveries(of: simulation, to: output) }
         var hasRejected = false
         var hasFailed = false
+        var hasAccepted = false
         if let url {
             let target = (links ?? compare).map {
                 LinkTarget(address: $0, token: token, app: simulation.settings.app)
@@ -143,6 +146,7 @@ struct Simulate: AsyncParsableCommand {
             }
             hasRejected = outcome.all.rejected > 0
             hasFailed = outcome.all.failed > 0
+            hasAccepted = outcome.all.wronglyAccepted > 0
         }
         if let compare {
             let comparison = AnswerComparison(
@@ -159,5 +163,6 @@ struct Simulate: AsyncParsableCommand {
         }
         if hasFailed { throw ExitCode.unavailable }
         if hasRejected { throw ExitCode.dataError }
+        if hasAccepted { throw ExitCode.failure }
     }
 }

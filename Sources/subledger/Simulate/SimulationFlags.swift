@@ -22,6 +22,9 @@ struct SimulationFlags: ParsableArguments {
     @Option(help: ArgumentHelp("The fraction of notifications never to deliver, 0 to 1.", valueName: "fraction"))
     var lose = 0.0
 
+    @Option(help: "The server's ownership policy for the app: latest-buyer, first-buyer or shared.")
+    var ownership = OwnershipPolicy.standard
+
     @Option(help: "The version of notifications: v1, v2 or both.")
     var format = Simulation.Format.v2
 
@@ -90,6 +93,7 @@ struct SimulationFlags: ParsableArguments {
         run.order = order
         run.duplicate = duplicate
         run.lose = lose
+        run.ownership = ownership
         guard let simulation = Simulation(run) else {
             throw SettingError(description: "the format covers none of the stories")
         }
@@ -99,3 +103,4 @@ struct SimulationFlags: ParsableArguments {
 
 extension Simulation.Format: ExpressibleByArgument {}
 extension Simulation.Order: ExpressibleByArgument {}
+extension OwnershipPolicy: ExpressibleByArgument {}
