@@ -60,6 +60,56 @@ struct SimulateCommandTests {
         #expect(rejected.error.contains("answered 403: "))
     }
 
+    private static let policies = ["latest-buyer", "first-buyer", "shared"]
+
+    @Test("a server with an app for each ownership policy gives every expected answer and refuses the expected links")
+    func ownership() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path
+        let (apps, products, root) = ("\(folder).json", "\(folder).csv", "\(folder).pem")
+        defer { for path in [folder, apps, products, root] { try? FileManager.default.removeItem(atPath: path) } }
+        let entries = Self.policies.map { policy in
+            #"{"bundleId":"com.example.\#(policy)","sharedSecrets":["\#(V1Body.secret)"],"ownership":"\#(policy)"}"#
+        }
+        try Data("[\(entries.joined(separator: ","))]".utf8).write(to: URL(fileURLWithPath: apps))
+        let rooted = try ServerProcess.run(["simulate", "--write-root", root])
+        let server = try ServerProcess(
+            dataFolder: folder,
+            environment: ["SUBLEDGER_APPS_FILE": apps, "SUBLEDGER_ROOT_FILES": root, "SUBLEDGER_OCSP": "off"])
+        let ports = try await server.ports()
+        let token = try ServerProcess.token("link", dataFolder: folder)
+        let posting = ["--url", "http://127.0.0.1:\(ports.public)/apple/notifications", "--token", token]
+        let reading = "http://127.0.0.1:\(ports.private)"
+        #expect(rooted.status == 0, "\(rooted.error)")
+
+        for (policy, order) in zip(Self.policies, ["in-order", "shuffled", "reversed"]) {
+            let app = ["--bundle-id", "com.example.\(policy)", "--secret", V1Body.secret]
+            let written = try ServerProcess.run(["simulate", "--write-products", products] + app)
+            let imported = try ServerProcess.run(["product", "import", products, "--data-folder", folder])
+            let stories = "shared-device,upgrade-by-another-user,account-token-set-late,users-of-apple-account,family,"
+            let compared = try ServerProcess.run(
+                [
+                    "simulate", "--stories", stories + "transfer,token-and-link,link-moved", "--subscriptions", "40",
+                    "--format", "both", "--order", order, "--duplicate", "0.2", "--ownership", policy, "--compare",
+                    reading,
+                ] + app + posting, limit: 200)
+
+            #expect(written.status == 0 && imported.status == 0, "\(imported.error)")
+            #expect(compared.status == 0, "\(policy): \(compared.output)\(compared.error)")
+            #expect(compared.output.hasSuffix(", differences: 0\n"))
+            #expect(compared.error.contains("refused as expected: ") == (policy == "first-buyer"), "\(compared.error)")
+        }
+        let accepted = try ServerProcess.run(
+            [
+                "simulate", "--stories", "transfer", "--subscriptions", "10", "--seed", "2", "--ownership",
+                "first-buyer", "--bundle-id", "com.example.latest-buyer", "--secret", V1Body.secret, "--links", reading,
+            ] + posting)
+        server.signal(SIGTERM)
+        try await server.hasEnded()
+
+        #expect(accepted.status == 1)
+        #expect(accepted.error.contains(", wrongly accepted: "), "\(accepted.error)")
+    }
+
     @Test("fold computes the expected answers from the written notifications")
     func files() throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())")

@@ -88,20 +88,19 @@ extension Draw {
         let others = subscription.ids(.v2).filter { $0.kind != .account }
         let (before, after) = turns(secondFrom: bought)
         return zip(tokens, [before, after]).map { token, turn in
-            // Both own what they share. The other ids lead to the one of the time, or to the last one.
-            SimulatedCustomer(
+            let otherLeads = turn.map { turn in others.map { SimulatedCustomer.Lead($0, during: turn) } } ?? []
+            return SimulatedCustomer(
                 subscriptions: ownership == .shared || turn != nil ? [0] : [],
                 owns: turn ?? SimulatedCustomer.always,
-                leads: [SimulatedCustomer.Lead(SimulatedId(.account, token))]
-                    + (turn.map { turn in others.map { SimulatedCustomer.Lead($0, during: turn) } } ?? []))
+                leads: [SimulatedCustomer.Lead(SimulatedId(.account, token))] + otherLeads)
         }
     }
 
-    /// When the ids that two app users share lead to the first one and to the second one, who buys at the instant; nil
-    /// for never.
+    /// When the ids that two app users have in common lead to the first one, and when to the second one, who buys at the
+    /// instant; nil for never. If both own everything, the ids lead to the one who bought last.
     fileprivate func turns(secondFrom bought: Instant) -> (first: Range<Instant>?, second: Range<Instant>?) {
         switch ownership {
-        case .latestBuyer: (.earliest..<bought, bought..<Instant.latest)
+        case .latestBuyer: (Instant.earliest..<bought, bought..<Instant.latest)
         case .firstBuyer: (SimulatedCustomer.always, nil)
         case .shared: (nil, SimulatedCustomer.always)
         }
