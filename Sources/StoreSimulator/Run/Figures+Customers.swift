@@ -8,11 +8,9 @@ extension Figures {
         case trial = "in_trial"
     }
 
-    /// Adds the state of each customer on the days of the balances, and each time the customer's access began or ended,
-    /// assuming that every link statement is accepted.
+    /// Adds the state of each customer on the days of the balances, and each time the customer's access began or ended.
     mutating func addCustomers(_ rendered: RenderedStory) {
-        // The ids of a shared subscription are not a customer: they lead to one of its app users.
-        for customer in rendered.customers where customer.identity != .allButTokens {
+        for customer in rendered.customers {
             let subscriptions = customer.subscriptions.map { rendered.subscriptions[$0] }
                 .filter { !$0.customer.isFamilyMember }
             for day in Self.balanceDays {
