@@ -52,7 +52,7 @@ struct IdleStreamsTests {
             analyze;
             """, deadline: .now + .seconds(60))
         let behind = try await owner.query(
-            ProjectionStatements.streamsBehind,
+            ProjectionStatements.streamsToFold,
             [Parameter(Instant(milliseconds: 1_573_171_210_000) ?? .latest), Parameter(Checkpoint.projectionVersion)],
             deadline: .now + .seconds(20))
         #expect(behind.count == 1)
@@ -63,7 +63,7 @@ struct IdleStreamsTests {
             ProjectionStatements.namedStreams,
             Statement("explain_named", "explain (analyze, buffers) execute asked(array[77, 78])"), in: database)
         let all = try await Self.pages(
-            ProjectionStatements.streamsBehind,
+            ProjectionStatements.streamsToFold,
             Statement(
                 "explain_all",
                 """

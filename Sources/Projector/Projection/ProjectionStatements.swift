@@ -8,8 +8,8 @@ import Postgres
 enum ProjectionStatements {
     /// All streams with unfolded events, outdated rows or a period boundary due by an instant. It reads four rows per
     /// stream, so it runs rarely.
-    static let streamsBehind = Statement(
-        "projector_streams_behind",
+    static let streamsToFold = Statement(
+        "projector_streams_to_fold",
         """
         select stream.stream_id, stream.app, stream.environment,
           stream_head.position - coalesce(checkpoint.position, 0)

@@ -136,7 +136,7 @@ package struct Projector: Sendable {
         let selection = schedule.takeDue(now: .now)
         if case .only(let ids) = selection, ids.isEmpty { return true }
         do throws(PostgresError) {
-            let rows = try await behind(selection)
+            let rows = try await streams(selection)
             var lag: Int64 = 0
             for row in rows { lag += try row.value(Int64.self, at: 3) }
             metrics.lag.record(lag)
@@ -173,11 +173,11 @@ package struct Projector: Sendable {
         }
     }
 
-    private func behind(_ selection: StreamSchedule.Selection) async throws(PostgresError) -> RowSet {
+    private func streams(_ selection: StreamSchedule.Selection) async throws(PostgresError) -> RowSet {
         switch selection {
         case .all:
             return try await pool.query(
-                ProjectionStatements.streamsBehind,
+                ProjectionStatements.streamsToFold,
                 [Parameter(now().advanced(by: Limits.sweepInterval)), Parameter(Checkpoint.projectionVersion)],
                 deadline: .now + Limits.readWaitMax)
         case .only(let ids):

@@ -3,7 +3,7 @@ import Postgres
 /// SQL for stalled streams.
 enum StallStatements {
     /// The streams with unfolded events or outdated rows, each with the position of its checkpoint. It reads as many
-    /// rows as ``ProjectionStatements/streamsBehind``.
+    /// rows as ``ProjectionStatements/streamsToFold``.
     static let waiting = Statement(
         "stall_waiting",
         """
