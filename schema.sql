@@ -2098,106 +2098,129 @@ comment on column analyst.customers.position is
 
 create or replace view analyst.customer_periods as
 with held as (
+  -- Like held_periods. Each part joins the ownership: for a join after the union, the planner expects only a few rows.
   select
-    customers.stream_id,
-    customers.customer_kind,
-    customers.customer_id,
-    held_periods.payer_state,
-    tstzrange(
-      greatest(held_periods.starts_at, customers.starts_at), least(held_periods.ends_at, customers.ends_at)
-    ) as period
-  from analyst.held_periods
-  join analyst.customers using (stream_id, original_transaction_id)
-  where held_periods.payer_state <> 'family'
-    and held_periods.starts_at < customers.ends_at
-    and held_periods.ends_at > customers.starts_at
-), joined as (
-  -- Once for each customer. Joined periods are disjoint and do not touch each other.
+    stream.app, stream.environment, ownership.stream_id, ownership.customer_kind, ownership.customer_id,
+    ownership.original_transaction_id, access_period.transaction_id, access_period.payer_state,
+    greatest(coalesce(access_period.effective_start, access_period.starts_at), ownership.starts_at) as starts_at,
+    least(coalesce(access_period.effective_end, access_period.ends_at), ownership.ends_at) as ends_at
+  from subledger.access_period
+  join subledger.ownership using (stream_id, original_transaction_id)
+  join subledger.stream using (stream_id)
+  where access_period.payer_state <> 'family'
+  union all
   select
-    stream_id,
-    customer_kind,
-    customer_id,
-    range_agg(period) as holding,
-    coalesce(range_agg(period) filter (where payer_state <> 'trial'), '{}') as past_trial,
-    coalesce(range_agg(period) filter (where payer_state = 'paying'), '{}') as paying
-  from held
-  group by stream_id, customer_kind, customer_id
+    stream.app, stream.environment, ownership.stream_id, ownership.customer_kind, ownership.customer_id,
+    ownership.original_transaction_id, refunded_period.transaction_id, refunded_period.payer_state,
+    greatest(coalesce(refunded_period.effective_start, refunded_period.starts_at), ownership.starts_at),
+    least(coalesce(refunded_period.effective_end, refunded_period.ends_at), ownership.ends_at)
+  from subledger.refunded_period
+  join subledger.ownership using (stream_id, original_transaction_id)
+  join subledger.stream using (stream_id)
 )
 select
-  stream.app,
-  stream.environment,
-  joined.stream_id,
-  joined.customer_kind,
-  joined.customer_id,
-  state.payer_state,
-  lower(part.period) as starts_at,
-  upper(part.period) as ends_at
-from joined
-join subledger.stream using (stream_id)
-cross join lateral (
-  values
-    ('paying', joined.paying),
-    ('grace', joined.past_trial - joined.paying),
-    ('trial', joined.holding - joined.past_trial)
-) as state (payer_state, periods)
-cross join lateral unnest(state.periods) as part (period);
+  app,
+  environment,
+  stream_id,
+  customer_kind,
+  customer_id,
+  original_transaction_id,
+  transaction_id,
+  payer_state,
+  starts_at,
+  ends_at,
+  max(ends_at) over earlier as held_until,
+  max(ends_at) filter (where payer_state <> 'trial') over earlier as past_trial_until,
+  max(ends_at) filter (where payer_state = 'paying') over earlier as paying_until
+from held
+-- `is distinct from false` makes the planner expect nearly all rows.
+where (starts_at < ends_at) is distinct from false
+window earlier as (
+  partition by stream_id, customer_kind, customer_id
+  order by starts_at
+  rows between unbounded preceding and 1 preceding
+);
 
 comment on view analyst.customer_periods is
-  'When a customer held at least one subscription, with each instant once: paying if any subscription was, else grace '
-  'if any was, else trial. Family members are left out. From customers and held_periods';
+  'When a customer held a subscription: held_periods, as far as the subscription belonged to the customer. The periods '
+  'of a customer with several subscriptions overlap. The last three columns say until when the customer''s earlier '
+  'periods lasted, so that each instant can be counted once. Family members are left out';
 comment on column analyst.customer_periods.app is 'Bundle ID';
 comment on column analyst.customer_periods.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.customer_periods.stream_id is 'App and environment as one number';
 comment on column analyst.customer_periods.customer_kind is 'See customers';
 comment on column analyst.customer_periods.customer_id is 'See customers';
+comment on column analyst.customer_periods.original_transaction_id is 'The subscription';
+comment on column analyst.customer_periods.transaction_id is
+  'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.customer_periods.payer_state is 'paying, grace or trial';
 comment on column analyst.customer_periods.starts_at is 'Inclusive';
 comment on column analyst.customer_periods.ends_at is 'Exclusive';
+comment on column analyst.customer_periods.held_until is
+  'Latest end of the customer''s periods that began before it; null for the first one';
+comment on column analyst.customer_periods.past_trial_until is 'The same, of those that are paying or grace';
+comment on column analyst.customer_periods.paying_until is 'The same, of those that are paying';
 
 create or replace view analyst.active_customers as
-with span as (
+with part as (
+  -- A period adds the days after those of the periods before it. With infinity, it adds none.
   select
     stream_id,
-    payer_state,
     analyst.day_from(starts_at) as first_day,
-    -- The first day without it. A period that has not ended counts until today.
-    analyst.day_from(least(ends_at, now() + interval '1 day')) as end_day,
+    analyst.day_from(ends_at) as end_day,
+    analyst.day_from(held_until) as held_until,
+    case when payer_state = 'trial' then 'infinity' else analyst.day_from(past_trial_until) end as past_trial_until,
+    case when payer_state = 'paying' then analyst.day_from(paying_until) else 'infinity' end as paying_until,
     count(*) as customers
   from analyst.customer_periods
-  where starts_at <= now()
-  group by 1, 2, 3, 4
+  group by 1, 2, 3, 4, 5, 6
 ), daily as (
   select
-    span.stream_id,
+    part.stream_id,
     change.day,
-    sum(change.by * span.customers) filter (where span.payer_state = 'paying') as paying,
-    sum(change.by * span.customers) filter (where span.payer_state = 'trial') as in_trial,
-    sum(change.by * span.customers) filter (where span.payer_state = 'grace') as in_grace
-  from span
-  cross join lateral (values (span.first_day, 1), (span.end_day, -1)) as change (day, by)
-  where span.first_day < span.end_day
-  group by span.stream_id, change.day
+    sum(change.by * part.customers) filter (where change.state = 'held') as held,
+    sum(change.by * part.customers) filter (where change.state = 'past_trial') as past_trial,
+    sum(change.by * part.customers) filter (where change.state = 'paying') as paying
+  from part
+  cross join lateral (
+    values
+      ('held', greatest(part.first_day, part.held_until), 1),
+      ('held', greatest(part.end_day, part.held_until), -1),
+      ('past_trial', greatest(part.first_day, part.past_trial_until), 1),
+      ('past_trial', greatest(part.end_day, part.past_trial_until), -1),
+      ('paying', greatest(part.first_day, part.paying_until), 1),
+      ('paying', greatest(part.end_day, part.paying_until), -1)
+  ) as change (state, day, by)
+  group by part.stream_id, change.day
 ), filled as (
   -- Add the days without changes.
-  select stream_id, day, paying, in_trial, in_grace
+  select stream_id, day, held, past_trial, paying
   from daily
   union all
   select stream_id, generate_series(min(day), (now() at time zone 'UTC')::date, interval '1 day')::date, 0, 0, 0
   from daily
   group by stream_id
+), counted as (
+  select
+    stream_id,
+    day,
+    coalesce(sum(sum(held)) over running, 0)::bigint as held,
+    coalesce(sum(sum(past_trial)) over running, 0)::bigint as past_trial,
+    coalesce(sum(sum(paying)) over running, 0)::bigint as paying
+  from filled
+  where day <= (now() at time zone 'UTC')::date
+  group by stream_id, day
+  window running as (partition by stream_id order by day)
 )
 select
-  filled.day,
+  counted.day,
   stream.app,
   stream.environment,
-  coalesce(sum(sum(filled.paying)) over running, 0)::bigint as paying,
-  coalesce(sum(sum(filled.in_trial)) over running, 0)::bigint as in_trial,
-  coalesce(sum(sum(filled.in_grace)) over running, 0)::bigint as in_grace
-from filled
-join subledger.stream using (stream_id)
-where filled.day <= (now() at time zone 'UTC')::date
-group by filled.stream_id, filled.day, stream.app, stream.environment
-window running as (partition by filled.stream_id order by filled.day);
+  counted.paying,
+  counted.held - counted.past_trial as in_trial,
+  counted.past_trial - counted.paying as in_grace
+from counted
+join subledger.stream using (stream_id);
 
 comment on view analyst.active_customers is
   'Customers with access at 00:00 UTC of each day up to today. A customer counts once, however many subscriptions it '
@@ -2213,7 +2236,7 @@ comment on column analyst.active_customers.in_grace is
 
 create or replace view analyst.customer_movements_detail as
 with stretch as (
-  -- Periods of a customer that follow each other without a gap are one stretch of access.
+  -- Periods of a customer that overlap or follow each other without a gap are one stretch of access.
   select
     stream_id,
     customer_kind,
@@ -2225,41 +2248,76 @@ with stretch as (
   from (
     select
       stream_id, customer_kind, customer_id, payer_state, starts_at, ends_at,
-      count(*) filter (where is_first) over (
+      count(*) filter (where (held_until < starts_at) is not false) over (
         partition by stream_id, customer_kind, customer_id order by starts_at
       ) as number
-    from (
-      select
-        stream_id, customer_kind, customer_id, payer_state, starts_at, ends_at,
-        lag(ends_at) over (partition by stream_id, customer_kind, customer_id order by starts_at)
-          is distinct from starts_at as is_first
-      from analyst.customer_periods
-    ) as marked
+    from analyst.customer_periods
   ) as numbered
   group by stream_id, customer_kind, customer_id, number
+), ended as (
+  -- The ends of subscriptions, with the customer to whom each belonged until then; one at a time.
+  select distinct on (stream_id, ownership.customer_kind, ownership.customer_id, movements_detail.at)
+    stream_id,
+    ownership.customer_kind,
+    ownership.customer_id,
+    movements_detail.at,
+    movements_detail.movement,
+    movements_detail.churn_reason,
+    movements_detail.reason_stated
+  from analyst.movements_detail
+  join subledger.ownership using (stream_id, original_transaction_id)
+  where movements_detail.movement in ('churn', 'trial_lost')
+    and ownership.starts_at < movements_detail.at
+    and ownership.ends_at >= movements_detail.at
+  order by
+    stream_id, ownership.customer_kind, ownership.customer_id, movements_detail.at, movements_detail.movement,
+    movements_detail.churn_reason = 'unknown', movements_detail.churn_reason, movements_detail.reason_stated
+), movement as (
+  select
+    stream_id, customer_kind, customer_id, case when number = 1 then 'new' else 'returned' end as movement,
+    starts_at as at, null::text as churn_reason, null::boolean as reason_stated
+  from stretch
+  union all
+  select
+    stream_id,
+    customer_kind,
+    customer_id,
+    case
+      when stretch.has_paid then 'churn'
+      when stretch.has_paid is not null then 'trial_lost'
+      else 'contraction'
+    end,
+    at,
+    case when ended.at is null then 'transferred' else ended.churn_reason end,
+    ended.reason_stated
+  from (
+    select stream_id, customer_kind, customer_id, ends_at as at, has_paid
+    from stretch
+  ) as stretch
+  full join ended using (stream_id, customer_kind, customer_id, at)
+  where stretch.has_paid is not null
+    or ended.movement = 'churn'
 )
 select
-  analyst.month_of(change.at) as month,
+  analyst.month_of(movement.at) as month,
   stream.app,
   stream.environment,
-  stretch.stream_id,
-  stretch.customer_kind,
-  stretch.customer_id,
-  change.movement,
-  change.at
-from stretch
+  movement.stream_id,
+  movement.customer_kind,
+  movement.customer_id,
+  movement.movement,
+  movement.at,
+  movement.churn_reason,
+  movement.reason_stated
+from movement
 join subledger.stream using (stream_id)
-cross join lateral (
-  values
-    (case when stretch.number = 1 then 'new' else 'returned' end, stretch.starts_at),
-    (case when stretch.has_paid then 'churn' else 'trial_lost' end, stretch.ends_at)
-) as change (movement, at)
-where change.at <= now();
+where movement.at <= now();
 
 comment on view analyst.customer_movements_detail is
-  'Each time a customer''s access began or ended. It begins with new (the first time) or returned, and ends with '
-  'churn, or trial_lost if the customer only had free trials since it began. While a customer still holds another '
-  'subscription, the end of one is no movement. Family members are left out. From customer_periods';
+  'Changes to customers. Access begins with new (the first time) or returned. It ends when the customer''s last '
+  'subscription ends or goes to another customer: with trial_lost if the customer only had free trials since it began, '
+  'else with churn. If the customer still holds another subscription, the end of one after a paid period or grace is a '
+  'contraction. Family members are left out. From customer_periods and movements_detail';
 comment on column analyst.customer_movements_detail.month is 'First day of the month of at, UTC';
 comment on column analyst.customer_movements_detail.app is 'Bundle ID';
 comment on column analyst.customer_movements_detail.environment is
@@ -2267,22 +2325,45 @@ comment on column analyst.customer_movements_detail.environment is
 comment on column analyst.customer_movements_detail.stream_id is 'App and environment as one number';
 comment on column analyst.customer_movements_detail.customer_kind is 'See customers';
 comment on column analyst.customer_movements_detail.customer_id is 'See customers';
-comment on column analyst.customer_movements_detail.movement is 'new, returned, churn or trial_lost';
-comment on column analyst.customer_movements_detail.at is 'When access began or ended';
+comment on column analyst.customer_movements_detail.movement is 'new, returned, contraction, churn or trial_lost';
+comment on column analyst.customer_movements_detail.at is
+  'When access began or ended; for contraction, when a subscription ended';
+comment on column analyst.customer_movements_detail.churn_reason is
+  'Why the subscription ended, see movements_detail; transferred if it went to another customer, whose access then '
+  'begins. If several ended at the same time, the reason of one: after a paid period rather than a trial, and known '
+  'rather than unknown';
+comment on column analyst.customer_movements_detail.reason_stated is
+  'Whether Apple stated the reason; if not, it is inferred. Null if transferred';
 
 create or replace view analyst.customer_movements as
+with counted as (
+  select month, stream_id, movement, count(*) as customers
+  from analyst.customer_movements_detail
+  group by month, stream_id, movement
+), kinds as (
+  select
+    month,
+    stream_id,
+    coalesce(sum(customers) filter (where movement = 'new'), 0)::bigint as new,
+    coalesce(sum(customers) filter (where movement = 'returned'), 0)::bigint as returned,
+    coalesce(sum(customers) filter (where movement = 'trial_lost'), 0)::bigint as trials_lost,
+    coalesce(sum(customers) filter (where movement = 'churn'), 0)::bigint as churned,
+    coalesce(sum(customers) filter (where movement = 'contraction'), 0)::bigint as contracted
+  from counted
+  group by month, stream_id
+)
 select
-  month,
-  app,
-  environment,
-  count(*) filter (where movement = 'new') as new,
-  count(*) filter (where movement = 'returned') as returned,
-  count(*) filter (where movement = 'trial_lost') as trials_lost,
-  count(*) filter (where movement = 'churn') as churned,
-  count(*) filter (where movement in ('new', 'returned')) - count(*) filter (where movement in ('trial_lost', 'churn'))
-    as net
-from analyst.customer_movements_detail
-group by month, app, environment;
+  kinds.month,
+  stream.app,
+  stream.environment,
+  kinds.new,
+  kinds.returned,
+  kinds.trials_lost,
+  kinds.churned,
+  kinds.new + kinds.returned - kinds.trials_lost - kinds.churned as net,
+  kinds.contracted
+from kinds
+join subledger.stream using (stream_id);
 
 comment on view analyst.customer_movements is
   'How many customers gained and lost access in each month. The customers at the start of a month, with net, are those '
@@ -2294,9 +2375,11 @@ comment on column analyst.customer_movements.new is 'Customers who had access fo
 comment on column analyst.customer_movements.returned is 'Customers who had access again after a time without';
 comment on column analyst.customer_movements.trials_lost is 'Customers whose access ended after free trials only';
 comment on column analyst.customer_movements.churned is
-  'Customers whose last subscription ended, after a paid period or grace';
+  'Customers whose last subscription ended, after a paid period or grace, or went to another customer';
 comment on column analyst.customer_movements.net is
   'Change in the number of customers with access: new and returned less trials_lost and churned';
+comment on column analyst.customer_movements.contracted is
+  'Times that a subscription ended, after a paid period or grace, while its customer held another';
 
 create or replace view analyst.customer_churn_rate as
 with opening as (
@@ -2304,28 +2387,52 @@ with opening as (
   from analyst.active_customers
   where extract(day from day) = 1
     and paying + in_grace > 0
+), counted as (
+  select
+    month,
+    stream_id,
+    count(*) as churned,
+    count(*) filter (where churn_reason in ('voluntary', 'price')) as voluntary,
+    count(*) filter (where churn_reason = 'billing') as involuntary
+  from analyst.customer_movements_detail
+  where movement = 'churn'
+  group by month, stream_id
+), ended as (
+  select counted.month, stream.app, stream.environment, counted.churned, counted.voluntary, counted.involuntary
+  from counted
+  join subledger.stream using (stream_id)
 )
 select
   month,
   app,
   environment,
   coalesce(opening.customers, 0) as customers,
-  coalesce(customer_movements.churned, 0) as churned,
-  round(100.0 * coalesce(customer_movements.churned, 0) / opening.customers, 1) as churn_percent
+  coalesce(ended.churned, 0) as churned,
+  coalesce(ended.voluntary, 0) as voluntary,
+  coalesce(ended.involuntary, 0) as involuntary,
+  round(100.0 * coalesce(ended.churned, 0) / opening.customers, 1) as churn_percent,
+  round(100.0 * coalesce(ended.voluntary, 0) / opening.customers, 1) as voluntary_percent,
+  round(100.0 * coalesce(ended.involuntary, 0) / opening.customers, 1) as involuntary_percent
 from opening
-full join analyst.customer_movements using (month, app, environment);
+full join ended using (month, app, environment);
 
 comment on view analyst.customer_churn_rate is
   'Customers whose last subscription ended in each month, as a share of those who were paying or in grace at its '
-  'start. The rate of subscriptions is churn_rate. From active_customers and customer_movements';
+  'start. Trials are not included. The rate of subscriptions is churn_rate. From active_customers and '
+  'customer_movements_detail';
 comment on column analyst.customer_churn_rate.month is 'First day of the month, UTC. The current month is incomplete';
 comment on column analyst.customer_churn_rate.app is 'Bundle ID';
 comment on column analyst.customer_churn_rate.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.customer_churn_rate.customers is
   'Customers paying or in grace at 00:00 UTC of the first day of the month';
 comment on column analyst.customer_churn_rate.churned is 'See customer_movements';
+comment on column analyst.customer_churn_rate.voluntary is
+  'Of these, those who switched auto-renewal off or did not accept a price increase';
+comment on column analyst.customer_churn_rate.involuntary is 'Of these, those whose renewal was not charged';
 comment on column analyst.customer_churn_rate.churn_percent is
   'churned as a percentage of customers; null if there were none';
+comment on column analyst.customer_churn_rate.voluntary_percent is 'voluntary as a percentage of customers';
+comment on column analyst.customer_churn_rate.involuntary_percent is 'involuntary as a percentage of customers';
 
 create or replace function analyst.price_months(price_period text, plan_months numeric) returns numeric
 language sql immutable parallel safe as $$

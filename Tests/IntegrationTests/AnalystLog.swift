@@ -100,12 +100,21 @@ enum AnalystLog {
           from analyst.customer_movements
           cross join lateral (
             values
-              ('new', new), ('returned', returned), ('trials_lost', trials_lost), ('churned', churned), ('net', net)
+              ('new', new), ('returned', returned), ('trials_lost', trials_lost), ('churned', churned), ('net', net),
+              ('contracted', contracted)
           ) as figure (name, value)
+          union all
+          select format('customer_churn %s %s', month, churn_reason), count(*)
+          from analyst.customer_movements_detail
+          where movement in ('trial_lost', 'churn')
+          group by month, churn_reason
           union all
           select format('customer_churn_rate %s %s', month, name), value
           from analyst.customer_churn_rate
-          cross join lateral (values ('customers', customers), ('churned', churned)) as figure (name, value)
+          cross join lateral (
+            values
+              ('customers', customers), ('churned', churned), ('voluntary', voluntary), ('involuntary', involuntary)
+          ) as figure (name, value)
           where month < '2026-07-01'
           union all
           select format('refund_rate %s %s %s %s', month, product_id, currency, name), value

@@ -8,7 +8,7 @@ extension Figures {
         case trial = "in_trial"
     }
 
-    /// Adds the state of each customer on the days of the balances, and each time the customer's access began or ended.
+    /// Adds the state of each customer on the days of the balances, and each change of the customer.
     mutating func addCustomers(_ rendered: RenderedStory) {
         for customer in rendered.customers {
             let subscriptions = customer.subscriptions.map { rendered.subscriptions[$0] }
@@ -29,20 +29,53 @@ extension Figures {
         var hasPaid = false
         for boundary in boundaries.filter({ $0 > .earliest && $0 < .latest }).sorted() {
             let state = Self.state(of: subscriptions, owned: owned, at: boundary)
+            let month = Self.month(boundary)
+            let end = Self.end(of: subscriptions, owned: owned, at: boundary)
             if let state, state != .trial { hasPaid = true }
+            if isActive, state != nil, end?.isTrial == false { add(1, "customer_movements", month, "contracted") }
             guard (state != nil) != isActive else { continue }
             isActive.toggle()
-            let month = Self.month(boundary)
             if isActive {
                 add(1, "customer_movements", month, isKnown ? "returned" : "new")
                 isKnown = true
                 hasPaid = state != .trial
             } else {
-                add(1, "customer_movements", month, hasPaid ? "churned" : "trials_lost")
-                if hasPaid { add(1, "customer_churn_rate", month, "churned") }
+                // Without an end, the subscriptions went to another customer.
+                addCustomerChurn(month, hasPaid: hasPaid, reason: end?.reason ?? "transferred")
             }
             add(isActive ? 1 : -1, "customer_movements", month, "net")
         }
+    }
+
+    private mutating func addCustomerChurn(_ month: String, hasPaid: Bool, reason: String) {
+        add(1, "customer_movements", month, hasPaid ? "churned" : "trials_lost")
+        add(1, "customer_churn", month, reason)
+        guard hasPaid else { return }
+        add(1, "customer_churn_rate", month, "churned")
+        switch reason {
+        case "voluntary", "price": add(1, "customer_churn_rate", month, "voluntary")
+        case "billing": add(1, "customer_churn_rate", month, "involuntary")
+        default: break
+        }
+    }
+
+    /// How a subscription of the customer ends at the instant. Of several, one after a paid period is preferred, then one
+    /// with a known reason.
+    private static func end(
+        of subscriptions: [SimulatedSubscription], owned: Range<Instant>, at instant: Instant
+    ) -> (isTrial: Bool, reason: String)? {
+        let before = instant.advanced(byMilliseconds: -1)
+        guard owned.contains(before) else { return nil }
+        let ends = subscriptions.compactMap { subscription -> (isTrial: Bool, reason: String)? in
+            guard !subscription.access.isHeld(at: instant),
+                let (purchase, isGrace) = subscription.holder(at: before), purchase.expiresDate != nil
+            else { return nil }
+            let isTrial = !isGrace && purchase.isTrial
+            return (isTrial: isTrial, reason: subscription.reason(endOf: purchase, at: instant))
+        }
+        let paid = ends.filter { !$0.isTrial }
+        let preferred = paid.isEmpty ? ends : paid
+        return preferred.filter { $0.reason != "unknown" }.min { $0.reason < $1.reason } ?? preferred.first
     }
 
     private static func state(
