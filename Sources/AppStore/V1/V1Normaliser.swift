@@ -132,7 +132,7 @@ struct V1Normaliser: Sendable {
         let top = body.text("environment")
         var unifiedFields = unified.map { JSONFields($0, base: "unified_receipt") }
         let inner = unifiedFields?.text("environment")
-        let stated = [top, inner].compactMap { $0.flatMap(Self.environment(named:)) }
+        let stated = [top, inner].compactMap { $0.flatMap(Environment.init(receiptName:)) }
         if stated.count == 2, stated[0] != stated[1] {
             body.note("environment", "differs from unified_receipt.environment, this one counts")
         }
@@ -141,14 +141,6 @@ struct V1Normaliser: Sendable {
             return .unknown
         }
         return environment
-    }
-
-    private static func environment(named name: String) -> Environment? {
-        switch name.lowercased() {
-        case "prod", "production": .production
-        case "sandbox": .sandbox
-        default: nil
-        }
     }
 
     // MARK: Transactions

@@ -1,0 +1,21 @@
+import Subscriptions
+
+/// One of Apple's two hosts of verifyReceipt. Each knows the receipts of its environment only.
+package enum ReceiptHost: String, Sendable, CaseIterable {
+    case production
+    case sandbox
+
+    package var environment: Environment {
+        switch self {
+        case .production: .production
+        case .sandbox: .sandbox
+        }
+    }
+
+    package var other: ReceiptHost {
+        switch self {
+        case .production: .sandbox
+        case .sandbox: .production
+        }
+    }
+}
