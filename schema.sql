@@ -145,7 +145,7 @@ create table subledger.event (
   constraint event_position_check check (position > 0),
   constraint event_dedupe_key_check check (octet_length(dedupe_key) in (16, 32)),
   constraint event_fingerprint_check check (octet_length(fingerprint) = 32),
-  constraint event_source_check check (source in ('apple-v1', 'apple-v2', 'backend')),
+  constraint event_source_check check (source in ('apple-v1', 'apple-v2', 'apple-receipt', 'backend')),
   constraint event_facts_check check (jsonb_typeof(facts) = 'object'),
   constraint event_defects_check check (jsonb_typeof(defects) = 'array'),
   constraint event_body_sha256_check check (octet_length(body_sha256) = 32),
@@ -663,7 +663,8 @@ comment on column subledger.event.received_at is 'When it was received, by our c
 comment on column subledger.event.occurred_at is
   'When it happened, by the dates in the notification; null if it has none';
 comment on column subledger.event.source is
-  'Wire format: apple-v1 or apple-v2; backend for customer links set by the owner''s own backend';
+  'Wire format: apple-v1 or apple-v2 for notifications; apple-receipt for answers of the App Store to questions about '
+  'receipts; backend for customer links set by the owner''s own backend';
 comment on column subledger.event.type is
   'As Apple spells it, even if this version does not know it; null if unreadable';
 comment on column subledger.event.subtype is 'As Apple spells it; V1 has none';
@@ -672,17 +673,21 @@ comment on column subledger.event.kind is
   'failed renewal was charged later), renewal_failure, plan_change (now or at the next renewal), auto_renew_change '
   '(switched on or off), offer (redeemed for the current product), extension (by the developer), extension_report, '
   'grace_end, expiration, refund, refund_declined, refund_reversal, revoke (family sharing ended), price_consent, '
-  'price_change, metadata_update, migration, consumption_request, external_purchase, consent_rescinded, test, link (a '
-  'backend sets the links of a customer), other (a type without a word here yet). Never decides access: the facts do';
+  'price_change, metadata_update, migration, consumption_request, external_purchase, consent_rescinded, receipt '
+  '(the App Store answered a question about a receipt), account_deletion (it answered that the Apple Account was '
+  'deleted), test, link (a backend sets the links of a customer), other (a type without a word here yet). Never '
+  'decides access: the facts do';
 comment on column subledger.event.dedupe_key is
   'Equal for two deliveries of one notification: the notificationUUID, 16 bytes, or a SHA-256 of the content if there '
-  'is none. V1 has no UUID: the SHA-256 of the stored body, which a later notification may have again';
+  'is none. V1 has no UUID: the SHA-256 of the stored body, which a later notification may have again. Answers about '
+  'receipts: a SHA-256 of the body''s digest and received_at';
 comment on column subledger.event.fingerprint is
   'Equal for V1 notifications with the same content apart from their receipts: a SHA-256 of that content. Most such '
   'notifications are one notification sent several times, but V1 does not say which. Null for other sources';
 comment on column subledger.event.facts is
   '{"transactions":[…],"renewals":[…]} with Apple''s names, dates as ISO 8601 UTC, ids as strings, missing fields '
-  'omitted; "notification" has the other fields of a signed notification, "link" the links set by a backend';
+  'omitted; "accountDeletions" has the subscriptions of a deleted Apple Account, "notification" the other fields of a '
+  'signed notification, "link" the links set by a backend';
 comment on column subledger.event.defects is
   'Fields that could not be read or say nothing, as [{"path","problem"}]; null if there are none';
 comment on column subledger.event.body is
@@ -879,9 +884,11 @@ comment on column subledger.subscription.in_billing_retry is
   'Whether Apple is retrying a failed renewal, as last reported';
 comment on column subledger.subscription.expiration_intent is
   '1 cancelled by the customer, 2 billing error, 3 price increase not accepted, 4 product not available, 5 other';
-comment on column subledger.subscription.renewal_date is 'When the next renewal will be attempted, as last reported';
+comment on column subledger.subscription.renewal_date is
+  'When the next renewal will be attempted, as last signed; null after a renewal that is known only from a receipt';
 comment on column subledger.subscription.renewal_price is
-  'Price of the next renewal, in thousandths of the currency unit; null in V1';
+  'Price of the next renewal, in thousandths of the currency unit, as last signed; null if only V1 or answers about '
+  'receipts are known';
 comment on column subledger.subscription.price_increase_status is
   '0 the customer has not responded to the price increase, 1 accepted';
 comment on column subledger.subscription.access_ends_at is
@@ -910,6 +917,9 @@ comment on column subledger.subscription.last_paid_end is 'Like last_ends_at, wi
 comment on table subledger.transaction is
   'Current state of every purchase and renewal, with the names of Apple''s signed transactions (V1''s '
   'cancellation_date is revocation_date)';
+comment on column subledger.transaction.revocation_date is
+  'When it was refunded, revoked or replaced by an upgrade; if the Apple Account was deleted, when the App Store said '
+  'so: the purchase then counts as refunded in full';
 comment on column subledger.transaction.type is 'Type of the product, as Apple spells it; null in V1';
 comment on column subledger.transaction.revocation_percentage is 'Thousandths of a percent: 50000 is one half';
 comment on column subledger.transaction.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
@@ -1300,7 +1310,8 @@ select
   case when octet_length(event.dedupe_key) = 16 then encode(event.dedupe_key, 'hex')::uuid end as notification_uuid,
   encode(event.fingerprint, 'hex') as fingerprint,
   coalesce(
-    event.facts #>> '{transactions,0,originalTransactionId}', event.facts #>> '{renewals,0,originalTransactionId}'
+    event.facts #>> '{transactions,0,originalTransactionId}', event.facts #>> '{renewals,0,originalTransactionId}',
+    event.facts #>> '{accountDeletions,0,originalTransactionId}'
   ) as original_transaction_id,
   event.facts #>> '{transactions,0,transactionId}' as transaction_id,
   event.facts #>> '{transactions,0,productId}' as product_id,
@@ -1308,15 +1319,18 @@ select
 from subledger.event
 join subledger.stream using (stream_id);
 
-comment on view analyst.events is 'Every accepted notification, in commit order within its app and environment';
+comment on view analyst.events is
+  'Every accepted notification and stored answer of the App Store, in commit order within its app and environment';
 comment on column analyst.events.app is 'Bundle ID';
 comment on column analyst.events.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.events.position is
   'From 1 without gaps within its app and environment; positions in other views refer to it';
 comment on column analyst.events.received_at is 'When it was received, by our clock';
 comment on column analyst.events.occurred_at is
-  'When Apple signed it; for V1, which has no such date, when it happened by the dates in it';
-comment on column analyst.events.source is 'apple-v1, apple-v2, or backend for customer links';
+  'When Apple signed it; for V1, which has no such date, when it happened by the dates in it; for an answer about a '
+  'receipt, when Apple gave it';
+comment on column analyst.events.source is
+  'apple-v1, apple-v2, apple-receipt for answers about receipts, or backend for customer links';
 comment on column analyst.events.type is 'As Apple spells it; null if unreadable';
 comment on column analyst.events.subtype is 'As Apple spells it; V1 has none';
 comment on column analyst.events.kind is 'What happened, in one vocabulary for all sources: see subledger.event';
@@ -3384,7 +3398,8 @@ select
 from subledger.event
 join subledger.stream using (stream_id)
 where event.occurred_at is not null
-  and event.source <> 'backend';
+  -- Answers about receipts and links by backends are not delivered.
+  and event.source not in ('apple-receipt', 'backend');
 
 comment on view analyst.delivery_lag_detail is
   'How long each notification was in transit, including Apple''s retries after an outage of ours. V1 has no signing '

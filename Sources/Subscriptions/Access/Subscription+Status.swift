@@ -70,18 +70,35 @@ extension Subscription {
     /// The renewal info as reported by the instant.
     ///
     /// The auto-renew status and the products keep their last reported values. Retry, grace, price and expiration
-    /// intent are those of the latest report, since Apple withdraws them by omitting them.
+    /// intent are those of the latest report, since Apple withdraws them by omitting them. What receipts do not contain,
+    /// such as the price, is that of the latest signed report.
     package func renewal(at instant: Instant) -> RenewalInfo {
         var result = RenewalInfo(originalTransactionId: originalTransactionId)
+        var isSigned = true
         for statement in renewals where statement.statedAt <= instant {
             let earlier = result
             result = statement.renewal
+            isSigned = statement.isSigned
+            if !isSigned { result.keepSignedFields(of: earlier) }
             result.productId = result.productId ?? earlier.productId
+            result.autoRenewProductId = result.autoRenewProductId ?? earlier.autoRenewProductId
             result.autoRenewStatus = result.autoRenewStatus ?? earlier.autoRenewStatus
             result.autoRenewStatusChangeDate = result.autoRenewStatusChangeDate ?? earlier.autoRenewStatusChangeDate
         }
         (result.autoRenewProductId, result.autoRenewProductChangeDate) = renewalProduct(at: instant)
+        if !isSigned, let renewalDate = result.renewalDate, isPaid(after: renewalDate, at: instant) {
+            result.renewalDate = nil
+        }
         return result
+    }
+
+    /// True if a purchase made by the instant expires after the date, so that the renewal of that date was made and
+    /// reported without a new date.
+    private func isPaid(after date: Instant, at instant: Instant) -> Bool {
+        transactions.contains { row in
+            (row.transaction.purchaseDate ?? .latest) <= instant && (row.transaction.expiresDate ?? .earliest) > date
+                && !row.settled.isRefunded
+        }
     }
 
     /// The product of the next renewal as last reported by the instant, and its own date if it has one.

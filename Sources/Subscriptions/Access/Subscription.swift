@@ -16,7 +16,8 @@ package struct Subscription: Sendable, Hashable {
 
     /// A transaction merged from all reports about it; later reports take precedence.
     package struct ResolvedTransaction: Sendable, Hashable {
-        let boxed: Boxed<Transaction>
+        /// Set by the extensions that settle what several reports say.
+        var boxed: Boxed<Transaction>
         /// See ``settled``; nil if that equals the transaction itself.
         var settledByCopy: Boxed<Transaction>?
         /// The position of the first event of each report that contributed, ascending.
@@ -41,7 +42,8 @@ package struct Subscription: Sendable, Hashable {
     package init(_ facts: SubscriptionFacts, products: ProductCatalog = .empty) {
         self.products = products
         originalTransactionId = facts.originalTransactionId
-        transactions = Self.settleCopies(Self.resolve(facts), facts, products)
+        transactions = Self.applyAccountDeletions(
+            to: Self.settleCopies(Self.resolve(facts), facts, products), facts)
         renewals = facts.orderedRenewals
         var paid: [AccessPeriod] = []
         var refunded: [AccessPeriod] = []

@@ -124,16 +124,22 @@ private struct FactReader: FieldVisitor {
     }
 }
 
-/// The facts of one event as stored in the log: `{"transactions":[…],"renewals":[…]}`, with `"link":{…}` if a backend
-/// sent one.
+/// The facts of one event as stored in the log: `{"transactions":[…],"renewals":[…]}`, with `"accountDeletions":[…]` if
+/// an Apple Account was deleted and `"link":{…}` if a backend sent one.
 package struct Facts: Sendable, Hashable {
     package var transactions: [Transaction]
     package var renewals: [RenewalInfo]
+    /// The subscriptions of a deleted Apple Account, by `originalTransactionId`.
+    package var accountDeletions: [String]
     package var link: LinkStatement?
 
-    package init(transactions: [Transaction], renewals: [RenewalInfo], link: LinkStatement? = nil) {
+    package init(
+        transactions: [Transaction], renewals: [RenewalInfo], accountDeletions: [String] = [],
+        link: LinkStatement? = nil
+    ) {
         self.transactions = transactions
         self.renewals = renewals
+        self.accountDeletions = accountDeletions
         self.link = link
     }
 
@@ -142,6 +148,7 @@ package struct Facts: Sendable, Hashable {
         renewals = []
         for element in try json.requiredElements("transactions") { transactions.append(try Transaction(json: element)) }
         for element in try json.requiredElements("renewals") { renewals.append(try RenewalInfo(json: element)) }
+        accountDeletions = try json.accountDeletions
         if let json = json["link"] { link = try LinkStatement(json: json) }
     }
 
@@ -150,18 +157,24 @@ package struct Facts: Sendable, Hashable {
         writer.array(transactions) { $1.write(to: &$0) }
         writer.key("renewals")
         writer.array(renewals) { $1.write(to: &$0) }
+        if !accountDeletions.isEmpty {
+            writer.key("accountDeletions")
+            writer.array(accountDeletions) { writer, id in
+                writer.object { $0.member("originalTransactionId", id) }
+            }
+        }
         if let link {
             writer.key("link")
             link.write(to: &writer)
         }
     }
 
-    /// The smallest subscription id, if the event contains several: all subscriptions in one notification belong to one
-    /// Apple Account. Nil if there is only one.
+    /// The smallest subscription id, if the event contains several: all subscriptions in one notification or receipt
+    /// belong to one Apple Account. Nil if there is only one.
     package var companion: String? {
         let ids = Set(
             transactions.map { ByteString($0.originalTransactionId) }
-                + renewals.map { ByteString($0.originalTransactionId) })
+                + renewals.map { ByteString($0.originalTransactionId) } + accountDeletions.map(ByteString.init))
         return ids.count > 1 ? ids.min()?.text : nil
     }
 
@@ -169,6 +182,7 @@ package struct Facts: Sendable, Hashable {
     package var bySubscription: [String: Facts] {
         // Nearly always there is only one.
         if let subscription = transactions.first?.originalTransactionId ?? renewals.first?.originalTransactionId,
+            accountDeletions.isEmpty,
             transactions.allSatisfy({ $0.originalTransactionId == subscription }),
             renewals.allSatisfy({ $0.originalTransactionId == subscription })
         {
@@ -183,12 +197,17 @@ package struct Facts: Sendable, Hashable {
             subscriptions[renewal.originalTransactionId, default: Facts(transactions: [], renewals: [])]
                 .renewals.append(renewal)
         }
+        for id in accountDeletions {
+            subscriptions[id, default: Facts(transactions: [], renewals: [])].accountDeletions.append(id)
+        }
         return subscriptions
     }
 }
 
 extension Event {
-    package var facts: Facts { Facts(transactions: transactions, renewals: renewals, link: link) }
+    package var facts: Facts {
+        Facts(transactions: transactions, renewals: renewals, accountDeletions: accountDeletions, link: link)
+    }
 
     /// Writes the members that the log stores as facts: the projected facts, and under `notification` all other fields.
     package func writeFacts(to writer: inout JSONWriter) {
@@ -242,6 +261,17 @@ extension JSONValue {
     func requiredElements(_ key: StaticString) throws(FactsError) -> [JSONValue] {
         guard let value = self[key], value.isArray else { throw FactsError(member: key.description) }
         return value.elements
+    }
+
+    /// The subscriptions in the member `accountDeletions` of stored facts.
+    var accountDeletions: [String] {
+        get throws(FactsError) {
+            var ids: [String] = []
+            for element in self["accountDeletions"]?.elements ?? [] {
+                ids.append(try element.required("originalTransactionId"))
+            }
+            return ids
+        }
     }
 
     func integer(_ key: StaticString) -> Int? {

@@ -11,6 +11,8 @@ package struct StatedFacts: Sendable {
 
     private(set) var transactions: [Stated<Transaction>] = []
     private(set) var renewals: [Stated<RenewalInfo>] = []
+    /// True if the Apple Account of the subscription was deleted.
+    fileprivate(set) var isAccountDeleted = false
 
     /// Selects the facts of one subscription and ignores all others.
     package init(_ facts: Facts, about subscription: String) {
@@ -18,11 +20,12 @@ package struct StatedFacts: Sendable {
             add(transaction)
         }
         for renewal in facts.renewals where renewal.originalTransactionId == subscription { add(renewal) }
+        isAccountDeleted = facts.accountDeletions.contains(subscription)
     }
 
     fileprivate init() {}
 
-    var isEmpty: Bool { transactions.isEmpty && renewals.isEmpty }
+    var isEmpty: Bool { transactions.isEmpty && renewals.isEmpty && !isAccountDeleted }
 
     fileprivate mutating func add(_ transaction: consuming Transaction) {
         let signedDate = transaction.signedDate
@@ -58,6 +61,7 @@ package struct EventFacts: Sendable {
             let renewal = try RenewalInfo(json: element)
             bySubscription[renewal.originalTransactionId, default: StatedFacts()].add(renewal)
         }
+        for id in try json.accountDeletions { bySubscription[id, default: StatedFacts()].isAccountDeleted = true }
         if bySubscription.count > 1 { companion = bySubscription.keys.map(ByteString.init).min()?.text }
         if let json = json["link"] { link = try LinkStatement(json: json) }
     }

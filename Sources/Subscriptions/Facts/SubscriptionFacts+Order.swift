@@ -26,7 +26,9 @@ extension SubscriptionFacts {
     /// Like ``orderedTransactions``, for renewal info.
     package var orderedRenewals: [RenewalStatement] {
         renewalsInOrder.map {
-            RenewalStatement(boxed: $0.key.renewal.boxed, statedAt: $0.key.statedAt, position: $0.value.position)
+            RenewalStatement(
+                boxed: $0.key.renewal.boxed, statedAt: $0.key.statedAt, isSigned: $0.key.isSigned,
+                position: $0.value.position)
         }
     }
 

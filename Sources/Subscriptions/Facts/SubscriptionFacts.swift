@@ -8,6 +8,8 @@ package struct SubscriptionFacts: Sendable, Hashable {
     package let originalTransactionId: String
     package private(set) var transactions: [Canonical<Transaction>: Statement] = [:]
     package private(set) var renewals: [StatedRenewal: Evidence] = [:]
+    /// The times at which the Apple Account was reported as deleted.
+    package private(set) var accountDeletions: [Instant: Evidence] = [:]
     /// The positions of all events with facts about the subscription.
     package private(set) var positions: Set<Int64> = []
     /// The smallest subscription id of each notification that contained several subscriptions, this one among them,
@@ -70,11 +72,24 @@ package struct SubscriptionFacts: Sendable, Hashable {
         package var receivedAt: Instant
         /// The position of the first event that reported it.
         package var position: Int64
+
+        init(receivedAt: Instant, position: Int64) {
+            self.receivedAt = receivedAt
+            self.position = position
+        }
+
+        /// The evidence of a fact that was reported once more.
+        init(_ known: Evidence?, receivedAt: Instant, position: Int64) {
+            self.receivedAt = max(known?.receivedAt ?? receivedAt, receivedAt)
+            self.position = min(known?.position ?? position, position)
+        }
     }
 
     package struct RenewalStatement: Sendable, Hashable {
         let boxed: Boxed<RenewalInfo>
         package let statedAt: Instant
+        /// True if Apple signed it. Unsigned ones come from receipts, which contain fewer fields.
+        package let isSigned: Bool
         package let position: Int64
 
         package var renewal: RenewalInfo {
@@ -115,10 +130,11 @@ package struct SubscriptionFacts: Sendable, Hashable {
         for stated in facts.renewals {
             let renewal = StatedRenewal(
                 renewal: stated.fact, statedAt: stated.signedDate ?? statedAt, isSigned: stated.signedDate != nil)
-            let known = renewals[renewal]
-            renewals[renewal] = Evidence(
-                receivedAt: max(known?.receivedAt ?? receivedAt, receivedAt),
-                position: min(known?.position ?? position, position))
+            renewals[renewal] = Evidence(renewals[renewal], receivedAt: receivedAt, position: position)
+        }
+        if facts.isAccountDeleted {
+            accountDeletions[statedAt] = Evidence(
+                accountDeletions[statedAt], receivedAt: receivedAt, position: position)
         }
         positions.insert(position)
         if let companion = companion.map(ByteString.init) {
@@ -146,6 +162,7 @@ extension SubscriptionFacts {
         var bytes = 128 + 64 * companions.count + 12 * positions.count
         for fact in transactions.keys { bytes += fact.text.count + 160 }
         for stated in renewals.keys { bytes += stated.renewal.text.count + 160 }
+        bytes += 128 * accountDeletions.count
         return bytes
     }
 
@@ -172,6 +189,16 @@ extension SubscriptionFacts {
                     writer.member("signed", entry.key.isSigned ? true : nil)
                     writer.member("receivedAt", entry.value.receivedAt)
                     writer.member("position", entry.value.position)
+                }
+            }
+            if !accountDeletions.isEmpty {
+                writer.key("accountDeletions")
+                writer.array(accountDeletions.sorted { $0.key < $1.key }) { writer, entry in
+                    writer.object { writer in
+                        writer.member("statedAt", entry.key)
+                        writer.member("receivedAt", entry.value.receivedAt)
+                        writer.member("position", entry.value.position)
+                    }
                 }
             }
             if !companions.isEmpty {
@@ -204,6 +231,11 @@ extension SubscriptionFacts {
                 renewal: Canonical(try RenewalInfo(json: fact), text: fact.bytes), statedAt: statement.statedAt,
                 isSigned: statement.isSigned)
             renewals[stated] = Evidence(receivedAt: statement.receivedAt, position: statement.position)
+        }
+        for element in json["accountDeletions"]?.elements ?? [] {
+            let statement = try Statement(json: element)
+            accountDeletions[statement.statedAt] = Evidence(
+                receivedAt: statement.receivedAt, position: statement.position)
         }
         for element in json["companions"]?.elements ?? [] {
             guard let position = element["position"]?.int64 else { throw FactsError(member: "companions") }

@@ -1,6 +1,7 @@
 import Encoding
 
-/// A normalised notification, with the same names and units for every source format.
+/// A normalised notification, answer of a store or statement of a backend, with the same names and units for every
+/// source format.
 package struct Event: Sendable, Hashable {
     package var source: EventSource
     package var environment: Environment
@@ -25,6 +26,8 @@ package struct Event: Sendable, Hashable {
     package var details: CanonicalJSON?
     /// The customer links that a backend sent. Nil for Apple's notifications.
     package var link: LinkStatement?
+    /// The subscriptions whose Apple Account was deleted. Empty unless the App Store answered so.
+    package var accountDeletions: [String] = []
     package var defects: [Defect]
     /// Paths of fields that this version does not know. Their values are kept.
     package var unknownFields: [String]
@@ -59,15 +62,16 @@ extension Event {
     /// Longest time between a V1 notification and its repeat: Apple's last attempt comes 78 hours after the first.
     package static let repeatAgeMax = Duration.seconds(4 * 24 * 3600)
 
-    /// Whether the dedupe key is Apple's or the backend's own id of this one event. V1 has none: its key is the digest
-    /// of the stored body, and a body with a stored key is a repeat only within ``repeatAgeMax``, and only while no
-    /// other event about one of its ``subscriptions`` was stored.
+    /// Whether the dedupe key identifies this one event: Apple's or the backend's own id, or the digest of an answer
+    /// and its time. V1 has no id: its key is the digest of the stored body, and a body with a stored key is a repeat
+    /// only within ``repeatAgeMax``, and only while no other event about one of its ``subscriptions`` was stored.
     package var hasUniqueKey: Bool { source != .appleV1 }
 
     /// Every subscription that the event is about, by its original transaction id.
     package var subscriptions: Set<ByteString> {
         var subscriptions = Set(transactions.map { ByteString($0.originalTransactionId) })
         for renewal in renewals { subscriptions.insert(ByteString(renewal.originalTransactionId)) }
+        for id in accountDeletions { subscriptions.insert(ByteString(id)) }
         for key in link?.links ?? [] where key.kind == .subscription { subscriptions.insert(key.id) }
         if subscriptions.isEmpty, let namedSubscription { subscriptions.insert(ByteString(namedSubscription)) }
         return subscriptions
@@ -78,6 +82,8 @@ extension Event {
 package enum EventSource: String, Sendable, Hashable, CaseIterable {
     case appleV1 = "apple-v1"
     case appleV2 = "apple-v2"
+    /// An answer of verifyReceipt to a question about a receipt.
+    case appleReceipt = "apple-receipt"
     /// The operator's backend, over the private listener.
     case backend
 }
@@ -108,6 +114,10 @@ package enum EventKind: String, Sendable, Hashable, CaseIterable {
     case consumptionRequest = "consumption_request"
     case externalPurchase = "external_purchase"
     case consentRescinded = "consent_rescinded"
+    /// The App Store answered a question about a receipt: a snapshot of all purchases in it.
+    case receipt
+    /// The App Store answered that the Apple Account of a receipt was deleted.
+    case accountDeletion = "account_deletion"
     case test
     /// A backend linked purchases to a customer.
     case link
@@ -159,7 +169,8 @@ package protocol ProvenEvent: Sendable {
     var stream: StreamKey { get }
     var event: Event { get }
     /// The bytes to store. V1: the body as it arrived, with its secret emptied. V2: `{"signedPayload":"…"}`
-    /// with the signed text as it arrived; anything around it was not signed and is dropped. Backend: the canonical
+    /// with the signed text as it arrived; anything around it was not signed and is dropped. Answer of verifyReceipt: as
+    /// it arrived; for a deleted account, with the subscriptions that are known by the receipt. Backend: the canonical
     /// JSON.
     var evidence: Evidence { get }
     /// SHA-256 of the bytes of the evidence.

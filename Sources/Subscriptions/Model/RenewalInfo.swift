@@ -48,6 +48,28 @@ package struct RenewalInfo: Sendable, Hashable {
     }
 }
 
+extension RenewalInfo {
+    /// Fills in the fields that only signed reports contain. Those about the next renewal apply only while its product is
+    /// the same.
+    mutating func keepSignedFields(of earlier: RenewalInfo) {
+        recentSubscriptionStartDate = recentSubscriptionStartDate ?? earlier.recentSubscriptionStartDate
+        if eligibleWinBackOfferIds.isEmpty { eligibleWinBackOfferIds = earlier.eligibleWinBackOfferIds }
+        appAccountToken = appAccountToken ?? earlier.appAccountToken
+        appTransactionId = appTransactionId ?? earlier.appTransactionId
+        additional = additional ?? earlier.additional
+        let next = autoRenewProductId ?? earlier.autoRenewProductId
+        guard next == earlier.autoRenewProductId ?? next else { return }
+        offerType = offerType ?? earlier.offerType
+        offerIdentifier = offerIdentifier ?? earlier.offerIdentifier
+        offerDiscountType = offerDiscountType ?? earlier.offerDiscountType
+        offerPeriod = offerPeriod ?? earlier.offerPeriod
+        renewalDate = renewalDate ?? earlier.renewalDate
+        renewalPrice = renewalPrice ?? earlier.renewalPrice
+        currency = currency ?? earlier.currency
+        renewalBillingPlanType = renewalBillingPlanType ?? earlier.renewalBillingPlanType
+    }
+}
+
 // MARK: - Fields
 
 extension RenewalInfo {

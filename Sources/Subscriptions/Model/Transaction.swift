@@ -80,6 +80,9 @@ package struct Transaction: Sendable, Hashable {
         case nonConsumable = "Non-Consumable"
     }
 
+    /// The ``revocationType`` of a purchase that counts as never made.
+    static let fullRefund = "REFUND_FULL"
+
     package var isFamilyShared: Bool { inAppOwnershipType == "FAMILY_SHARED" }
 
     /// True if access by Family Sharing was revoked. The member never paid.
@@ -90,7 +93,7 @@ package struct Transaction: Sendable, Hashable {
     /// True if the purchase counts as never made. V1 uses the same field for the date of an upgrade.
     package var isRefunded: Bool {
         revocationDate != nil && !isFamilyRevoked && !isRefundedInPart
-            && (!isUpgraded || revocationType == "REFUND_FULL")
+            && (!isUpgraded || revocationType == Self.fullRefund)
     }
 
     /// True if only the rest of the period was refunded.
