@@ -181,3 +181,7 @@ struct JSONFields {
 private func isDigit(_ byte: UInt8) -> Bool {
     (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
 }
+
+func isBlank(_ text: String) -> Bool {
+    text.utf8.allSatisfy { $0 == 0x20 || (0x09...0x0D).contains($0) }
+}

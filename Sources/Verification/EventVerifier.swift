@@ -51,7 +51,14 @@ package struct EventVerifier: Sendable {
         } catch {
             return Result(problem: error.description)
         }
-        if stored.source == EventSource.backend.rawValue { return checkStatement(body, stored) }
+        switch EventSource(rawValue: stored.source) {
+        case .backend: return checkStatement(body, stored)
+        case .appleReceipt: return checkAnswer(body, stored)
+        case .appleV1, .appleV2, nil: return await checkNotification(body, stored)
+        }
+    }
+
+    private func checkNotification(_ body: [UInt8], _ stored: AuditedEvent) async -> Result {
         let notification: AppleNotification
         do throws(UndecodableBody) {
             notification = try AppleNotification(decoding: body)
@@ -89,6 +96,26 @@ package struct EventVerifier: Sendable {
             return Result(problem: "\(column) does not match the body")
         }
         return Result(event)
+    }
+
+    /// Checks an answer of verifyReceipt, which is not signed.
+    private func checkAnswer(_ body: [UInt8], _ stored: AuditedEvent) -> Result {
+        let answer: StoredAnswer
+        do throws(UnreadableAnswer) {
+            answer = try StoredAnswer(decoding: body)
+        } catch {
+            return Result(problem: "body cannot be decoded: \(error)")
+        }
+        guard answer.isFact else { return Result(problem: "body is not an answer that can be a fact") }
+        let event = answer.event(
+            app: stream.app, environment: stream.environment, receivedAt: stored.receivedAt)
+        if let column = differingColumn(stored, event) {
+            return Result(problem: "\(column) does not match the body")
+        }
+        guard event.app == stream.app, answer.answer.environment ?? stream.environment == stream.environment else {
+            return Result(problem: "app or environment of the body does not match the stream")
+        }
+        return stored.isUnsigned ? Result(event) : Result(problem: "chain_id does not match the body")
     }
 
     /// Returns the first column that differs. The database compares facts, since `jsonb` defines their equality.

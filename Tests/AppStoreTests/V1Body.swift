@@ -203,7 +203,7 @@ func fold(_ events: [Event], subscription: String = testSubscription) -> Subscri
     var facts = SubscriptionFacts(originalTransactionId: subscription)
     for (index, event) in events.enumerated() {
         facts.fold(
-            Facts(transactions: event.transactions, renewals: event.renewals), occurredAt: event.occurredAt,
+            event.facts, occurredAt: event.occurredAt,
             receivedAt: day("2026-01-01").advanced(byMilliseconds: Int64(index)), position: Int64(index + 1))
     }
     return Subscription(facts)

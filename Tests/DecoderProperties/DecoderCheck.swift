@@ -24,7 +24,7 @@ package struct DecoderCheck: Sendable {
     /// Decodes the body and checks the event, and the evidence of a signed notification.
     ///
     /// - Parameter measure: Runs the decoding, for example to measure its memory.
-    /// - Returns: The event; nil if the body is not a notification.
+    /// - Returns: The event; nil if the body is neither a notification nor an answer of verifyReceipt.
     /// - Throws: ``BrokenPromise``, the first property that does not hold.
     package func decode(
         _ measure: (_ decoding: () -> Void) throws(BrokenPromise) -> Void = { $0() }
@@ -43,7 +43,9 @@ package struct DecoderCheck: Sendable {
     /// - Parameter event: The result of ``decode(_:)``.
     /// - Throws: ``BrokenPromise``, the first property that does not hold.
     package func verify(_ event: Event?) async throws(BrokenPromise) {
-        if isSigned || event?.source == .appleV2 {
+        if event?.source == .appleReceipt {
+            try checkAnswer(body, as: event)
+        } else if isSigned || event?.source == .appleV2 {
             try await checkRefusal(of: body, as: event)
         } else {
             try checkVerification(of: body, as: event)
@@ -63,7 +65,9 @@ package func promise(_ isKept: Bool, _ text: StaticString) throws(BrokenPromise)
 let receivedAt = Instant(milliseconds: 1_637_366_400_000) ?? .latest
 
 func decodedEvent(_ body: [UInt8]) -> Event? {
-    try? AppleNotification(decoding: body).event(receivedAt: receivedAt)
+    if let notification = try? AppleNotification(decoding: body) { return notification.event(receivedAt: receivedAt) }
+    // Only the client of the App Store accepts answers, but they are decoded by the same rules.
+    return (try? StoredAnswer(decoding: body))?.event(app: nil, environment: nil, receivedAt: receivedAt)
 }
 
 func jsonObject(_ content: (inout JSONWriter) -> Void) -> [UInt8] {

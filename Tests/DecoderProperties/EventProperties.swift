@@ -31,6 +31,7 @@ private func checkTexts(_ event: Event) throws(BrokenPromise) {
         texts.found.append(renewal.originalTransactionId)
         renewal.visitFields(with: &texts)
     }
+    texts.found += event.accountDeletions
     texts.found += event.defects.flatMap { [$0.path, $0.problem] }
     try promise(!texts.found.contains { $0?.utf8.contains(0) == true }, "no string of an event contains a NUL")
 }
@@ -55,7 +56,9 @@ private struct Texts: FieldVisitor {
 
 private func checkSubscription(_ id: String, of event: Event) throws(BrokenPromise) {
     let facts = event.facts
-    let reversed = Facts(transactions: facts.transactions.reversed(), renewals: facts.renewals.reversed())
+    let reversed = Facts(
+        transactions: facts.transactions.reversed(), renewals: facts.renewals.reversed(),
+        accountDeletions: facts.accountDeletions.reversed())
     let once = fold([facts], id, event)
     try promise(fold([facts, facts], id, event) == once, "folding twice equals folding once")
 

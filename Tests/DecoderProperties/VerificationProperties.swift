@@ -33,7 +33,31 @@ private func check(
     try checkEvidence(taken.evidence)
     let again = decodedEvent(taken.evidence.bytes)
     try promise(again == nil || again == taken.event, "the stored body decodes to the same event")
-    guard let kept = try? JSONDocument(taken.evidence.bytes) else {
+    try checkAbsence(of: secret, in: taken.evidence)
+    return taken
+}
+
+/// Checks an answer of verifyReceipt as if each of Apple's hosts had given it.
+func checkAnswer(_ body: [UInt8], as event: Event?) throws(BrokenPromise) {
+    // The stored form of a deletion is not an answer itself.
+    guard let answer = try? ReceiptAnswer(decoding: body) else { return }
+    let app = event?.app ?? fixtureApp
+    let apps = Apps([App(bundleId: app, sharedSecrets: [fixtureSecret])])
+    for host in ReceiptHost.allCases {
+        let given = AnswerFromApple(
+            answer: answer, host: host, receipt: Receipt(stored: [0x30, 0x00]), receivedAt: receivedAt)
+        guard let verified = try? apps.verify(given, of: app, subscriptions: ["1000000000000001"]) else { continue }
+        try checkEvidence(verified.evidence)
+        let again = try? StoredAnswer(decoding: verified.evidence.bytes)
+            .event(app: app, environment: host.environment, receivedAt: receivedAt)
+        try promise(again == verified.event, "a stored answer decodes to the same event")
+        try checkAbsence(of: fixtureSecret, in: verified.evidence)
+    }
+}
+
+/// No part of the evidence contains the secret.
+private func checkAbsence(of secret: String, in evidence: Evidence) throws(BrokenPromise) {
+    guard let kept = try? JSONDocument(evidence.bytes) else {
         throw BrokenPromise(description: "a body without its secret is JSON")
     }
     let needle = Array(secret.utf8)
@@ -46,7 +70,6 @@ private func check(
             try promise(!holds(unescaped(content)[...], needle), "no string contains the secret with escapes")
         }
     }
-    return taken
 }
 
 private func holds(_ text: ArraySlice<UInt8>, _ needle: [UInt8]) -> Bool {

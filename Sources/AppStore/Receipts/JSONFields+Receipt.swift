@@ -4,10 +4,10 @@ extension JSONFields {
     /// Reads a transaction of receipt info of the iOS 6 or iOS 7 style, whose keys do not conflict.
     ///
     /// - Parameters:
-    ///   - subscription: The subscription that the notification names, for rows that omit theirs.
-    ///   - isUnified: True for the unified receipt, whose rows contain their cancellation in every later notification.
+    ///   - subscription: The subscription that the body names, for rows that omit theirs.
+    ///   - isCurrent: True for receipt info of the time of the body, whose rows contain their cancellation from then on.
     /// - Returns: Nil, with a defect, if the row has no id.
-    mutating func transaction(of subscription: String?, isUnified: Bool) -> Transaction? {
+    mutating func transaction(of subscription: String?, isCurrent: Bool) -> Transaction? {
         guard let transactionId = identifier("transaction_id") else {
             note("transaction_id", "is missing, the row is passed over")
             return nil
@@ -28,7 +28,7 @@ extension JSONFields {
         row.revocationReason = integer("cancellation_reason")
         row.isUpgraded = flag("is_upgraded") ?? false
         row.statesRevocation =
-            isUnified && unreadableKeys.isDisjoint(with: ["cancellation_date_ms", "cancellation_date", "is_upgraded"])
+            isCurrent && unreadableKeys.isDisjoint(with: ["cancellation_date_ms", "cancellation_date", "is_upgraded"])
         row.isTrialPeriod = flag("is_trial_period")
         row.isInIntroOfferPeriod = flag("is_in_intro_offer_period")
         row.inAppOwnershipType = text("in_app_ownership_type")
@@ -38,9 +38,12 @@ extension JSONFields {
         return row
     }
 
-    /// Reads an element of `pending_renewal_info`. Returns nil, with a defect, if it names no subscription.
-    mutating func renewal() -> RenewalInfo? {
-        guard let subscription = identifier("original_transaction_id") else {
+    /// Reads an element of `pending_renewal_info`, or an answer of the iOS 6 style, which has the same keys.
+    ///
+    /// - Parameter subscription: The subscription that an answer is about, which it does not name.
+    /// - Returns: Nil, with a defect, if no subscription is named.
+    mutating func renewal(of subscription: String? = nil) -> RenewalInfo? {
+        guard let subscription = identifier("original_transaction_id") ?? subscription else {
             note("original_transaction_id", "is missing, the element is passed over")
             return nil
         }

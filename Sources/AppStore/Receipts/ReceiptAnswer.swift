@@ -5,7 +5,9 @@ import Subscriptions
 ///
 /// - Source: Apple, "responseBody" of the App Store Receipts API.
 package struct ReceiptAnswer: Sendable {
+    /// The text that contains the answer.
     let document: JSONDocument
+    let object: JSONValue
     package let status: ReceiptStatus
     /// Whether Apple suggests to ask again. The key and the value have two spellings each.
     package let isRetryable: Bool?
@@ -21,26 +23,30 @@ package struct ReceiptAnswer: Sendable {
     static let receiptKey: StaticString = "receipt"
 
     package init(decoding body: [UInt8]) throws(UnreadableAnswer) {
-        let document: JSONDocument
+        let document = try Self.document(body)
+        try self.init(document.root, in: document)
+    }
+
+    static func document(_ body: [UInt8]) throws(UnreadableAnswer) -> JSONDocument {
         do throws(JSONError) {
-            document = try JSONDocument(body)
+            return try JSONDocument(body)
         } catch {
             throw error.problem == .unexpectedEnd ? UnreadableAnswer.cutOff : .notJSON(error)
         }
-        try self.init(document)
     }
 
-    /// - Parameter document: Its root must be the answer.
-    init(_ document: JSONDocument) throws(UnreadableAnswer) {
-        guard document.root.isObject else { throw .notAnObject }
-        var fields = JSONFields(document.root)
+    /// - Parameter object: A value of the document.
+    init(_ object: JSONValue, in document: JSONDocument) throws(UnreadableAnswer) {
+        guard object.isObject else { throw .notAnObject }
+        var fields = JSONFields(object)
         guard let number = fields.integer("status") else { throw .noStatus }
         self.document = document
+        self.object = object
         status = ReceiptStatus(number: number)
         isRetryable = fields.flag("is-retryable") ?? fields.flag("is_retryable")
         environment = fields.text("environment").map { Environment(receiptName: $0) ?? .unknown }
-        bundleId = Self.bundleId(document.root)
-        requestDate = document.root[Self.receiptKey].flatMap { receipt in
+        bundleId = Self.bundleId(object)
+        requestDate = object[Self.receiptKey].flatMap { receipt in
             var fields = JSONFields(receipt, base: Self.receiptKey)
             return fields.instant("request_date_ms", "request_date")
         }
@@ -48,14 +54,14 @@ package struct ReceiptAnswer: Sendable {
 
     /// The receipt that replaces the one that was asked about; nil if there is none or it is not readable.
     package var latestReceipt: Receipt? {
-        guard let text = document.root["latest_receipt"]?.string else { return nil }
+        guard let text = object["latest_receipt"]?.string else { return nil }
         return try? Receipt(base64: text)
     }
 
     /// Old transaction receipts name it `bid`, and repeat it in their receipt info.
-    private static func bundleId(_ root: JSONValue) -> String? {
+    private static func bundleId(_ answer: JSONValue) -> String? {
         for key: StaticString in [receiptKey, "latest_receipt_info", "latest_expired_receipt_info"] {
-            guard let object = root[key], object.isObject else { continue }
+            guard let object = answer[key], object.isObject else { continue }
             var fields = JSONFields(object)
             if let bundleId = fields.text("bundle_id") ?? fields.text("bid") { return bundleId }
         }

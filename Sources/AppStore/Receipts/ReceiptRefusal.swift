@@ -16,12 +16,12 @@ package enum ReceiptRefusal: Error, Hashable, CustomStringConvertible {
     case appUnknown
     /// The account was deleted, and no subscription is known by its receipt.
     case nothingKnown
-    /// The answer is unreadable without the shared secrets that it contains.
+    /// The answer is unreadable in the form in which it would be stored.
     case unreadable(UnreadableAnswer)
 
     package var description: String {
         switch self {
-        case .status(let status): "the App Store refuses the receipt, \(status)"
+        case .status(let status): "the App Store does not confirm the receipt, \(status)"
         case .otherApp: "the receipt is of another app"
         case .appMissing: "the App Store's answer names no app"
         case .wrongEnvironment: "the App Store's answer names another environment than that of its host"

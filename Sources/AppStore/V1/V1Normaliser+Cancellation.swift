@@ -73,7 +73,7 @@ extension V1Normaliser {
 
     /// Inserts the defect first, because the last ones are dropped if there are too many.
     private mutating func noteCancellationWithoutPurchase() {
-        defects.insert(.cancellationWithoutPurchase, at: 0)
+        receipts.defects.insert(.cancellationWithoutPurchase, at: 0)
     }
 }
 

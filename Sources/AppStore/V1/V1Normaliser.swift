@@ -21,50 +21,23 @@ struct V1Normaliser: Sendable {
     /// The bundle id at the top level of the body or in its receipt info; nil if there is none.
     private(set) var bundleId: String?
     private let unified: JSONValue?
-    var defects: [Defect] = []
-
-    /// Maximum number of stored defects per body; further ones give no new information.
-    private static let defectsMax = 100
-    /// Maximum number of rows that are read. Apple sends at most 100.
-    private static let rowsMax = 10_000
+    var receipts: ReceiptReader
 
     init(_ document: JSONDocument) {
         let root = document.root
         body = JSONFields(root)
         unified = root["unified_receipt"].flatMap { $0.isObject ? $0 : nil }
-        if document.holdsNonASCII, String(validating: document.bytes, as: UTF8.self) == nil {
-            defects.append(Defect(path: "", problem: "the body is not UTF-8 throughout"))
-        }
+        receipts = ReceiptReader(document)
         bundleId = readBundleId()
     }
 
-    private struct RowObject {
-        let value: JSONValue
-        let base: StaticString
-        let index: Int?
-    }
-
-    /// Receipt info can be an object or an array of objects, both at the top level and in the unified receipt.
-    private mutating func objects(_ value: JSONValue?, base: StaticString) -> [RowObject] {
-        guard let value else { return [] }
-        if value.isObject {
-            // Some bodies contain an empty object if there is no receipt info.
-            return value.isEmptyObject ? [] : [RowObject(value: value, base: base, index: nil)]
-        }
-        let elements = value.elements(atMost: Self.rowsMax + 1)
-        if elements.count > Self.rowsMax {
-            defects.append(
-                Defect(path: base.description, problem: "rows after the first \(Self.rowsMax) are passed over"))
-        }
-        return elements.prefix(Self.rowsMax).enumerated().map { index, element in
-            RowObject(value: element, base: base, index: index)
-        }
-    }
-
     /// The rows of the old receipt info, which has two names: the second is used for expired subscriptions.
-    private mutating func oldRows() -> [RowObject] {
-        objects(body.object["latest_receipt_info"], base: "latest_receipt_info")
-            + objects(body.object["latest_expired_receipt_info"], base: "latest_expired_receipt_info")
+    private mutating func oldRows(of subscription: String?) -> [Transaction] {
+        receipts.transactions(
+            body.object["latest_receipt_info"], base: "latest_receipt_info", of: subscription, isCurrent: false)
+            + receipts.transactions(
+                body.object["latest_expired_receipt_info"], base: "latest_expired_receipt_info", of: subscription,
+                isCurrent: false)
     }
 
     private mutating func readBundleId() -> String? {
@@ -85,13 +58,12 @@ struct V1Normaliser: Sendable {
         let type = body.text("notification_type")
         if type == nil { body.note("notification_type", "is missing or blank") }
         let namedSubscription = body.identifier("original_transaction_id")
-        let old = rows(oldRows(), subscription: namedSubscription, isUnified: false)
-        let new = rows(
-            objects(unified?["latest_receipt_info"], base: "unified_receipt.latest_receipt_info"),
-            subscription: namedSubscription,
-            isUnified: true)
+        let old = oldRows(of: namedSubscription)
+        let new = receipts.transactions(
+            unified?["latest_receipt_info"], base: "unified_receipt.latest_receipt_info", of: namedSubscription,
+            isCurrent: true)
         let topCancellation = body.instant("cancellation_date_ms", "cancellation_date")
-        var transactions = Self.union(new, old)
+        var transactions = ReceiptReader.union(new, old, merging: Self.merge)
         applyCancellation(at: topCancellation, type: type, subscription: namedSubscription, to: &transactions)
         let changeDate = body.instant("auto_renew_status_change_date_ms", "auto_renew_status_change_date")
         let subscription = old.first?.originalTransactionId ?? namedSubscription
@@ -113,16 +85,7 @@ struct V1Normaliser: Sendable {
             kind: V1Kind.kind(of: type, transactions), dedupeKey: key, fingerprint: fingerprint.digest,
             namedSubscription: namedSubscription, occurredAt: occurredAt, transactions: transactions,
             renewals: renewals,
-            defects: Self.distinct(defects + body.defects))
-    }
-
-    /// Removes duplicates, since a field that is read twice reports its defect twice. Ignored account tokens come last:
-    /// every row of a receipt may have one, and they must not displace other defects.
-    private static func distinct(_ defects: [Defect]) -> [Defect] {
-        var seen: Set<Defect> = []
-        let all = defects.filter { seen.insert($0).inserted }
-        let ordered = all.filter { !$0.isIgnoredAccountToken } + all.filter(\.isIgnoredAccountToken)
-        return Array(ordered.prefix(defectsMax))
+            defects: receipts.distinctDefects(and: body.defects))
     }
 
     // MARK: Environment
@@ -145,46 +108,13 @@ struct V1Normaliser: Sendable {
 
     // MARK: Transactions
 
-    private mutating func rows(_ objects: [RowObject], subscription: String?, isUnified: Bool) -> [Transaction] {
-        var result: [Transaction] = []
-        result.reserveCapacity(min(objects.count, 100))
-        for row in objects {
-            var fields = JSONFields(row.value, base: row.base, index: row.index)
-            if row.value.isObject {
-                if let transaction = fields.transaction(of: subscription, isUnified: isUnified) {
-                    result.append(transaction)
-                }
-                defects += fields.defects
-            } else if defects.count < Self.defectsMax {
-                let place = row.base.description + (row.index.map { "[\($0)]" } ?? "")
-                defects.append(Defect(path: place, problem: "is not an object"))
-            }
-        }
-        return result
-    }
-
-    /// Merges both receipts so that each transaction occurs once. The unified receipt takes precedence, since it
-    /// contains more than the old one.
-    private static func union(_ new: [Transaction], _ old: [Transaction]) -> [Transaction] {
-        var result: [Transaction] = []
-        result.reserveCapacity(new.count + old.count)
-        var places: [String: Int] = [:]
-        for rows in [new, old] {
-            // Iterates over indices, since copying a transaction copies dozens of strings.
-            for index in rows.indices {
-                guard let place = places[rows[index].transactionId] else {
-                    places[rows[index].transactionId] = result.count
-                    result.append(rows[index])
-                    continue
-                }
-                let row = rows[index]
-                var known = result[place].completed(by: row)
-                known.revocationDate = known.revocationDate ?? row.revocationDate
-                known.revocationReason = known.revocationReason ?? row.revocationReason
-                known.isUpgraded = known.isUpgraded || row.isUpgraded
-                result[place] = known
-            }
-        }
+    /// The unified receipt takes precedence, since it contains more than the old one. A cancellation in either of them
+    /// counts.
+    private static func merge(_ new: Transaction, _ old: Transaction) -> Transaction {
+        var result = new.completed(by: old)
+        result.revocationDate = result.revocationDate ?? old.revocationDate
+        result.revocationReason = result.revocationReason ?? old.revocationReason
+        result.isUpgraded = result.isUpgraded || old.isUpgraded
         return result
     }
 
@@ -193,12 +123,8 @@ struct V1Normaliser: Sendable {
     private mutating func renewals(subscription: String?, transactions: [Transaction], changeDate: Instant?)
         -> [RenewalInfo]
     {
-        var result: [RenewalInfo] = []
-        for element in objects(unified?["pending_renewal_info"], base: "unified_receipt.pending_renewal_info") {
-            var fields = JSONFields(element.value, base: element.base, index: element.index)
-            if let renewal = fields.renewal() { result.append(renewal) }
-            defects += fields.defects
-        }
+        var result = receipts.renewals(
+            unified?["pending_renewal_info"], base: "unified_receipt.pending_renewal_info")
         let autoRenewProductId = body.text("auto_renew_product_id")
         let autoRenewStatus = body.flag("auto_renew_status")
         let expirationIntent = body.integer("expiration_intent")

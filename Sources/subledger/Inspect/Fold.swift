@@ -9,8 +9,8 @@ struct Fold: ParsableCommand {
         abstract: "Compute subscriptions from bodies without a database: one JSON object per subscription.",
         discussion: """
             A file contains one body, or one per line, either plain or as {"receivedAt": …, "body": …}. Bodies without \
-            receivedAt count as received now. Signatures and secrets are not verified. Invalid bodies are reported on \
-            stderr with exit status 65; all others are processed.
+            receivedAt count as received now. Answers of verifyReceipt are bodies, too. Signatures and secrets are not \
+            verified. Invalid bodies are reported on stderr with exit status 65; all others are processed.
             """)
 
     @Argument(help: ArgumentHelp("Files with bodies; - reads standard input.", valueName: "file"))
@@ -75,7 +75,7 @@ struct Fold: ParsableCommand {
     private func fold(_ file: String, into ledger: inout MemoryLedger) -> [String] {
         guard let bytes = InputFile.read(file) else { return ["\(file): \(InputFile.unreadable)"] }
         var problems: [String] = []
-        func note(_ line: Int?, _ problem: some CustomStringConvertible) {
+        func note(_ line: Int?, _ problem: any Error) {
             problems.append("\(file)\(line.map { ":\($0)" } ?? ""): \(problem)")
         }
         for delivery in Delivery.read(bytes) {
@@ -84,9 +84,9 @@ struct Fold: ParsableCommand {
             case .success(let delivery):
                 let receivedAt = delivery.receivedAt ?? SystemClock.now()
                 if let knownAt, receivedAt > knownAt { continue }
-                do throws(UndecodableBody) {
-                    let notification = try AppleNotification(decoding: delivery.body)
-                    ledger.append(notification.event(receivedAt: receivedAt), receivedAt: receivedAt)
+                do {
+                    let event = try StoreBody(decoding: delivery.body).event(receivedAt: receivedAt)
+                    ledger.append(event, receivedAt: receivedAt)
                 } catch {
                     note(delivery.line, error)
                 }

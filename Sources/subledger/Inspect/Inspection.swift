@@ -21,7 +21,21 @@ struct Inspection {
             if object.jws.payload.root["notificationType"] == nil { return await inspect(object, file) }
             return await inspect(.v2(try V2Notification(decoding: text)), file)
         }
-        return await inspect(try AppleNotification(decoding: bytes), file)
+        switch try StoreBody(decoding: bytes) {
+        case .notification(let notification): return await inspect(notification, file)
+        case .answer(let answer): return inspect(answer, file)
+        }
+    }
+
+    private func inspect(_ answer: StoredAnswer, _ file: String) -> (String, Refusal?) {
+        write(.notChecked("answers of verifyReceipt are not signed"), file) { writer in
+            writer.key("answer")
+            writer.object { writer in
+                writer.member("status", answer.answer.status.number)
+                writer.member("meaning", answer.answer.status.meaning)
+            }
+            answer.event(app: nil, environment: nil, receivedAt: SystemClock.now()).writeMembers(to: &writer)
+        }
     }
 
     private func inspect(_ notification: AppleNotification, _ file: String) async -> (String, Refusal?) {
