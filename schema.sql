@@ -2956,7 +2956,7 @@ order by app, environment, original_transaction_id, coalesce(web_order_line_item
 
 comment on view analyst.refunds_detail is
   'Every purchase that is refunded and whose refund was not reversed. A purchase restored on several devices counts '
-  'once';
+  'once. The purchases of a deleted Apple Account count as refunded';
 comment on column analyst.refunds_detail.month is 'First day of the month of the refund, UTC';
 comment on column analyst.refunds_detail.app is 'Bundle ID';
 comment on column analyst.refunds_detail.environment is 'production, sandbox, xcode, local_testing or unknown';

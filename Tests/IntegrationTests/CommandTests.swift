@@ -43,6 +43,40 @@ struct CommandTests {
         #expect(result.output.hasPrefix("{\"file\":\"-\",\"verification\":{\"verdict\":\"not checked\""))
     }
 
+    @Test("inspect prints an answer of verifyReceipt with its status and its facts")
+    func receipt() throws {
+        let result = try ServerProcess.run(["inspect", Self.fixtures + "/seed001-verify-receipt.json"])
+
+        #expect(result.status == 0)
+        let line = try #require(
+            try JSONSerialization.jsonObject(with: Data(result.output.utf8)) as? [String: Any])
+        #expect((line["verification"] as? [String: Any])?["verdict"] as? String == "not checked")
+        #expect((line["answer"] as? [String: Any])?["status"] as? Int == 0)
+        #expect((line["answer"] as? [String: Any])?["meaning"] as? String == "the receipt is valid")
+        #expect(line["source"] as? String == "apple-receipt")
+        #expect(line["kind"] as? String == "receipt")
+        #expect(line["environment"] as? String == "sandbox")
+        #expect(line["app"] as? String == "jp.example.app")
+        #expect(line["occurredAt"] as? String == "2018-12-06T13:50:40.654Z")
+        #expect((line["transactions"] as? [Any])?.count == 2)
+    }
+
+    @Test("fold uses an answer of verifyReceipt, and rejects one that confirms no receipt")
+    func foldedReceipt() throws {
+        let sample = Self.fixtures + "/seed001-verify-receipt.json"
+        let folded = try ServerProcess.run(["fold", "--at", "2018-12-04T08:13:49Z", sample])
+        let refused = try ServerProcess.run(["fold", "-"], input: Data("{\"status\":21003}".utf8))
+
+        #expect(folded.status == 0)
+        #expect(folded.output.contains("\"status\":\"active\""))
+        #expect(folded.output.contains("\"accessUntil\":\"2018-12-04T08:13:50.000Z\""))
+        #expect(refused.status == 65)
+        #expect(
+            refused.error
+                == "-: the App Store does not confirm the receipt, status 21003: the receipt could not be authenticated\n"
+        )
+    }
+
     @Test("inspect reports a malformed signed notification as such")
     func signed() throws {
         let result = try ServerProcess.run(["inspect", "-"], input: Data("{\"signedPayload\":\"a.b.c\"}".utf8))

@@ -14,7 +14,8 @@ struct GeneratedEvent {
     let key: [UInt8]
 
     init(using random: inout SeededGenerator) {
-        let source: EventSource = random.chance(60) ? .appleV1 : random.chance(60) ? .appleV2 : .backend
+        let source: EventSource =
+            random.chance(60) ? .appleV1 : random.chance(60) ? .appleV2 : random.chance(50) ? .appleReceipt : .backend
         let content = Int.random(in: 0..<5, using: &random)
         // The subscriptions depend on the content, as in a body.
         let pool = [["1"], ["2"], ["1", "2"], ["2", "3"], []]
@@ -30,7 +31,7 @@ struct GeneratedEvent {
             case .appleV1: digest
             // Different bodies may have the same id.
             case .appleV2: Array(SHA256.hash(data: Array("id \(content)".utf8)).prefix(16))
-            case .backend: Array(SHA256.hash(data: body + [0]))
+            case .appleReceipt, .backend: Array(SHA256.hash(data: body + [0]))
             }
     }
 

@@ -104,13 +104,22 @@ struct SimulatedLog {
 
     /// Appends in exactly this order.
     func append(_ deliveries: some Collection<Delivery>) async throws {
+        _ = try await append(deliveries.map { PreparedEvent($0.notification, receivedAt: $0.receivedAt) })
+    }
+
+    /// Appends answers about receipts in exactly this order, and returns their positions.
+    func append(_ receipts: [VerifiedReceipt]) async throws -> [Appended] {
+        try await append(receipts.map { PreparedEvent($0, receivedAt: $0.receivedAt) })
+    }
+
+    private func append(_ events: [PreparedEvent]) async throws -> [Appended] {
         let appender = Appender(pool: receiver, logger: logger)
         let running = Task { await appender.run() }
-        for delivery in deliveries {
-            _ = try await appender.append(PreparedEvent(delivery.notification, receivedAt: delivery.receivedAt))
-        }
+        var places: [Appended] = []
+        for event in events { places.append(try await appender.append(event)) }
         await appender.stop()
         await running.value
+        return places
     }
 
     /// Appends the link statements of a run, in their order.

@@ -10,19 +10,22 @@ package struct VerifiedReceipt: ProvenEvent {
     /// Answers are not signed: their origin is the host that was asked.
     package let chain: SigningChain? = nil
     package let status: ReceiptStatus
+    /// Our clock. The dedupe key depends on it, so the event must be appended with this time.
+    package let receivedAt: Instant
     /// The receipt to ask with from now on; nil if the answer has none, so that the one that was asked about still
     /// counts.
     package let latestReceipt: Receipt?
 
     fileprivate init(
         stream: StreamKey, event: Event, evidence: Evidence, bodyDigest: [UInt8], status: ReceiptStatus,
-        latestReceipt: Receipt?
+        receivedAt: Instant, latestReceipt: Receipt?
     ) {
         self.stream = stream
         self.event = event
         self.evidence = evidence
         self.bodyDigest = bodyDigest
         self.status = status
+        self.receivedAt = receivedAt
         self.latestReceipt = latestReceipt
     }
 }
@@ -74,7 +77,7 @@ extension Apps {
             app: stream.app, environment: stream.environment, receivedAt: receivedAt, bodyDigest: bodyDigest)
         return VerifiedReceipt(
             stream: stream, event: event, evidence: evidence, bodyDigest: bodyDigest, status: stored.answer.status,
-            latestReceipt: stored.answer.latestReceipt)
+            receivedAt: receivedAt, latestReceipt: stored.answer.latestReceipt)
     }
 
     private static func decode(withoutSecrets body: [UInt8]) throws(ReceiptRefusal) -> ReceiptAnswer {
