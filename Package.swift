@@ -9,7 +9,7 @@ let package = Package(
     dependencies: [
         // The command line: parsing, help, exit statuses.
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),
-        // The HTTP client: OCSP requests, and posting simulated notifications.
+        // The HTTP client: OCSP requests, questions to the App Store, and posting simulated notifications.
         .package(url: "https://github.com/swift-server/async-http-client.git", from: "1.24.0"),
         // DER, for the parts of certificates that X509 does not parse.
         .package(url: "https://github.com/apple/swift-asn1.git", from: "1.7.0"),
@@ -25,7 +25,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.0"),
         // Metrics, shared with the libraries that record their own.
         .package(url: "https://github.com/apple/swift-metrics.git", from: "2.13.0"),
-        // TLS for the listeners.
+        // TLS for the listeners and for questions to the App Store.
         .package(url: "https://github.com/apple/swift-nio-ssl.git", from: "2.37.0"),
         // Starting and stopping the parts of the server in order.
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
@@ -36,7 +36,7 @@ let package = Package(
             name: "subledger",
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "Readers",
-                "SimulatorClient", "StoreSimulator", "Subscriptions", "Verification",
+                "SimulatorClient", "StoreClient", "StoreSimulator", "Subscriptions", "Verification",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -87,6 +87,16 @@ let package = Package(
             dependencies: [
                 "Encoding", "StoreSimulator",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
+            ]),
+        // Asks the App Store about receipts, within budgets.
+        .target(
+            name: "StoreClient",
+            dependencies: [
+                "AppStore", "Encoding", "Subscriptions",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ]),
         // Checks log and projections against the bodies and their signatures.
         .target(
@@ -177,6 +187,13 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
+            ]),
+        .testTarget(
+            name: "StoreClientTests",
+            dependencies: [
+                "AppStore", "Encoding", "HTTPServer", "StoreClient", "TestSupport",
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
             ]),
         .testTarget(
             name: "SimulatorClientTests", dependencies: ["Encoding", "SimulatorClient", "StoreSimulator"]),

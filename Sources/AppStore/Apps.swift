@@ -7,13 +7,15 @@ package struct App: Sendable, Hashable {
     /// The app's App Store id. If it is configured, signed production notifications must contain it.
     package let appAppleId: Int64?
     package let environments: Set<Environment>
-    /// The app-specific or account-wide shared secrets that V1 notifications may contain; more than one while a secret
-    /// is being replaced.
+    /// The app-specific or account-wide shared secrets, the current one first; more than one while a secret is being
+    /// replaced. V1 notifications may contain any of them, and questions about receipts contain one.
     package let sharedSecrets: [String]
     /// True if V1 notifications without a secret are accepted. Anyone who knows the URL can then forge them.
     package let acceptsWithoutSecret: Bool
     /// Who owns a subscription that several app users bought or linked.
     package let ownership: OwnershipPolicy
+    /// How often the App Store is asked about receipts of the app.
+    package let callBudget: CallBudget
 
     /// Apple's secrets are 32 hexadecimal digits. A short secret could be guessed, and could occur in bodies by chance.
     package static let sharedSecretBytesMin = 16
@@ -24,7 +26,8 @@ package struct App: Sendable, Hashable {
     /// - Precondition: No shared secret is shorter than ``sharedSecretBytesMin``.
     package init(
         bundleId: String, appAppleId: Int64? = nil, environments: Set<Environment> = Self.usualEnvironments,
-        sharedSecrets: [String] = [], acceptsWithoutSecret: Bool = false, ownership: OwnershipPolicy = .standard
+        sharedSecrets: [String] = [], acceptsWithoutSecret: Bool = false, ownership: OwnershipPolicy = .standard,
+        callBudget: CallBudget = .standard
     ) {
         precondition(sharedSecrets.allSatisfy { $0.utf8.count >= Self.sharedSecretBytesMin }, "a secret is too short")
         self.bundleId = bundleId
@@ -33,6 +36,7 @@ package struct App: Sendable, Hashable {
         self.sharedSecrets = sharedSecrets
         self.acceptsWithoutSecret = acceptsWithoutSecret
         self.ownership = ownership
+        self.callBudget = callBudget
     }
 }
 

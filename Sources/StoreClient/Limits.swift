@@ -1,0 +1,42 @@
+/// Limits of questions to the stores, each with its reason.
+enum Limits {
+    /// Longest duration of one call. Apple usually answers within a second, and large receipts take several.
+    static let callWaitMax = Duration.seconds(20)
+    /// Maximum size of an answer. Receipts grow with each renewal; more than 1 MiB has been reported.
+    static let answerBytesMax = 5 << 20
+    /// Maximum number of repeated calls after temporary failures of one question. Callers repeat the question
+    /// later, so more retries would only add load to a store that is down.
+    static let retriesMax = 3
+    /// Maximum number of repeated calls after status 21002, which means a damaged receipt or a temporary failure.
+    static let malformedRetriesMax = 2
+    /// Upper bound of the first pause between calls; it doubles with each further one up to the maximum. The actual
+    /// pause is random from zero, so that questions that failed together are not repeated together.
+    static let backOffFirst = Duration.seconds(1)
+    static let backOffMax = Duration.seconds(8)
+    /// Longest pause that a store may request with `Retry-After` and that is waited for within a question.
+    static let retryAfterMax = Duration.seconds(8)
+    /// Longest pause before a question is repeated, so that a wrong `Retry-After` cannot stop the questions for days.
+    static let pauseMax = Duration.seconds(3600)
+    /// Shortest pause before a question that failed is repeated.
+    static let unavailablePause = Duration.seconds(30)
+    /// Longest expected wait for the budget. Beyond it, a question is rejected with the expected wait, and the caller
+    /// does other work until then.
+    static let budgetWaitMax = Duration.seconds(30)
+    /// Maximum number of calls of an app that wait for the budget or for another call to end. Each keeps a receipt in
+    /// memory.
+    static let waitingMax = 1000
+    /// After this many consecutive failures, calls to a host stop. The retries of one question are fewer.
+    static let failuresInRowMax = 5
+    /// Calls to a host also stop if at least half of this many latest calls failed.
+    static let recentCalls = 20
+    static let recentFailuresMax = 10
+    /// How long calls to a host stop until one is tried; it doubles with each failed try up to the maximum.
+    static let breakerPauseFirst = Duration.seconds(15)
+    static let breakerPauseMax = Duration.seconds(300)
+    /// Pause for callers that are rejected while the call that tries the host is in flight.
+    static let probePause = Duration.seconds(5)
+    /// Interval of the log lines about an app's rejected secret.
+    static let secretAlarmInterval = Duration.seconds(3600)
+    /// Connections to one host. More calls wait for a connection within their own time limit.
+    static let connectionsMax = 256
+}

@@ -1,0 +1,21 @@
+import Encoding
+
+/// The clocks of a client: the wall clock for answers, and a steady clock for budgets and pauses.
+package struct StoreClock: Sendable {
+    let date: @Sendable () -> Instant
+    let now: @Sendable () -> ContinuousClock.Instant
+    /// Returns at the instant, or throws earlier if the task is cancelled.
+    let sleep: @Sendable (ContinuousClock.Instant) async throws -> Void
+
+    package init(
+        date: @escaping @Sendable () -> Instant,
+        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
+        sleep: @escaping @Sendable (ContinuousClock.Instant) async throws -> Void = { instant in
+            try await Task.sleep(until: instant, clock: .continuous)
+        }
+    ) {
+        self.date = date
+        self.now = now
+        self.sleep = sleep
+    }
+}
