@@ -1,0 +1,191 @@
+import AppStore
+import TestSupport
+import Testing
+
+@testable import StoreClient
+
+@Suite("Calls of an app wait for its budget and its number of calls in flight")
+struct CallGateTests {
+    /// One call a second after a burst of five.
+    private static let slow = ReceiptBundle.app(budget: CallBudget(callsPerMinute: 60, concurrency: 256))
+
+    /// Starts questions one after the other, so that they wait in this order.
+    private func start(
+        _ numbers: [UInt8], _ priority: AskPriority, in bundle: ReceiptBundle, waitingBefore: Int
+    ) async throws -> [Task<ReceiptOutcome, Never>] {
+        var tasks: [Task<ReceiptOutcome, Never>] = []
+        for number in numbers {
+            tasks.append(Task { await bundle.ask(number, app: Self.slow, priority: priority) })
+            let waiting = waitingBefore + tasks.count
+            try await reach("the call waits") { bundle.client.waiting(of: Self.slow) == waiting }
+        }
+        return tasks
+    }
+
+    private func reach(_ what: String, _ isReached: () -> Bool) async throws {
+        _ = try await eventually(what) { isReached() ? true : nil }
+    }
+
+    private func useUpBurst(of bundle: ReceiptBundle) async {
+        for _ in 0..<5 { _ = await bundle.ask(99, app: Self.slow, priority: .check) }
+    }
+
+    @Test("after the burst, one call is made per second")
+    func budget() async throws {
+        let bundle = ReceiptBundle(FakeStore { _ in .status(0) }, clock: ManualClock())
+        await useUpBurst(of: bundle)
+        let tasks = try await start([1, 2, 3], .check, in: bundle, waitingBefore: 0)
+
+        bundle.clock.advance(by: .milliseconds(999))
+        let early = bundle.store.requests.count
+        var counts: [Int] = []
+        for step in [Duration.milliseconds(1), .seconds(1), .seconds(1)] {
+            bundle.clock.advance(by: step)
+            let expected = 6 + counts.count
+            try await reach("the next call is made") { bundle.store.requests.count == expected }
+            counts.append(bundle.client.waiting(of: Self.slow))
+        }
+        for task in tasks { #expect(await task.value.text == "answered by production") }
+
+        #expect(early == 5)
+        #expect(counts == [2, 1, 0])
+        #expect(bundle.metrics.prometheusText.contains("subledger_store_budget_waits_total 3\n"))
+    }
+
+    @Test("a hand-in overtakes waiting checks, and among equals the first comes first")
+    func order() async throws {
+        let bundle = ReceiptBundle(FakeStore { _ in .status(0) }, clock: ManualClock())
+        await useUpBurst(of: bundle)
+        let checks = try await start([1, 2], .check, in: bundle, waitingBefore: 0)
+        let handIns = try await start([3, 4], .handIn, in: bundle, waitingBefore: 2)
+
+        for number in 1...4 {
+            bundle.clock.advance(by: .seconds(1))
+            try await reach("call \(number) is made") { bundle.store.requests.count == 5 + number }
+        }
+        for task in checks + handIns { _ = await task.value }
+
+        let texts = bundle.store.requests.dropFirst(5).map(\.text)
+        for (text, number) in zip(texts, [3, 4, 1, 2] as [UInt8]) {
+            #expect(text.contains(ReceiptBundle.receipt(number).base64))
+        }
+    }
+
+    @Test("a question that has begun goes on before new ones of its priority")
+    func continued() async throws {
+        let bundle = ReceiptBundle(
+            FakeStore { request in
+                let isSandboxReceipt = request.text.contains(ReceiptBundle.receipt(9).base64)
+                return .status(isSandboxReceipt && request.url == FakeStore.productionURL ? 21007 : 0)
+            }, clock: ManualClock())
+        await useUpBurst(of: bundle)
+        let tasks = try await start([9, 1], .check, in: bundle, waitingBefore: 0)
+
+        bundle.clock.advance(by: .seconds(1))
+        try await reach("the sandbox call waits") {
+            bundle.store.requests.count == 6 && bundle.client.waiting(of: Self.slow) == 2
+        }
+        bundle.clock.advance(by: .seconds(1))
+        try await reach("the sandbox is called") { bundle.store.requests.count == 7 }
+        bundle.clock.advance(by: .seconds(1))
+        for task in tasks { _ = await task.value }
+
+        #expect(
+            bundle.store.requests.dropFirst(5).map(\.url) == [
+                FakeStore.productionURL, FakeStore.sandboxURL, FakeStore.productionURL,
+            ])
+    }
+
+    @Test("a question that would wait longer than 30 seconds ends with the wait, and a hand-in counts no checks")
+    func longWait() async throws {
+        let bundle = ReceiptBundle(FakeStore { _ in .status(0) }, clock: ManualClock())
+        await useUpBurst(of: bundle)
+        let checks = try await start([UInt8](1...30), .check, in: bundle, waitingBefore: 0)
+
+        let refused = await bundle.ask(31, app: Self.slow, priority: .check)
+        let handIn = try await start([32], .handIn, in: bundle, waitingBefore: 30)
+
+        #expect(refused.text == "unavailable budget, 31.0 seconds")
+        for task in checks + handIn { task.cancel() }
+        for task in checks + handIn { #expect(await task.value.text == "unavailable cancelled, 0.0 seconds") }
+        #expect(bundle.client.waiting(of: Self.slow) == 0)
+        #expect(bundle.store.requests.count == 5)
+    }
+
+    @Test("no more calls than configured are in flight, and each end admits the next")
+    func concurrency() async throws {
+        let network = ManualClock()
+        let held = network.now + .seconds(1)
+        let app = ReceiptBundle.app(budget: CallBudget(callsPerMinute: 60_000, concurrency: 3))
+        let bundle = ReceiptBundle(
+            FakeStore { _ in
+                try? await network.clock.sleep(held)
+                await Task.yield()
+                return .status(0)
+            }, clock: ManualClock())
+        let tasks = (0..<100).map { number in Task { await bundle.ask(UInt8(number), app: app, priority: .check) } }
+        try await reach("three calls are in flight") {
+            bundle.store.inFlight == 3 && bundle.client.waiting(of: app) == 97
+        }
+
+        network.advance(by: .seconds(1))
+        for task in tasks { #expect(await task.value.text == "answered by production") }
+
+        #expect(bundle.store.inFlightMax == 3)
+        #expect(bundle.store.requests.count == 100)
+    }
+
+    @Test("a cancelled call frees its place")
+    func cancelled() async throws {
+        let network = ManualClock()
+        let held = network.now + .seconds(1)
+        let app = ReceiptBundle.app(budget: CallBudget(callsPerMinute: 600, concurrency: 1))
+        let bundle = ReceiptBundle(
+            FakeStore { request in
+                guard request.text.contains(ReceiptBundle.receipt(1).base64) else { return .status(0) }
+                try? await network.clock.sleep(held)
+                return .failure(.cancelled)
+            }, clock: ManualClock())
+        let first = Task { await bundle.ask(1, app: app) }
+        try await reach("the first call is in flight") { network.sleeping == 1 }
+        let second = Task { await bundle.ask(2, app: app) }
+        try await reach("the second call waits") { bundle.client.waiting(of: app) == 1 }
+
+        first.cancel()
+
+        #expect(await first.value.text == "unavailable cancelled, 0.0 seconds")
+        #expect(await second.value.text == "answered by production")
+    }
+
+    @Test("a question of a cancelled task makes no call")
+    func cancelledBefore() async {
+        let bundle = ReceiptBundle(FakeStore(), clock: ManualClock())
+        let question = Task {
+            // Ends when the task is cancelled.
+            try? await Task.sleep(for: .seconds(3600))
+            return await bundle.ask()
+        }
+
+        question.cancel()
+
+        #expect(await question.value.text == "unavailable cancelled, 0.0 seconds")
+        #expect(bundle.store.requests.isEmpty)
+    }
+
+    @Test("apps have budgets of their own")
+    func apps() async {
+        let bundle = ReceiptBundle(FakeStore { _ in .status(0) }, clock: ManualClock())
+        let budget = CallBudget(callsPerMinute: 1, concurrency: 1)
+        let one = ReceiptBundle.app(budget: budget, bundleId: "com.example.one")
+        let two = ReceiptBundle.app(budget: budget, bundleId: "com.example.two")
+
+        let outcomes = [
+            await bundle.ask(app: one), await bundle.ask(app: two), await bundle.ask(app: one),
+        ]
+
+        #expect(
+            outcomes.map(\.text) == [
+                "answered by production", "answered by production", "unavailable budget, 60.0 seconds",
+            ])
+    }
+}
