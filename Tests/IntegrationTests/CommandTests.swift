@@ -115,6 +115,14 @@ struct CommandTests {
             status: 78,
             says: "SUBLEDGER_APP_SHARED_SECRET, app com.example.app: a shared secret is shorter than 16 bytes: "),
         Misuse(
+            arguments: ["serve"], environment: ["SUBLEDGER_VERIFY_RECEIPT_URL": "http://hush.example/verifyReceipt"],
+            status: 78,
+            says: "subledger: SUBLEDGER_VERIFY_RECEIPT_URL: expected an https URL, or an http URL of this machine\n"),
+        Misuse(
+            arguments: ["serve"],
+            environment: ["SUBLEDGER_VERIFY_RECEIPT_SANDBOX_URL": "https://me:hush@store.example"], status: 78,
+            says: "subledger: SUBLEDGER_VERIFY_RECEIPT_SANDBOX_URL: expected an https URL, or an http URL "),
+        Misuse(
             arguments: ["migrate", "--database-url", "nonsense"], status: 78,
             says: "subledger: the database URL is not of the form postgres://user:password@host:port/database\n"),
         Misuse(
@@ -166,6 +174,17 @@ struct CommandTests {
         Misuse(
             arguments: ["[{\"bundleId\":\"x\",\"ownership\":\"everybody\"}]"], status: 78,
             says: "app x: unknown ownership \"everybody\": expected latest-buyer, first-buyer or shared\n"),
+        Misuse(
+            arguments: ["[{\"bundleId\":\"x\",\"receipts\":{\"callsPerMinute\":0}}]"], status: 78,
+            says: "app x: receipts.callsPerMinute 0: expected a number from 1 to 60000\n"),
+        Misuse(
+            arguments: ["[{\"bundleId\":\"x\",\"receipts\":{\"concurrency\":257}}]"], status: 78,
+            says: "app x: receipts.concurrency 257: expected a number from 1 to 256\n"),
+        Misuse(
+            arguments: ["[{\"bundleId\":\"x\",\"receipts\":{\"callsPerSecond\":1}}]"], status: 78,
+            says: "unknown setting \"receipts.callsPerSecond\"\n"),
+        Misuse(
+            arguments: ["[{\"bundleId\":\"x\",\"receipts\":300}]"], status: 78, says: "is not a JSON array of"),
         Misuse(arguments: ["{}"], status: 78, says: "is not a JSON array of"),
     ]
 

@@ -32,7 +32,7 @@ package struct ReceiptAddresses: Sendable, Hashable {
         }
     }
 
-    subscript(host: ReceiptHost) -> String {
+    package subscript(host: ReceiptHost) -> String {
         switch host {
         case .production: production
         case .sandbox: sandbox

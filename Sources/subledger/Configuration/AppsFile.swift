@@ -4,7 +4,8 @@ import Subscriptions
 
 /// The apps file: an array of
 /// `{"bundleId": "com.example.app", "appAppleId": 1234567890, "environments": ["Production", "Sandbox"],
-/// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer"}`. Only the bundle id is required.
+/// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer",
+/// "receipts": {"callsPerMinute": 300, "concurrency": 8}}`. Only the bundle id is required.
 enum AppsFile {
     private struct Entry: Decodable {
         let bundleId: String
@@ -13,6 +14,12 @@ enum AppsFile {
         let sharedSecrets: [String]?
         let acceptWithoutSecret: Bool?
         let ownership: String?
+        let receipts: Receipts?
+    }
+
+    private struct Receipts: Decodable {
+        let callsPerMinute: Int?
+        let concurrency: Int?
     }
 
     static func read(_ path: String) throws(SettingError) -> [App] {
@@ -37,7 +44,8 @@ enum AppsFile {
                     bundleId: entry.bundleId, appAppleId: entry.appAppleId,
                     environments: try environments(entry.environments, "apps file \(path), app \(entry.bundleId)"),
                     sharedSecrets: secrets, acceptsWithoutSecret: entry.acceptWithoutSecret ?? false,
-                    ownership: try ownership(entry.ownership, "apps file \(path), app \(entry.bundleId)")))
+                    ownership: try ownership(entry.ownership, "apps file \(path), app \(entry.bundleId)"),
+                    callBudget: try callBudget(entry.receipts, "apps file \(path), app \(entry.bundleId)")))
         }
         return apps
     }
@@ -45,9 +53,14 @@ enum AppsFile {
     /// Rejects unknown keys: ignoring a misspelt one would silently drop a setting.
     private static func refuseUnknownKeys(_ data: Data, _ path: String) throws(SettingError) {
         let known: Set = [
-            "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership",
+            "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership", "receipts",
         ]
+        let knownOfReceipts: Set = ["callsPerMinute", "concurrency"]
         guard let entries = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { return }
+        let receiptKeys = entries.compactMap { $0["receipts"] as? [String: Any] }.flatMap(\.keys)
+        if let unknown = receiptKeys.first(where: { !knownOfReceipts.contains($0) }) {
+            throw SettingError(description: "apps file \(path): unknown setting \"receipts.\(unknown)\"")
+        }
         guard let unknown = entries.flatMap(\.keys).first(where: { !known.contains($0) }) else { return }
         if unknown == "products" {
             throw SettingError(
@@ -76,6 +89,22 @@ enum AppsFile {
                 description: "\(place): unknown ownership \"\(name)\": expected latest-buyer, first-buyer or shared")
         }
         return policy
+    }
+
+    /// Checks the numbers; nil selects those of ``CallBudget/standard``.
+    private static func callBudget(_ receipts: Receipts?, _ place: String) throws(SettingError) -> CallBudget {
+        let callsPerMinute = receipts?.callsPerMinute ?? CallBudget.standard.callsPerMinute
+        let concurrency = receipts?.concurrency ?? CallBudget.standard.concurrency
+        try check(callsPerMinute, 1...CallBudget.callsPerMinuteMax, "\(place): receipts.callsPerMinute")
+        try check(concurrency, 1...CallBudget.concurrencyMax, "\(place): receipts.concurrency")
+        return CallBudget(callsPerMinute: callsPerMinute, concurrency: concurrency)
+    }
+
+    private static func check(_ number: Int, _ range: ClosedRange<Int>, _ place: String) throws(SettingError) {
+        guard range.contains(number) else {
+            throw SettingError(
+                description: "\(place) \(number): expected a number from \(range.lowerBound) to \(range.upperBound)")
+        }
     }
 
     /// Parses Apple's names; nil selects ``App/usualEnvironments``.

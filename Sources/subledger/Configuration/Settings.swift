@@ -5,6 +5,7 @@ import Foundation
 import HTTPServer
 import Logging
 import Postgres
+import StoreClient
 
 /// Flags of the commands that use the database.
 struct DatabaseFlags: ParsableArguments {
@@ -204,6 +205,26 @@ struct Settings {
     /// Splits a comma-separated list and removes whitespace and empty elements.
     private static func list(_ text: String?) -> [String]? {
         text?.split(separator: ",").map { $0.filter { !$0.isWhitespace } }.filter { !$0.isEmpty }
+    }
+
+    // MARK: App Store
+
+    /// The URLs that are asked about receipts: Apple's, unless a test replaces them.
+    func receiptAddresses() throws(SettingError) -> ReceiptAddresses {
+        let apple = ReceiptAddresses.apple
+        return ReceiptAddresses(
+            production: try receiptURL("verify.receipt.url", "SUBLEDGER_VERIFY_RECEIPT_URL") ?? apple[.production],
+            sandbox: try receiptURL("verify.receipt.sandbox.url", "SUBLEDGER_VERIFY_RECEIPT_SANDBOX_URL")
+                ?? apple[.sandbox])
+    }
+
+    /// - Throws: A setting error without the URL, which may contain a password.
+    private func receiptURL(_ key: ConfigKey, _ name: String) throws(SettingError) -> String? {
+        guard let url = text(key) else { return nil }
+        guard ReceiptAddresses.accepts(url) else {
+            throw SettingError(description: "\(name): expected an https URL, or an http URL of this machine")
+        }
+        return url
     }
 
     // MARK: Roots

@@ -117,6 +117,8 @@ struct Serve: AsyncParsableCommand {
         try settings.checkFilesAreReadable()
         let roles = try settings.roles()
         let configured = try settings.apps()
+        // Rejects invalid URLs at the start.
+        _ = try settings.receiptAddresses()
         let receiving = ReceiverServices.Settings(
             apps: configured, address: try settings.publicAddress(), roots: try settings.roots(),
             revocationMode: try settings.revocationMode(),
