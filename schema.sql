@@ -567,7 +567,7 @@ create table subledger.token (
   constraint token_pkey primary key (token_id),
   constraint token_token_id_check check (token_id ~ '^[0-9a-f]{12}$'),
   constraint token_secret_sha256_check check (octet_length(secret_sha256) = 32),
-  constraint token_scope_check check (scope in ('read', 'link', 'admin'))
+  constraint token_scope_check check (scope in ('submit', 'read', 'link', 'admin'))
 );
 
 create index token_in_force_idx on subledger.token (token_id) where revoked_at is null;
@@ -1281,7 +1281,8 @@ comment on table subledger.token is
 comment on column subledger.token.token_id is 'Part of the token by which it is looked up; not secret';
 comment on column subledger.token.secret_sha256 is 'SHA-256 of the secret part, 32 random bytes';
 comment on column subledger.token.scope is
-  'read; link, which includes read; or admin, which includes both: see the routes in the OpenAPI document';
+  'submit, for handing receipts in; read; link, which includes both; or admin, which includes all: see the routes in '
+  'the OpenAPI document';
 comment on column subledger.token.name is 'Holder of the token, in the operator''s words';
 comment on column subledger.token.revoked_at is 'When it was revoked; null while it is active';
 

@@ -1,21 +1,20 @@
-/// The permissions of a token. Each scope includes those before it.
-package enum TokenScope: String, Sendable, CaseIterable, Comparable {
+/// The permissions of a token.
+package enum TokenScope: String, Sendable, CaseIterable {
+    /// Hand receipts in, and read what came of them. For apps' gateways, which should not read anything else.
+    case submit
     /// Read subscriptions, events and customers.
     case read
-    /// Set which ids belong to a customer.
+    /// Set which ids belong to a customer. Includes `read` and `submit`.
     case link
-    /// Change products, which affect all customers.
+    /// Change products, which affect all customers. Includes all other scopes.
     case admin
 
-    private var rank: Int {
+    /// Whether a token with this scope may do what requires the other one.
+    package func includes(_ other: TokenScope) -> Bool {
         switch self {
-        case .read: 0
-        case .link: 1
-        case .admin: 2
+        case .submit, .read: other == self
+        case .link: other != .admin
+        case .admin: true
         }
-    }
-
-    package static func < (left: TokenScope, right: TokenScope) -> Bool {
-        left.rank < right.rank
     }
 }

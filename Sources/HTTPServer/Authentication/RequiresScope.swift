@@ -3,7 +3,7 @@ import HTTPTypes
 import Hummingbird
 import Metrics
 
-/// Passes requests whose `Authorization: Bearer …` is an active token with at least the required scope.
+/// Passes requests whose `Authorization: Bearer …` is an active token whose scope includes the required one.
 struct RequiresScope<Context: RequestContext>: RouterMiddleware {
     let scope: TokenScope
     let tokens: TokenCache
@@ -19,7 +19,7 @@ struct RequiresScope<Context: RequestContext>: RouterMiddleware {
                 .unauthorized, "token_wrong", "the token is unknown or revoked",
                 challenge: "Bearer error=\"invalid_token\"")
         }
-        guard granted >= scope else {
+        guard granted.includes(scope) else {
             throw refusal(
                 .forbidden, "scope_missing",
                 "the token has scope \(granted.rawValue), but \(scope.rawValue) is required",

@@ -9,6 +9,7 @@ package struct PrivateRoutes {
 
     /// Routes for monitoring that return no customer data and need no token.
     let open: Group
+    let submit: Group
     let read: Group
     let link: Group
     let admin: Group
@@ -19,6 +20,7 @@ package struct PrivateRoutes {
         router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: ProblemMiddleware(allowedMethods: allowedMethods, logger: logger))
         open = router.group()
+        submit = router.group().add(middleware: RequiresScope(scope: .submit, tokens: tokens))
         read = router.group().add(middleware: RequiresScope(scope: .read, tokens: tokens))
         link = router.group().add(middleware: RequiresScope(scope: .link, tokens: tokens))
         admin = router.group().add(middleware: RequiresScope(scope: .admin, tokens: tokens))

@@ -20,7 +20,11 @@ struct TokenCreate: AsyncParsableCommand {
         commandName: "create",
         abstract: "Create a token and print it once; only its digest is stored.")
 
-    @Option(help: "read; link, which may also write customer links; or admin, which may do everything.")
+    @Option(
+        help: """
+            submit, which may only hand receipts in; read; link, which may do both and write customer links; or admin, \
+            which may do everything.
+            """)
     var scope: TokenScope
 
     @Option(help: ArgumentHelp("A description, shown by `token list`.", valueName: "text"))
