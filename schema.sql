@@ -21,6 +21,7 @@
 --   customer_edge, customer_link                            projections of the log         `subledger rebuild`
 --   ownership, customer_identity                            projections of the log         `subledger rebuild`
 --   change_head, change                                     the published change feed      no
+--   receipt                                                 receipts that were handed in   no
 --   token                                                   access tokens                  no
 --   privileges on tables
 --
@@ -31,13 +32,14 @@
 --   products        comments, view product_catalog
 --   customers       comments, functions customer_entitlement and entitlement_at, view entitlement
 --   changes         comments, view change_feed
+--   receipts        comments
 --   tokens          comments
 --   analysts        schema analyst: views, nothing is stored
 --   privileges on views and functions, triggers, ownership
 --
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
 -- the stream, so apps and environments never mix. schema_version, certificate_verdict, product, product_entitlement,
--- app_ownership and token do not belong to a stream.
+-- app_ownership, token and receipt do not belong to a stream; that of a receipt is known only after Apple's answer.
 
 create schema subledger;
 create schema analyst;
@@ -553,6 +555,46 @@ create table subledger.change (
   )
 );
 
+-- Receipts ----------------------------------------------------------------------------------------------------------
+-- Receipts that backends handed in, and what Apple answered. They are records, which cannot be recomputed from the log.
+
+create table subledger.receipt (
+  receipt_id     uuid        not null,
+  app            text        not null,
+  received_at    timestamptz not null,
+  receipt_sha256 bytea       not null,
+  receipt        bytea       not null,
+  customer_id    text,
+  state          text        not null,
+  attempts       integer     not null,
+  next_at        timestamptz,
+  asking_until   timestamptz,
+  asked_at       timestamptz,
+  problem        text,
+  status         integer,
+  environment    text,
+  registered     text,
+  linked         boolean,
+  subscriptions  text[]      not null default '{}',
+  stream_id      integer,
+  position       bigint,
+  constraint receipt_pkey primary key (receipt_id),
+  constraint receipt_app_receipt_sha256_customer_id_key unique nulls not distinct (app, receipt_sha256, customer_id),
+  constraint receipt_receipt_sha256_check check (receipt_sha256 = sha256(receipt)),
+  constraint receipt_customer_id_check check (octet_length(customer_id) between 1 and 256),
+  constraint receipt_state_check check (state in ('pending', 'answered', 'refused')),
+  constraint receipt_attempts_check check (attempts > 0),
+  constraint receipt_next_at_check check ((state = 'pending') = (next_at is not null)),
+  constraint receipt_asking_until_check check (state = 'pending' or asking_until is null),
+  constraint receipt_asked_at_check check (state = 'pending' or asked_at is not null),
+  constraint receipt_problem_check check (state = 'pending' or (state = 'refused') = (problem is not null)),
+  constraint receipt_registered_check check (registered in ('new', 'known', 'other_customer')),
+  constraint receipt_position_check check ((stream_id is null) = (position is null))
+);
+
+-- Finds the receipts to ask about.
+create index receipt_next_at_idx on subledger.receipt (next_at) where state = 'pending';
+
 -- Tokens ------------------------------------------------------------------------------------------------------------
 -- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
 -- schema creates and revokes tokens; the server reads them as subledger_authenticator, which can read no other table.
@@ -587,6 +629,13 @@ grant select, insert
   to subledger_receiver;
 grant select, insert, update on subledger.stream_head, subledger.subscription_head to subledger_receiver;
 
+-- It also keeps the receipts. Which receipt a row is, and who handed it in, never changes.
+grant select, insert on subledger.receipt to subledger_receiver;
+grant update (
+  state, attempts, next_at, asking_until, asked_at, problem, status, environment, registered, linked, subscriptions,
+  stream_id, position
+) on subledger.receipt to subledger_receiver;
+
 -- The projector reads the log and writes the projections and the changes.
 grant select
   on subledger.stream, subledger.stream_head, subledger.event, subledger.event_conflict, subledger.jws_header,
@@ -603,13 +652,18 @@ grant select, insert, update, delete
 grant select, insert, update, delete on subledger.product, subledger.product_entitlement to subledger_products;
 grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
 
--- Readers and analysts may read everything except tokens, seals, and bodies, which contain device ids and receipts.
+-- Readers and analysts may read everything except tokens, seals, receipts, and bodies, which contain device ids and
+-- receipts.
 grant select (
   stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts, defects,
   body_sha256, chain_id, revocation
 ) on subledger.event to subledger_reader, subledger_analyst;
 grant select (stream_id, position, body_sha256, received_at) on subledger.event_conflict
   to subledger_reader, subledger_analyst;
+grant select (
+  receipt_id, app, received_at, receipt_sha256, customer_id, state, attempts, next_at, asking_until, asked_at, problem,
+  status, environment, registered, linked, subscriptions, stream_id, position
+) on subledger.receipt to subledger_reader, subledger_analyst;
 grant select
   on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.projector_skip,
     subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
@@ -1273,6 +1327,36 @@ from subledger.change
 join subledger.stream using (stream_id);
 
 comment on view subledger.change_feed is 'Changes with their app and environment; columns as in change';
+
+-- Receipts ----------------------------------------------------------------------------------------------------------
+
+comment on table subledger.receipt is
+  'Receipts that backends handed in, each once for each app and customer, with what Apple answered last';
+comment on column subledger.receipt.receipt_id is 'Random';
+comment on column subledger.receipt.app is 'Bundle ID for which it was handed in; what Apple says may differ';
+comment on column subledger.receipt.received_at is 'When it was handed in first, by our clock';
+comment on column subledger.receipt.receipt_sha256 is 'SHA-256 of the bytes';
+comment on column subledger.receipt.receipt is 'The bytes. Reading roles cannot read them';
+comment on column subledger.receipt.customer_id is 'The backend''s customer who handed it in; null if it named none';
+comment on column subledger.receipt.state is
+  'pending until Apple has answered; answered; or refused, by Apple or by a check of its answer';
+comment on column subledger.receipt.attempts is 'How often Apple was asked since the receipt became pending';
+comment on column subledger.receipt.next_at is 'When to ask again; null unless pending';
+comment on column subledger.receipt.asking_until is
+  'The server that asks has this long; another one may ask from then on. Null while no server asks';
+comment on column subledger.receipt.asked_at is 'When Apple was asked last, by our clock; null if never';
+comment on column subledger.receipt.problem is
+  'Why it was refused, or why there was no answer to the last question; null if there is none';
+comment on column subledger.receipt.status is 'Status number of Apple''s last answer; null if there was none';
+comment on column subledger.receipt.environment is 'Environment of the purchases; null if not answered';
+comment on column subledger.receipt.registered is
+  'Of the subscriptions before this answer: new, none was known; known; or other_customer, another customer owned one';
+comment on column subledger.receipt.linked is
+  'Whether the customer was linked to the subscriptions; null without a customer';
+comment on column subledger.receipt.subscriptions is 'originalTransactionIds in the answer';
+comment on column subledger.receipt.stream_id is
+  'Stream of the event that the answer became; null if it stated nothing new';
+comment on column subledger.receipt.position is 'Position of that event';
 
 -- Tokens ------------------------------------------------------------------------------------------------------------
 

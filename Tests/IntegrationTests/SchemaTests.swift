@@ -346,7 +346,7 @@ struct SchemaTests {
         Broken(constraint: "product_entitlement_entitlement_check", sqlstate: "23514", statement: entitlement("")),
     ]
 
-    @Test("each constraint refuses what breaks it", arguments: broken + brokenCustomers)
+    @Test("each constraint refuses what breaks it", arguments: broken + brokenCustomers + brokenReceipts)
     func constraint(_ broken: Broken) async throws {
         let connection = try await TestCluster.connect(try await TestCluster.freshDatabase())
 

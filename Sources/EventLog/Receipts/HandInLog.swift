@@ -1,0 +1,268 @@
+import Encoding
+import Postgres
+import Subscriptions
+
+/// The receipts that backends handed in.
+package struct HandInLog: Sendable {
+    private let pool: PostgresPool
+
+    /// - Parameter pool: Has the rights of `subledger_receiver`.
+    package init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
+    package enum Claim: Sendable {
+        /// The receipt is to be asked about, by the caller alone.
+        case claimed(ClaimedReceipt)
+        /// Another request asks about it, or Apple answered recently.
+        case known(HandIn)
+    }
+
+    /// Stores a receipt, unless the same one is stored for the app and the customer, and claims it.
+    ///
+    /// A receipt that was answered or refused is claimed again only if Apple was asked before `askedBefore`. Durable
+    /// when this returns. Safe to repeat.
+    ///
+    /// - Parameters:
+    ///   - digest: SHA-256 of the bytes.
+    ///   - claimEnd: When other servers may ask, unless the outcome is recorded before.
+    /// - Throws: ``ReadError``.
+    package func claim(
+        _ bytes: [UInt8], digest: [UInt8], app: String, customerId: String?, at now: Instant, until claimEnd: Instant,
+        askedBefore: Instant
+    ) async throws(ReadError) -> Claim {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                Statements.claim,
+                [
+                    Parameter(app), Parameter(now), Parameter(digest), Parameter(bytes), Parameter(customerId),
+                    Parameter(claimEnd), Parameter(askedBefore),
+                ], deadline: .now + Limits.commitWaitMax)
+            if let row = rows.first {
+                return .claimed(
+                    ClaimedReceipt(
+                        id: try row.value(at: 0), app: app, customerId: customerId, receivedAt: try row.value(at: 1),
+                        bytes: bytes, attempts: try row.value(at: 2)))
+            }
+            let known = try await pool.query(
+                Statements.known, [Parameter(app), Parameter(digest), Parameter(customerId)],
+                deadline: .now + Limits.readWaitMax)
+            // Receipts are never deleted.
+            guard let row = known.first else { throw PostgresError(.decoding) }
+            return .known(try HandIn(row))
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// Claims receipts about which Apple is to be asked again, longest due first.
+    ///
+    /// - Parameter claimEnd: When other servers may ask, unless the outcome is recorded before.
+    package func claimDue(
+        at now: Instant, until claimEnd: Instant, limit: Int64
+    ) async throws(ReadError) -> [ClaimedReceipt] {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                Statements.claimDue, [Parameter(now), Parameter(limit), Parameter(claimEnd)],
+                deadline: .now + Limits.commitWaitMax)
+            var claims: [ClaimedReceipt] = []
+            for row in rows {
+                claims.append(
+                    ClaimedReceipt(
+                        id: try row.value(at: 0), app: try row.value(at: 1), customerId: try row.optional(at: 2),
+                        receivedAt: try row.value(at: 3), bytes: try row.value(at: 4), attempts: try row.value(at: 5)))
+            }
+            return claims
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// Records what came of a question and ends the claim.
+    ///
+    /// - Parameter nextAt: When to ask again; nil unless the state is pending.
+    package func record(
+        _ state: HandIn.State, _ findings: HandIn.Findings, of id: String, askedAt: Instant, nextAt: Instant?
+    ) async throws(ReadError) {
+        do throws(PostgresError) {
+            _ = try await pool.query(
+                Statements.record,
+                [
+                    Parameter(id), Parameter(state.rawValue), Parameter(nextAt), Parameter(askedAt),
+                    Parameter(findings.problem), Parameter(findings.status), Parameter(findings.environment?.rawValue),
+                    Parameter(findings.registration?.rawValue), Parameter(findings.isLinked),
+                    .array(findings.subscriptions), Parameter(findings.position),
+                ], deadline: .now + Limits.commitWaitMax)
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// The receipt with this id; nil if there is none.
+    package func handIn(id: String) async throws(ReadError) -> HandIn? {
+        do throws(PostgresError) {
+            let rows = try await pool.query(Statements.find, [Parameter(id)], deadline: .now + Limits.readWaitMax)
+            guard let row = rows.first else { return nil }
+            return try HandIn(row)
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// The purchases that earlier answers about a receipt named, whoever handed it in, sorted by bytes.
+    package func subscriptions(ofReceipt digest: [UInt8], app: String) async throws(ReadError) -> [String] {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                Statements.subscriptions, [Parameter(app), Parameter(digest)], deadline: .now + Limits.readWaitMax)
+            var subscriptions: [String] = []
+            for row in rows { subscriptions.append(try row.value(at: 0)) }
+            return subscriptions
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// Of the given events, whether one contains a receipt with which Apple can be asked later.
+    package func holdReceipt(_ positions: some Sequence<Int64>, in stream: StreamKey) async throws(ReadError) -> Bool {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                Statements.holdReceipt,
+                [Parameter(stream.app), Parameter(stream.environment.rawValue), .array(Array(positions))],
+                deadline: .now + Limits.readWaitMax)
+            return rows.count > 0
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    private enum Statements {
+        static let claim = Statement(
+            "receipt_claim",
+            """
+            insert into subledger.receipt as known (
+              receipt_id, app, received_at, receipt_sha256, receipt, customer_id, state, attempts, next_at, asking_until
+            )
+            values (gen_random_uuid(), $1, $2, $3, $4, $5, 'pending', 1, $6, $6)
+            on conflict (app, receipt_sha256, customer_id) do update
+            set state = 'pending',
+              attempts = case when known.state = 'pending' then known.attempts else 0 end + 1,
+              next_at = excluded.next_at,
+              asking_until = excluded.asking_until
+            where known.state = 'pending' and coalesce(known.asking_until, '-infinity') <= $2
+              or known.state <> 'pending' and known.asked_at < $7
+            returning receipt_id::text, received_at, attempts
+            """)
+
+        /// `for update skip locked`: servers that claim at the same time get different receipts.
+        static let claimDue = Statement(
+            "receipt_claim_due",
+            """
+            with due as (
+              select receipt_id
+              from subledger.receipt
+              where state = 'pending'
+                and next_at <= $1
+              order by next_at
+              limit $2
+              for update skip locked
+            )
+            update subledger.receipt
+            set attempts = attempts + 1,
+              next_at = $3,
+              asking_until = $3
+            from due
+            where receipt.receipt_id = due.receipt_id
+            returning receipt.receipt_id::text, app, customer_id, received_at, receipt, attempts
+            """)
+
+        static let record = Statement(
+            "receipt_record",
+            """
+            update subledger.receipt
+            set state = $2,
+              next_at = $3,
+              asking_until = null,
+              asked_at = $4,
+              problem = $5,
+              status = $6,
+              environment = $7,
+              registered = $8,
+              linked = $9,
+              subscriptions = $10,
+              stream_id = case
+                when $11 is not null then (
+                  select stream.stream_id
+                  from subledger.stream
+                  where stream.app = receipt.app
+                    and stream.environment = $7
+                )
+              end,
+              position = $11
+            where receipt_id = $1::uuid
+            """)
+
+        static let find = Statement(
+            "receipt_find",
+            """
+            select receipt_id::text, app, customer_id, received_at, state, asked_at, problem, status, environment,
+              registered, linked, subscriptions, position
+            from subledger.receipt
+            where receipt_id = $1::uuid
+            """)
+
+        static let known = Statement(
+            "receipt_known",
+            """
+            select receipt_id::text, app, customer_id, received_at, state, asked_at, problem, status, environment,
+              registered, linked, subscriptions, position
+            from subledger.receipt
+            where app = $1
+              and receipt_sha256 = $2
+              and customer_id is not distinct from $3
+            """)
+
+        static let subscriptions = Statement(
+            "receipt_subscriptions",
+            """
+            select distinct subscription collate "C" as subscription
+            from subledger.receipt
+            cross join unnest(subscriptions) as subscription
+            where app = $1
+              and receipt_sha256 = $2
+            order by subscription
+            """)
+
+        static let holdReceipt = Statement(
+            "receipt_in_events",
+            """
+            select event.position
+            from subledger.stream
+            join subledger.event using (stream_id)
+            where stream.app = $1
+              and stream.environment = $2
+              and event.position = any($3)
+              and event.source in ('apple-v1', 'apple-receipt')
+            limit 1
+            """)
+    }
+}
+
+extension HandIn {
+    /// Reads a row with the columns of the statement that finds a receipt.
+    fileprivate init(_ row: Row) throws(PostgresError) {
+        let environment: String? = try row.optional(at: 8)
+        let registration: String? = try row.optional(at: 9)
+        guard let state = State(rawValue: try row.value(at: 4)) else {
+            throw PostgresError(.decoding)
+        }
+        self.init(
+            id: try row.value(at: 0), app: try row.value(at: 1), customerId: try row.optional(at: 2),
+            receivedAt: try row.value(at: 3), state: state, askedAt: try row.optional(at: 5),
+            findings: Findings(
+                problem: try row.optional(at: 6), status: try row.optional(at: 7),
+                environment: environment.flatMap { Environment(rawValue: $0) },
+                registration: registration.flatMap { Registration(rawValue: $0) }, isLinked: try row.optional(at: 10),
+                subscriptions: try row.array(of: String.self, at: 11).compactMap(\.self),
+                position: try row.optional(at: 12)))
+    }
+}
