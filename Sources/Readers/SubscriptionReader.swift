@@ -5,7 +5,7 @@ import Subscriptions
 
 /// Reads folded subscriptions.
 package struct SubscriptionReader: Sendable {
-    private let pool: PostgresPool
+    let pool: PostgresPool
 
     package init(pool: PostgresPool) {
         self.pool = pool

@@ -12,11 +12,16 @@ package struct LinkClaims: Sendable {
 
     /// Whether every link of the customer's last statement still counts.
     package func areHeld(by statement: LinkStatement) -> Bool {
-        let customer = CustomerKey(.link, statement.backendCustomerId.text)
-        return policy == .shared
-            || statement.links.allSatisfy { key in
-                latest[key].map { $0 == customer } ?? owners[key]?.contains(customer) ?? false
-            }
+        statement.links.allSatisfy { isHeld($0, by: statement.backendCustomerId.text) }
+    }
+
+    /// Whether the customer's link on a key still counts. Always true if customers share what they link.
+    ///
+    /// - Parameter key: Must be among those that the claims are about.
+    func isHeld(_ key: CustomerKey, by backendCustomerId: String) -> Bool {
+        if policy == .shared { return true }
+        let customer = CustomerKey(.link, backendCustomerId)
+        return latest[key].map { $0 == customer } ?? owners[key]?.contains(customer) ?? false
     }
 }
 
@@ -37,12 +42,14 @@ extension LogReader {
         }
     }
 
-    /// Runs the body with the claims on what a statement names, while no other process runs such a body for the stream.
-    /// A statement that the body appends is among the claims of the next one.
+    /// Runs the body with the last statement about the customer of a statement, and the claims on what either names,
+    /// while no other process runs such a body for the stream. A statement that the body appends is among the claims of
+    /// the next one.
     ///
     /// - Throws: ``ReadError``. The body may have run.
     package func withLinkClaims<Value: Sendable>(
-        of statement: LinkStatement, in stream: StreamKey, _ body: @Sendable (LinkClaims) async -> Value
+        of statement: LinkStatement, in stream: StreamKey,
+        _ body: @Sendable (LinkClaims, PlacedLinks?) async -> Value
     ) async throws(ReadError) -> Value {
         do throws(PostgresError) {
             return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
@@ -50,8 +57,12 @@ extension LogReader {
                 let lock = Step(
                     ClaimStatements.lock, [Parameter("links of \(stream.app) in \(stream.environment.rawValue)")])
                 _ = try await connection.begin(with: [lock], deadline: .now + Limits.readWaitMax)
-                let claims = try await Self.claims(of: statement, in: stream, connection)
-                let value = await body(claims)
+                let customer = statement.backendCustomerId.text
+                let last = try await Self.lastLinks(ofCustomer: customer, in: stream, connection)
+                let both = LinkStatement(
+                    backendCustomerId: customer, links: statement.links + (last?.statement.links ?? []))
+                let claims = try await Self.claims(of: both, in: stream, connection)
+                let value = await body(claims, last)
                 try await connection.rollback(deadline: .now + Limits.readWaitMax)
                 return value
             }

@@ -2,26 +2,44 @@ import Encoding
 import Postgres
 import Subscriptions
 
+/// A link statement of the log, with its position.
+package struct PlacedLinks: Sendable {
+    package let statement: LinkStatement
+    package let position: Int64
+}
+
 extension LogReader {
-    /// The last link statement about a customer, with its position; nil if there is none.
+    /// The last link statement about a customer; nil if there is none.
     ///
     /// - Throws: ``ReadError``.
     package func linkStatement(
         ofCustomer backendCustomerId: String, in stream: StreamKey
-    ) async throws(ReadError) -> (statement: LinkStatement, position: Int64)? {
-        do {
-            let rows = try await pool.query(
-                LinkStatements.last,
-                [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(backendCustomerId)],
-                deadline: .now + Limits.readWaitMax)
-            guard let row = rows.last else { return nil }
-            let facts = try Facts(json: try JSONDocument(try row.value(JSONB.self, at: 1).utf8).root)
-            return try facts.link.map { ($0, try row.value(at: 0)) }
-        } catch let error as PostgresError {
-            throw ReadError(error)
+    ) async throws(ReadError) -> PlacedLinks? {
+        do throws(PostgresError) {
+            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
+                (connection) async throws(PostgresError) -> PlacedLinks? in
+                try await Self.lastLinks(ofCustomer: backendCustomerId, in: stream, connection)
+            }
         } catch {
-            throw .damaged(detail: String(describing: error))
+            throw ReadError(error)
         }
+    }
+
+    static func lastLinks(
+        ofCustomer backendCustomerId: String, in stream: StreamKey, _ connection: PostgresConnection
+    ) async throws(PostgresError) -> PlacedLinks? {
+        let rows = try await connection.query(
+            Step(
+                LinkStatements.last,
+                [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(backendCustomerId)]),
+            deadline: .now + Limits.readWaitMax)
+        guard let row = rows.last else { return nil }
+        let position: Int64 = try row.value(at: 0)
+        let text = try row.value(JSONB.self, at: 1).utf8
+        guard let document = try? JSONDocument(text), let facts = try? Facts(json: document.root) else {
+            throw PostgresError(.decoding)
+        }
+        return facts.link.map { PlacedLinks(statement: $0, position: position) }
     }
 
     private enum LinkStatements {

@@ -107,7 +107,8 @@ extension CustomerReader {
         return folded
     }
 
-    private func mapping(_ app: String) async throws(PostgresError) -> [String: [String]] {
+    /// The configured entitlements by product.
+    func mapping(_ app: String) async throws(PostgresError) -> [String: [String]] {
         var mapping: [String: [String]] = [:]
         for row in try await pool.query(
             CustomerReadStatements.mapping, [Parameter(app)], deadline: .now + Limits.readWaitMax)

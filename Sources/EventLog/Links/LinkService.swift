@@ -1,8 +1,7 @@
 import Encoding
-import EventLog
 import Subscriptions
 
-/// Customer links that an authenticated backend sent to the private listener. Only the link route creates them.
+/// Customer links that an authenticated backend sent to the private listener. Only ``LinkService`` creates them.
 struct LinkEvent: ProvenEvent {
     let stream: StreamKey
     let event: Event
@@ -25,7 +24,7 @@ package struct LinkService: Sendable {
     private let log: LogReader
     private let appender: Appender
     /// Bundle ids of the apps for which links are accepted.
-    let apps: Set<String>
+    package let apps: Set<String>
 
     package init(log: LogReader, appender: Appender, apps: Set<String>) {
         self.log = log
@@ -33,7 +32,7 @@ package struct LinkService: Sendable {
         self.apps = apps
     }
 
-    enum Outcome: Sendable {
+    package enum Outcome: Sendable {
         /// The position of the current links, and whether they are new.
         case stated(position: Int64, isNew: Bool)
         /// Another customer owns what this link names, and the app's policy lets it keep it. Nothing was appended.
@@ -42,7 +41,7 @@ package struct LinkService: Sendable {
 
     /// - Parameter transfer: Whether links may take what another customer owns, if the app's policy asks for it.
     /// - Throws: ``ReadError``, ``AppendError``.
-    func state(
+    package func state(
         _ statement: LinkStatement, in stream: StreamKey, transfer: Bool, receivedAt: Instant
     ) async throws -> Outcome {
         let customer = statement.backendCustomerId.text
@@ -55,8 +54,44 @@ package struct LinkService: Sendable {
             return try await append(statement, in: stream, receivedAt: receivedAt).get()
         }
         return try await log.withLinkClaims(of: statement, in: stream) {
-            (claims) async -> Result<Outcome, AppendError> in
+            (claims, _) async -> Result<Outcome, AppendError> in
             if let key = statement.contested(owners: { claims.owners[$0] ?? [] }) {
+                return .success(.contested(key))
+            }
+            return await append(statement, in: stream, receivedAt: receivedAt)
+        }.get()
+    }
+
+    /// Links purchases to a customer in addition to what is linked to it.
+    ///
+    /// Safe to repeat. Concurrent calls for one customer do not lose each other's links. Links that another customer has
+    /// taken over are not repeated, which would take them back. If the customer has no room for all purchases, the first
+    /// ones are linked.
+    ///
+    /// - Parameter subscriptions: `originalTransactionId`s, the most important ones first.
+    /// - Throws: ``ReadError``, ``AppendError``.
+    package func add(
+        _ subscriptions: [String], to backendCustomerId: String, in stream: StreamKey, receivedAt: Instant
+    ) async throws -> Outcome {
+        let keys = subscriptions.prefix(LinkStatement.linksMax).map { CustomerKey(.subscription, $0) }
+        let named = LinkStatement(backendCustomerId: backendCustomerId, links: keys)
+        if let last = try await log.linkStatement(ofCustomer: backendCustomerId, in: stream),
+            Set(last.statement.links).isSuperset(of: keys),
+            try await log.linkClaims(of: named, in: stream).areHeld(by: named)
+        {
+            return .stated(position: last.position, isNew: false)
+        }
+        return try await log.withLinkClaims(of: named, in: stream) {
+            (claims, last) async -> Result<Outcome, AppendError> in
+            let linked = last?.statement.links ?? []
+            let others = linked.filter { !keys.contains($0) && claims.isHeld($0, by: backendCustomerId) }
+            let added = LinkStatement(
+                backendCustomerId: backendCustomerId, links: keys.prefix(LinkStatement.linksMax - others.count))
+            if let last, Set(linked).isSuperset(of: added.links), claims.areHeld(by: added) {
+                return .success(.stated(position: last.position, isNew: false))
+            }
+            let statement = LinkStatement(backendCustomerId: backendCustomerId, links: others + added.links)
+            if claims.policy == .firstBuyer, let key = statement.contested(owners: { claims.owners[$0] ?? [] }) {
                 return .success(.contested(key))
             }
             return await append(statement, in: stream, receivedAt: receivedAt)

@@ -1,0 +1,66 @@
+import Encoding
+import Postgres
+import Subscriptions
+
+extension LogReader {
+    /// The position up to which a stream is folded; 0 if nothing is.
+    ///
+    /// - Throws: ``ReadError``.
+    package func foldedPosition(of stream: StreamKey) async throws(ReadError) -> Int64 {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                ProjectionStatements.folded, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
+                deadline: .now + Limits.readWaitMax)
+            return try rows.first?.value(at: 0) ?? 0
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// The backend's customers that own subscriptions at an instant, as far as the stream is folded.
+    ///
+    /// - Throws: ``ReadError``.
+    package func linkedOwners(
+        of subscriptions: [String], in stream: StreamKey, at instant: Instant
+    ) async throws(ReadError) -> Set<String> {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                ProjectionStatements.linkedOwners,
+                [
+                    Parameter(stream.app), Parameter(stream.environment.rawValue), .array(subscriptions),
+                    Parameter(instant),
+                ], deadline: .now + Limits.readWaitMax)
+            var owners: Set<String> = []
+            for row in rows { owners.insert(try row.value(at: 0)) }
+            return owners
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    private enum ProjectionStatements {
+        static let folded = Statement(
+            "log_folded_position",
+            """
+            select checkpoint.position
+            from subledger.stream
+            join subledger.checkpoint using (stream_id)
+            where stream.app = $1
+              and stream.environment = $2
+            """)
+
+        static let linkedOwners = Statement(
+            "log_linked_owners",
+            """
+            select distinct ownership.customer_id
+            from subledger.stream
+            join subledger.ownership using (stream_id)
+            where stream.app = $1
+              and stream.environment = $2
+              and ownership.original_transaction_id = any($3)
+              and ownership.customer_kind = 'link'
+              and ownership.starts_at <= $4
+              and ownership.ends_at > $4
+            """)
+    }
+}
