@@ -49,7 +49,7 @@ let package = Package(
         .target(
             name: "HTTPServer",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "Readers", "Subscriptions",
+                "AppStore", "Encoding", "EventLog", "Readers", "StoreClient", "Subscriptions",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -88,11 +88,11 @@ let package = Package(
                 "Encoding", "StoreSimulator",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
             ]),
-        // Asks the App Store about receipts, within budgets.
+        // Asks the App Store about receipts, within budgets, and stores its answers.
         .target(
             name: "StoreClient",
             dependencies: [
-                "AppStore", "Encoding", "Subscriptions",
+                "AppStore", "Encoding", "EventLog", "Readers", "Subscriptions",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
@@ -209,7 +209,7 @@ let package = Package(
             name: "IntegrationTests",
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "Readers",
-                "StoreSimulator", "Subscriptions", "TestSupport", "Verification", "subledger",
+                "StoreClient", "StoreSimulator", "Subscriptions", "TestSupport", "Verification", "subledger",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),

@@ -5,6 +5,9 @@ package enum Limits {
     /// Largest body accepted. V1 bodies contain up to 100 transactions and two receipts that grow with history; none
     /// above 1 MiB is known, and 5 MiB leaves room.
     package static let bodyBytesMax = 5 << 20
+    /// Largest body with a receipt. Receipts have at most ``AppStore/Receipt/bytesMax`` bytes, and JSON may escape each
+    /// of their slashes.
+    static let receiptBodyBytesMax = 6 << 20
     /// Bytes that every body may use. Nearly all of Apple's bodies fit, so they are accepted under any load.
     static let bodyBytesFree = 32 << 10
     /// Most bytes of one read from a connection: most notifications arrive in one.

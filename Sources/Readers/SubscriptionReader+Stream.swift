@@ -41,20 +41,27 @@ extension SubscriptionReader {
         }
     }
 
+    /// `offset 0` makes the planner look each id up.
     private static let findInStream = Statement(
         "subscription_find_in_stream",
         """
-        select subscription.original_transaction_id, subscription.position, subscription.facts,
+        select found.original_transaction_id, found.position, found.facts,
           (
             select product_catalog.products
             from subledger.product_catalog
             where product_catalog.app = stream.app
           )
         from subledger.stream
-        join subledger.subscription using (stream_id)
+        cross join unnest($3::text[]) as input (id)
+        cross join lateral (
+          select original_transaction_id, position, facts
+          from subledger.subscription
+          where subscription.stream_id = stream.stream_id
+            and subscription.original_transaction_id = input.id
+          offset 0
+        ) as found
         where stream.app = $1
           and stream.environment = $2
-          and subscription.original_transaction_id = any($3)
-        order by subscription.original_transaction_id collate "C"
+        order by found.original_transaction_id collate "C"
         """)
 }

@@ -39,4 +39,30 @@ enum Limits {
     static let secretAlarmInterval = Duration.seconds(3600)
     /// Connections to one host. More calls wait for a connection within their own time limit.
     static let connectionsMax = 256
+    /// How long a request that hands a receipt in waits for Apple. Apple usually answers within a second. Beyond it, the
+    /// receipt is asked about in the background.
+    static let handInWaitMax = Duration.seconds(5)
+    /// How long such a request waits until its event is projected, which usually takes tenths of a second.
+    static let projectionWaitMax = Duration.seconds(3)
+    /// Interval of the queries of requests that wait.
+    static let handInLookInterval = Duration.milliseconds(50)
+    /// Within this time, the same receipt of the same customer gets the last verdict again. Apps hand a receipt in at
+    /// each start and repeat lost requests, but a receipt changes with each purchase, so asking again finds only what
+    /// was renewed or refunded meanwhile.
+    static let verdictAgeMax = Duration.seconds(300)
+    /// How long a server may ask about a receipt before another one does: longer than a request waits, and longer than
+    /// all retries of a question take. It matters only if a server dies.
+    static let handInClaimMax = Duration.seconds(60)
+    static let queueClaimMax = Duration.seconds(600)
+    /// Pause before a receipt without an answer is asked about again; it doubles up to the maximum. The actual one is
+    /// random, from half of it on.
+    static let handInPauseFirst = Duration.seconds(5)
+    static let handInPauseMax = Duration.seconds(3600)
+    /// After this time, a receipt for which the shared secret is rejected is refused: it may be of another developer's
+    /// app. Until then, an operator may correct the secret.
+    static let secretWaitMax = Duration.seconds(7 * 86_400)
+    /// Interval in which a server looks for receipts to ask about.
+    static let queueInterval = Duration.seconds(1)
+    /// Maximum number of receipts that a server asks about in the background at a time. Each may have 5 MiB.
+    static let queueConcurrency = 4
 }

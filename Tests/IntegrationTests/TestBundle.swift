@@ -8,7 +8,17 @@ import Postgres
 import Projector
 import Readers
 import ServiceLifecycle
+import StoreClient
 import TestSupport
+
+/// A store that no test asks.
+struct UnreachableStore: StoreTransport {
+    func post(
+        _ body: [UInt8], to url: String, timeout: Duration, bytesMax: Int
+    ) async throws(TransportFailure) -> StoreResponse {
+        throw .unreachable
+    }
+}
 
 /// A complete server in this process: a separate database, both listeners on free ports, and a fixed clock.
 struct TestBundle {
@@ -28,8 +38,9 @@ struct TestBundle {
     /// Runs the test with a server, and stops the server afterwards.
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
-        roots: RootCertificates = .apple, now: @escaping @Sendable () -> Instant = { Self.now },
-        database: ConnectionConfiguration? = nil, health: [HealthCheck] = [],
+        roots: RootCertificates = .apple, store: any StoreTransport = UnreachableStore(),
+        now: @escaping @Sendable () -> Instant = { Self.now }, database: ConnectionConfiguration? = nil,
+        health: [HealthCheck] = [],
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         let database = if let database { database } else { try await TestCluster.freshDatabase() }
@@ -42,8 +53,16 @@ struct TestBundle {
         let editor = PostgresPool(database.with(role: "subledger_products"), limit: 1, logger: logger)
         let authenticator = PostgresPool(database.with(role: "subledger_authenticator"), limit: 1, logger: logger)
         let token = try await Self.token(.read, database)
+        let records = PostgresPool(database.with(role: "subledger_receiver"), limit: 2, logger: logger)
         let appender = Appender(pool: receiver, logger: logger)
         let log = LogReader(pool: reader)
+        let links = LinkService(log: log, appender: appender, apps: Set(apps.map(\.bundleId)))
+        let clock = StoreClock(date: now)
+        let handIns = HandInService(
+            client: ReceiptClient(transport: store, clock: clock, random: { 0 }, logger: logger), apps: apps,
+            handIns: HandInLog(pool: records), log: log, subscriptions: SubscriptionReader(pool: reader),
+            appender: appender, links: links, clock: clock, logger: logger)
+        let queue = ReceiptQueue(service: handIns, clock: clock, logger: logger)
         let signal = ChangeSignal(listener: database.with(role: "subledger_reader"), logger: logger)
         let publicPort = AsyncStream<Int>.makeStream()
         let privatePort = AsyncStream<Int>.makeStream()
@@ -58,7 +77,7 @@ struct TestBundle {
             tokens: TokenCache(read: TokenReader(pool: authenticator).active), log: log,
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
-            links: LinkService(log: log, appender: appender, apps: Set(apps.map(\.bundleId))),
+            links: links, receipts: handIns,
             changes: ChangeReader(pool: reader), signal: signal, metrics: MetricsRegistry(),
             health: health + [.database(log)], now: now, logger: logger)
         let operations = routes.operations
@@ -74,6 +93,7 @@ struct TestBundle {
                 group.addTask { await projector.run() }
                 group.addTask { await appender.run() }
                 group.addTask { await signal.run() }
+                group.addTask { await queue.run() }
                 await group.waitForAll()
             }
         }
@@ -93,7 +113,7 @@ struct TestBundle {
         services.cancel()
         await appender.stop()
         await services.value
-        for pool in [receiver, projection, reader, editor, authenticator] { await pool.close() }
+        for pool in [receiver, records, projection, reader, editor, authenticator] { await pool.close() }
         try outcome.get()
     }
 

@@ -23,11 +23,11 @@ package struct ReceiptChecks: Sendable, Hashable {
     /// The checks of a receipt that is a fact.
     ///
     /// - Parameters:
-    ///   - registration: By the projections and the policy of the app.
+    ///   - registration: By the projections and the policy of the app; nil if they are not at hand.
     ///   - instant: The time of the check.
     ///   - products: The configured products, which determine how long a purchase without an expiry lasts.
     package init(
-        of receipt: VerifiedReceipt, registration: Registration, at instant: Instant,
+        of receipt: VerifiedReceipt, registration: Registration?, at instant: Instant,
         products: ProductCatalog = .empty
     ) {
         status = receipt.status

@@ -11,7 +11,8 @@ extension LogReader {
             let rows = try await pool.query(
                 ProjectionStatements.folded, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
                 deadline: .now + Limits.readWaitMax)
-            return try rows.first?.value(at: 0) ?? 0
+            let position: Int64? = try rows.first?.value(at: 0)
+            return position ?? 0
         } catch {
             throw ReadError(error)
         }
@@ -22,7 +23,7 @@ extension LogReader {
     /// - Throws: ``ReadError``.
     package func linkedOwners(
         of subscriptions: [String], in stream: StreamKey, at instant: Instant
-    ) async throws(ReadError) -> Set<String> {
+    ) async throws(ReadError) -> Set<ByteString> {
         do throws(PostgresError) {
             let rows = try await pool.query(
                 ProjectionStatements.linkedOwners,
@@ -30,8 +31,8 @@ extension LogReader {
                     Parameter(stream.app), Parameter(stream.environment.rawValue), .array(subscriptions),
                     Parameter(instant),
                 ], deadline: .now + Limits.readWaitMax)
-            var owners: Set<String> = []
-            for row in rows { owners.insert(try row.value(at: 0)) }
+            var owners: Set<ByteString> = []
+            for row in rows { owners.insert(ByteString(try row.value(String.self, at: 0))) }
             return owners
         } catch {
             throw ReadError(error)
@@ -49,18 +50,25 @@ extension LogReader {
               and stream.environment = $2
             """)
 
+        /// `offset 0` makes the planner look each id up.
         static let linkedOwners = Statement(
             "log_linked_owners",
             """
-            select distinct ownership.customer_id
+            select distinct owned.customer_id
             from subledger.stream
-            join subledger.ownership using (stream_id)
+            cross join unnest($3::text[]) as input (id)
+            cross join lateral (
+              select customer_kind, customer_id, starts_at, ends_at
+              from subledger.ownership
+              where ownership.stream_id = stream.stream_id
+                and ownership.original_transaction_id = input.id
+              offset 0
+            ) as owned
             where stream.app = $1
               and stream.environment = $2
-              and ownership.original_transaction_id = any($3)
-              and ownership.customer_kind = 'link'
-              and ownership.starts_at <= $4
-              and ownership.ends_at > $4
+              and owned.customer_kind = 'link'
+              and owned.starts_at <= $4
+              and owned.ends_at > $4
             """)
     }
 }

@@ -27,7 +27,23 @@ package struct HandIn: Sendable, Hashable {
     package let state: State
     /// When Apple was asked last; nil if it never was.
     package let askedAt: Instant?
+    /// Until when a server asks, at most; nil if none does.
+    package let askingUntil: Instant?
     package let findings: Findings
+
+    package init(
+        id: String, app: String, customerId: String?, receivedAt: Instant, state: State, askedAt: Instant?,
+        askingUntil: Instant?, findings: Findings
+    ) {
+        self.id = id
+        self.app = app
+        self.customerId = customerId
+        self.receivedAt = receivedAt
+        self.state = state
+        self.askedAt = askedAt
+        self.askingUntil = askingUntil
+        self.findings = findings
+    }
 
     /// What Apple's last answer, or its absence, led to.
     package struct Findings: Sendable, Hashable {

@@ -122,19 +122,6 @@ package struct HandInLog: Sendable {
         }
     }
 
-    /// Of the given events, whether one contains a receipt with which Apple can be asked later.
-    package func holdReceipt(_ positions: some Sequence<Int64>, in stream: StreamKey) async throws(ReadError) -> Bool {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.holdReceipt,
-                [Parameter(stream.app), Parameter(stream.environment.rawValue), .array(Array(positions))],
-                deadline: .now + Limits.readWaitMax)
-            return rows.count > 0
-        } catch {
-            throw ReadError(error)
-        }
-    }
-
     private enum Statements {
         static let claim = Statement(
             "receipt_claim",
@@ -205,7 +192,7 @@ package struct HandInLog: Sendable {
             "receipt_find",
             """
             select receipt_id::text, app, customer_id, received_at, state, asked_at, problem, status, environment,
-              registered, linked, subscriptions, position
+              registered, linked, subscriptions, position, asking_until
             from subledger.receipt
             where receipt_id = $1::uuid
             """)
@@ -214,7 +201,7 @@ package struct HandInLog: Sendable {
             "receipt_known",
             """
             select receipt_id::text, app, customer_id, received_at, state, asked_at, problem, status, environment,
-              registered, linked, subscriptions, position
+              registered, linked, subscriptions, position, asking_until
             from subledger.receipt
             where app = $1
               and receipt_sha256 = $2
@@ -231,19 +218,6 @@ package struct HandInLog: Sendable {
               and receipt_sha256 = $2
             order by subscription
             """)
-
-        static let holdReceipt = Statement(
-            "receipt_in_events",
-            """
-            select event.position
-            from subledger.stream
-            join subledger.event using (stream_id)
-            where stream.app = $1
-              and stream.environment = $2
-              and event.position = any($3)
-              and event.source in ('apple-v1', 'apple-receipt')
-            limit 1
-            """)
     }
 }
 
@@ -258,6 +232,7 @@ extension HandIn {
         self.init(
             id: try row.value(at: 0), app: try row.value(at: 1), customerId: try row.optional(at: 2),
             receivedAt: try row.value(at: 3), state: state, askedAt: try row.optional(at: 5),
+            askingUntil: try row.optional(at: 13),
             findings: Findings(
                 problem: try row.optional(at: 6), status: try row.optional(at: 7),
                 environment: environment.flatMap { Environment(rawValue: $0) },

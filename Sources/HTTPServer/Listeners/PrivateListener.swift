@@ -3,6 +3,7 @@ import EventLog
 import Hummingbird
 import Logging
 import Readers
+import StoreClient
 
 extension Listener {
     /// The listener for backends and operators.
@@ -31,15 +32,19 @@ extension PrivateRoutes {
     /// - Parameters:
     ///   - tokens: The active tokens.
     ///   - links: Nil if this process cannot append to the log.
+    ///   - receipts: Nil if this process cannot append to the log.
     ///   - health: What the server's readiness depends on.
     package init(
         tokens: TokenCache, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
-        customers: CustomerReader, links: LinkService?, changes: ChangeReader, signal: ChangeSignal,
-        metrics: MetricsRegistry, health: [HealthCheck], now: @escaping @Sendable () -> Instant, logger: Logger
+        customers: CustomerReader, links: LinkService?, receipts: HandInService?, changes: ChangeReader,
+        signal: ChangeSignal, metrics: MetricsRegistry, health: [HealthCheck], now: @escaping @Sendable () -> Instant,
+        logger: Logger
     ) {
         self.init(tokens: tokens, logger: logger)
         SubscriptionRoutes(subscriptions: subscriptions, now: now).add(to: self)
         CustomerRoutes(customers: customers, links: links, now: now, logger: logger).add(to: self)
+        ReceiptRoutes(receipts: receipts, subscriptions: subscriptions, customers: customers, now: now)
+            .add(to: self)
         EventRoutes(log: log).add(to: self)
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         ProductRoutes(products: products).add(to: self)

@@ -13,12 +13,24 @@ struct Problem: Error {
     let detail: String
     let field: String?
     let headers: HTTPFields
+    /// The receipt that is refused or pending, if there is one.
+    let receipt: RefusedReceipt?
 
-    init(_ status: HTTPResponse.Status, _ detail: String, field: String? = nil, headers: HTTPFields = [:]) {
+    struct RefusedReceipt: Hashable {
+        let id: String
+        /// Apple's status; nil if Apple did not answer.
+        let appStoreStatus: Int32?
+    }
+
+    init(
+        _ status: HTTPResponse.Status, _ detail: String, field: String? = nil, headers: HTTPFields = [:],
+        receipt: RefusedReceipt? = nil
+    ) {
         self.status = status
         self.detail = detail
         self.field = field
         self.headers = headers
+        self.receipt = receipt
     }
 
     init(_ error: ReadError) {
@@ -45,6 +57,8 @@ struct Problem: Error {
             writer.member("status", status.code)
             writer.member("detail", detail)
             writer.member("field", field)
+            writer.member("receiptId", receipt?.id)
+            writer.member("appStoreStatus", receipt?.appStoreStatus)
         }
         response.headers[.contentType] = "application/problem+json"
         if status == .serviceUnavailable { response.headers[.retryAfter] = String(Limits.retryAfterSeconds) }

@@ -4,9 +4,9 @@ import Hummingbird
 extension BodyReader {
     /// Like ``withBody(of:_:)``, for a body that must be a JSON object.
     func withJSON<Value>(
-        of request: Request, _ use: (JSONValue) async throws -> Value
+        of request: Request, bytesMax: Int = Limits.bodyBytesMax, _ use: (JSONValue) async throws -> Value
     ) async throws -> Value {
-        try await withBody(of: request) { body in
+        try await withBody(of: request, bytesMax: bytesMax) { body in
             let json = try JSONDocument(body).root
             guard json.isObject else { throw RequestQuery.Malformed(problem: "the body must be an object") }
             return try await use(json)

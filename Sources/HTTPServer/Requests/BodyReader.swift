@@ -31,9 +31,11 @@ package final class BodyReader: Sendable {
     package init() {}
 
     /// Collects the body and passes it to `use`; its bytes count as held until `use` returns.
-    package func withBody<Value>(of request: Request, _ use: ([UInt8]) async throws -> Value) async throws -> Value {
+    package func withBody<Value>(
+        of request: Request, bytesMax: Int = Limits.bodyBytesMax, _ use: ([UInt8]) async throws -> Value
+    ) async throws -> Value {
         let announced = request.headers[.contentLength].flatMap { Int($0) } ?? 0
-        guard announced <= Limits.bodyBytesMax else { throw Failure.tooLarge }
+        guard announced <= bytesMax else { throw Failure.tooLarge }
         let channel = CurrentConnection.channel
         if request.headers[.expect] != nil {
             channel?.triggerUserOutboundEvent(ConnectionHandler.BodyWanted(), promise: nil)
@@ -41,18 +43,21 @@ package final class BodyReader: Sendable {
         let room = Room(channel: channel)
         defer { release(room) }
         // A sender may announce bytes that never arrive, so no more than the free bytes are reserved in advance.
-        let body = try await collect(request.body, max(0, min(announced, Limits.bodyBytesFree)), room)
+        let body = try await collect(
+            request.body, max(0, min(announced, Limits.bodyBytesFree)), bytesMax: bytesMax, room)
         hasArrived(room)
         return try await use(body)
     }
 
-    private func collect(_ parts: RequestBody, _ expected: Int, _ room: Room) async throws -> [UInt8] {
+    private func collect(
+        _ parts: RequestBody, _ expected: Int, bytesMax: Int, _ room: Room
+    ) async throws -> [UInt8] {
         var body: [UInt8] = []
         body.reserveCapacity(expected)
         do {
             for try await part in parts {
                 let count = body.count + part.readableBytes
-                guard count <= Limits.bodyBytesMax else { throw Failure.tooLarge }
+                guard count <= bytesMax else { throw Failure.tooLarge }
                 guard count <= Limits.bodyBytesFree || grow(room, to: count) else { throw Failure.noRoom }
                 body.append(contentsOf: part.readableBytesView)
             }

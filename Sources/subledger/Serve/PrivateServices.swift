@@ -3,6 +3,7 @@ import HTTPServer
 import Logging
 import Postgres
 import Readers
+import StoreClient
 
 /// The private listener. Every process has one, for its health and metrics. Only a reader serves backends on it.
 struct PrivateServices {
@@ -13,8 +14,8 @@ struct PrivateServices {
 
     init(
         at address: ListenAddress, connectionsPerAddress: Int, identity: TLSIdentity?, roles: Set<ServerRole>,
-        database: Database, appender: Appender?, health: [HealthCheck], apps: Set<String>, metrics: MetricsRegistry,
-        logger: Logger
+        database: Database, appender: Appender?, receipts: HandInService?, health: [HealthCheck], apps: Set<String>,
+        metrics: MetricsRegistry, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
             logger.info("private listener is up", metadata: ["http.address": "\(address.on(port))"])
@@ -32,7 +33,7 @@ struct PrivateServices {
                 tokens: TokenCache(read: TokenReader(pool: authenticatorPool).active), log: log,
                 subscriptions: SubscriptionReader(pool: pool), products: ProductStore(pool: productPool),
                 customers: CustomerReader(pool: pool),
-                links: appender.map { LinkService(log: log, appender: $0, apps: apps) },
+                links: appender.map { LinkService(log: log, appender: $0, apps: apps) }, receipts: receipts,
                 changes: ChangeReader(pool: pool), signal: signal, metrics: metrics,
                 health: [.database(LogReader(pool: pool))] + health, now: SystemClock.now, logger: logger)
         } else {

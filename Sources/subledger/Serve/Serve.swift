@@ -117,8 +117,7 @@ struct Serve: AsyncParsableCommand {
         try settings.checkFilesAreReadable()
         let roles = try settings.roles()
         let configured = try settings.apps()
-        // Rejects invalid URLs at the start.
-        _ = try settings.receiptAddresses()
+        let receiptAddresses = try settings.receiptAddresses()
         let receiving = ReceiverServices.Settings(
             apps: configured, address: try settings.publicAddress(), roots: try settings.roots(),
             revocationMode: try settings.revocationMode(),
@@ -154,15 +153,21 @@ struct Serve: AsyncParsableCommand {
         let projector =
             roles.contains(.projector)
             ? ProjectorServices(apps: configured, database: database, logger: logger) : nil
+        var receipts: ReceiptServices?
+        if roles.contains(.reader), !configured.isEmpty, let appending {
+            receipts = ReceiptServices(
+                apps: configured, addresses: receiptAddresses, appender: appending.appender, database: database,
+                logger: logger)
+        }
         let backends = PrivateServices(
             at: privateAddress, connectionsPerAddress: privatePerAddress, identity: privateIdentity, roles: roles,
-            database: database, appender: appending?.appender,
+            database: database, appender: appending?.appender, receipts: receipts?.handIns,
             health: (appending?.health ?? []) + [projector.map { .projection($0.projector) }].compactMap(\.self),
             apps: Set(configured.map(\.bundleId)), metrics: metrics, logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools =
             [appending?.pool, receiver?.healthPool, readerWatch?.pool].compactMap(\.self) + (projector?.pools ?? [])
-            + backends.pools
+            + (receipts?.pools ?? []) + backends.pools
 
         // In start order. They stop in the opposite order, each when it has finished its work. A process without all
         // roles runs only some of them.
@@ -174,6 +179,7 @@ struct Serve: AsyncParsableCommand {
             appending?.durability,
             projector?.service,
             appending?.service,
+            receipts?.service,
             backends.listener,
             backends.changes,
             receiver?.revocation,

@@ -1,0 +1,176 @@
+import AppStore
+import Encoding
+import EventLog
+import HTTPTypes
+import Hummingbird
+import Readers
+import StoreClient
+import Subscriptions
+
+/// `POST /receipts` hands a receipt in; `GET /receipts/{receiptId}` returns what came of it.
+struct ReceiptRoutes: Sendable {
+    let receipts: HandInService?
+    let subscriptions: SubscriptionReader
+    let customers: CustomerReader
+    let now: @Sendable () -> Instant
+    private let bodies = BodyReader()
+
+    init(
+        receipts: HandInService?, subscriptions: SubscriptionReader, customers: CustomerReader,
+        now: @escaping @Sendable () -> Instant
+    ) {
+        self.receipts = receipts
+        self.subscriptions = subscriptions
+        self.customers = customers
+        self.now = now
+    }
+
+    func add(to routes: PrivateRoutes) {
+        routes.submit.post("/receipts") { request, _ in try await handIn(request) }
+        routes.submit.get("/receipts/:receiptId") { _, context in try await find(context) }
+    }
+
+    // MARK: - Routes
+
+    private func handIn(_ request: Request) async throws -> Response {
+        guard let app = try RequestQuery(request).text("app") else {
+            throw RequestQuery.Malformed(problem: "app must be a bundle id", field: "app")
+        }
+        let receipts = try enabled()
+        guard receipts.accepts(app) else { throw Problem(.notFound, "this app is not configured", field: "app") }
+        do {
+            // The whole answer is made here, so that the bodies of waiting requests count as held.
+            return try await bodies.withJSON(of: request, bytesMax: Limits.receiptBodyBytesMax) { json in
+                let receipt = try Self.receipt(json)
+                let customerId = try Self.customerId(json)
+                let verdict = try await receipts.handIn(receipt, app: app, customerId: customerId)
+                return try await answer(verdict, receipts)
+            }
+        } catch BodyReader.Failure.tooLarge {
+            throw Problem(
+                .contentTooLarge, "the body is larger than \(Limits.receiptBodyBytesMax) bytes", field: "receipt")
+        }
+    }
+
+    private func find(_ context: BasicRequestContext) async throws -> Response {
+        let receipts = try enabled()
+        let id = try PathParameter.text("receiptId", context).lowercased()
+        guard Self.isUUID(id), let handIn = try await receipts.find(id) else {
+            throw Problem(.notFound, "no receipt with this id")
+        }
+        guard handIn.state != .pending else { return Self.pending(handIn, .ok) }
+        let content = try await content(
+            of: HandInService.Verdict(handIn: handIn, position: handIn.findings.position), receipts, waits: false)
+        return JSONResponse.json(.ok) { content.write(to: &$0) }
+    }
+
+    private func enabled() throws(Problem) -> HandInService {
+        guard let receipts else {
+            throw Problem(
+                .notImplemented,
+                "receipts disabled: database user lacks role subledger_receiver, or database is read-only")
+        }
+        return receipts
+    }
+
+    // MARK: - Requests
+
+    private static func receipt(_ json: JSONValue) throws -> Receipt {
+        guard let text = json["receipt"]?.string else {
+            throw RequestQuery.Malformed(problem: "receipt must be a string", field: "receipt")
+        }
+        do throws(ReceiptProblem) {
+            return try Receipt(base64: text)
+        } catch {
+            throw Problem(error == .tooLong ? .contentTooLarge : .badRequest, error.description, field: "receipt")
+        }
+    }
+
+    private static func customerId(_ json: JSONValue) throws -> String? {
+        guard let value = json["customerId"], !value.isNull else { return nil }
+        guard let id = value.string else {
+            throw RequestQuery.Malformed(problem: "customerId must be a string", field: "customerId")
+        }
+        try LinkStatement.check(id, "customerId")
+        return id
+    }
+
+    private static func isUUID(_ text: String) -> Bool {
+        let parts = text.utf8.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
+        let isHexadecimal = parts.allSatisfy { part in
+            part.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) || (0x61...0x66).contains($0) }
+        }
+        return isHexadecimal && parts.map(\.count) == [8, 4, 4, 4, 12]
+    }
+
+    // MARK: - Responses
+
+    private func answer(_ verdict: HandInService.Verdict, _ receipts: HandInService) async throws -> Response {
+        let handIn = verdict.handIn
+        switch handIn.state {
+        case .answered:
+            let content = try await content(of: verdict, receipts, waits: true)
+            return JSONResponse.json(.ok) { content.write(to: &$0) }
+        case .refused:
+            throw Problem(
+                .unprocessableContent, handIn.refusal ?? "the receipt is refused", field: "receipt",
+                receipt: Problem.RefusedReceipt(id: handIn.id, appStoreStatus: handIn.findings.status))
+        case .pending where handIn.findings.problem == HandIn.secretRejected:
+            // The operator finds the alarm in the log. The receipt is asked about again until the secret is corrected.
+            throw Problem(
+                .serviceUnavailable, "receipts of this app cannot be checked: see the server log",
+                headers: [.location: Self.location(handIn)],
+                receipt: Problem.RefusedReceipt(id: handIn.id, appStoreStatus: nil))
+        case .pending: return Self.pending(handIn, .accepted)
+        }
+    }
+
+    private static func pending(_ handIn: HandIn, _ status: HTTPResponse.Status) -> Response {
+        var response = JSONResponse.json(status) { writer in
+            writer.member("id", handIn.id)
+            writer.member("app", handIn.app)
+            writer.member("state", handIn.state.rawValue)
+        }
+        response.headers[.location] = location(handIn)
+        return response
+    }
+
+    private static func location(_ handIn: HandIn) -> String { "/receipts/\(handIn.id)" }
+
+    /// Reads what the projections say about a receipt that was answered or refused.
+    ///
+    /// - Parameter waits: Whether to wait until the event of the receipt is projected.
+    private func content(
+        of verdict: HandInService.Verdict, _ receipts: HandInService, waits: Bool
+    ) async throws -> ReceiptContent {
+        let handIn = verdict.handIn
+        guard handIn.state == .answered, let environment = handIn.findings.environment else {
+            return ReceiptContent(handIn: handIn, at: now())
+        }
+        let stream = StreamKey(app: handIn.app, environment: environment)
+        var content = ReceiptContent(handIn: handIn, at: now())
+        if let position = verdict.position {
+            content.isProjected = try await receipts.isFolded(stream, through: position, waits: waits)
+            content.at = now()
+        }
+        if handIn.isVisible {
+            content.subscriptions = try await subscriptions.subscriptions(handIn.findings.subscriptions, in: stream)
+        }
+        content.entitlements = try await entitlements(content, stream)
+        return content
+    }
+
+    /// The entitlements of the customer who handed the receipt in; without a customer, those that its purchases grant.
+    private func entitlements(_ content: ReceiptContent, _ stream: StreamKey) async throws -> [Entitlement] {
+        guard let customerId = content.handIn.customerId else {
+            return try await customers.entitlements(
+                of: content.subscriptions.map(\.subscription), app: stream.app, at: content.at)
+        }
+        let reference = CustomerReader.Reference(
+            app: stream.app, environment: stream.environment, id: customerId, kind: .link)
+        let answer = try await customers.entitlements(CustomerReader.Question(reference, at: content.at))
+        // With an app and a kind, an id leads to at most one customer.
+        guard case .found(let found) = answer else { return [] }
+        return found.entitlements
+    }
+}

@@ -1,0 +1,220 @@
+import AppStore
+import Encoding
+import EventLog
+import Logging
+import Metrics
+import Readers
+import Subscriptions
+
+/// Asks the App Store about receipts that backends hand in, and stores what it answers.
+package struct HandInService: Sendable {
+    private let client: ReceiptClient
+    private let apps: [String: App]
+    private let handIns: HandInLog
+    private let answers: AnswerStore
+    private let log: LogReader
+    private let clock: StoreClock
+    private let random: @Sendable () -> Double
+    private let metrics: HandInMetrics
+    private let logger: Logger
+
+    /// A receipt that was handed in, and what readers should have seen to know of it.
+    package struct Verdict: Sendable {
+        package let handIn: HandIn
+        /// The last position that was appended for the receipt; nil if nothing was.
+        package let position: Int64?
+    }
+
+    /// - Parameters:
+    ///   - handIns: With the rights of `subledger_receiver`.
+    ///   - log: With the rights of `subledger_reader`, as well as `subscriptions`.
+    ///   - random: Returns numbers from 0 up to but excluding 1, for the pauses between questions.
+    package init(
+        client: ReceiptClient, apps: [App], handIns: HandInLog, log: LogReader, subscriptions: SubscriptionReader,
+        appender: Appender, links: LinkService, clock: StoreClock,
+        random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
+        metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
+    ) {
+        self.client = client
+        self.apps = Dictionary(apps.map { ($0.bundleId, $0) }) { $1 }
+        self.handIns = handIns
+        self.log = log
+        self.clock = clock
+        self.random = random
+        self.logger = logger
+        answers = AnswerStore(
+            apps: Apps(apps), handIns: handIns, log: log, subscriptions: subscriptions, appender: appender,
+            links: links, clock: clock)
+        metrics = HandInMetrics(factory: factory)
+    }
+
+    /// Whether receipts of the app can be handed in.
+    package func accepts(_ app: String) -> Bool { apps[app] != nil }
+
+    /// Stores a receipt, asks Apple about it, and stores the answer.
+    ///
+    /// Durable when this returns, also if the receipt is still pending: then ``ReceiptQueue`` asks again. Safe to repeat:
+    /// the same receipt of the same customer has one id. Of concurrent calls, one asks Apple, and the others wait for it.
+    ///
+    /// - Parameters:
+    ///   - app: Must be accepted, see ``accepts(_:)``.
+    ///   - customerId: The backend's customer to link the purchases to; nil if there is none.
+    /// - Throws: ``ReadError``, ``AppendError``. The receipt may be stored.
+    package func handIn(_ receipt: Receipt, app: String, customerId: String?) async throws -> Verdict {
+        guard let configured = apps[app] else { preconditionFailure("the app is not configured") }
+        let now = clock.date()
+        let claim = try await handIns.claim(
+            receipt.bytes, digest: receipt.digest, app: app, customerId: customerId, at: now,
+            until: now.advanced(by: Limits.handInClaimMax),
+            askedBefore: now.advanced(by: .zero - Limits.verdictAgeMax))
+        switch claim {
+        case .claimed(let claimed):
+            let outcome = await ask(receipt, configured, within: Limits.handInWaitMax)
+            return try await settle(claimed, outcome)
+        case .known(let known):
+            let handIn = try await waitWhileAsked(known)
+            return Verdict(handIn: handIn, position: handIn.findings.position)
+        }
+    }
+
+    /// Asks about a receipt that is pending, and stores the answer.
+    ///
+    /// - Throws: ``ReadError``, ``AppendError``. The receipt is asked about again when the claim ends.
+    func askAgain(_ claim: ClaimedReceipt) async throws {
+        guard let app = apps[claim.app] else {
+            // It was removed from the configuration, and may come back.
+            _ = try await record(.pending, HandIn.Findings(problem: "app_unknown"), claim, pause: Limits.handInPauseMax)
+            return
+        }
+        let outcome = await client.ask(Receipt(stored: claim.bytes), app: app, priority: .handIn)
+        _ = try await settle(claim, outcome)
+    }
+
+    /// Claims pending receipts that are due.
+    func claimDue(limit: Int) async throws(ReadError) -> [ClaimedReceipt] {
+        let now = clock.date()
+        return try await handIns.claimDue(
+            at: now, until: now.advanced(by: Limits.queueClaimMax), limit: Int64(limit))
+    }
+
+    /// The receipt with this id; nil if there is none.
+    ///
+    /// - Parameter id: Must be a UUID.
+    package func find(_ id: String) async throws(ReadError) -> HandIn? {
+        try await handIns.handIn(id: id)
+    }
+
+    /// Waits for a limited time until a stream is folded up to a position; returns whether it is.
+    ///
+    /// - Parameter waits: False to return at once.
+    package func isFolded(_ stream: StreamKey, through position: Int64, waits: Bool) async throws -> Bool {
+        let end = clock.now() + (waits ? Limits.projectionWaitMax : .zero)
+        while try await log.foldedPosition(of: stream) < position {
+            guard clock.now() < end else { return false }
+            try await clock.sleep(clock.now() + Limits.handInLookInterval)
+        }
+        return true
+    }
+
+    private func waitWhileAsked(_ known: HandIn) async throws -> HandIn {
+        let end = clock.now() + Limits.handInWaitMax
+        var latest = known
+        while latest.state == .pending, latest.askingUntil != nil, clock.now() < end {
+            try await clock.sleep(clock.now() + Limits.handInLookInterval)
+            latest = try await handIns.handIn(id: known.id) ?? latest
+        }
+        return latest
+    }
+
+    private func ask(_ receipt: Receipt, _ app: App, within limit: Duration) async -> ReceiptOutcome {
+        await withTaskGroup(of: ReceiptOutcome?.self) { group in
+            group.addTask { await client.ask(receipt, app: app, priority: .handIn) }
+            group.addTask {
+                try? await clock.sleep(clock.now() + limit)
+                return nil
+            }
+            let first: ReceiptOutcome? = await group.next() ?? nil
+            group.cancelAll()
+            return first ?? .unavailable(Unavailability.timeout.rawValue, retryAfter: .zero)
+        }
+    }
+
+    // MARK: Outcomes
+
+    private func settle(_ claim: ClaimedReceipt, _ outcome: ReceiptOutcome) async throws -> Verdict {
+        // A separate task: the caller may have been cancelled, and what came of the question is stored nevertheless.
+        try await Task { try await store(outcome, claim) }.value
+    }
+
+    private func store(_ outcome: ReceiptOutcome, _ claim: ClaimedReceipt) async throws -> Verdict {
+        switch outcome {
+        case .answered(let answer), .accountDeleted(let answer):
+            let stored = try await answers.store(answer, claim)
+            return try await record(stored.state, stored.findings, claim, position: stored.lastPosition)
+        case .refused(let status):
+            return try await record(.refused, HandIn.Findings(refusal: .status(status), status: status), claim)
+        case .secretRejected:
+            let status = ReceiptStatus(number: 21004)
+            let age = claim.receivedAt.duration(to: clock.date())
+            guard age < Limits.secretWaitMax else {
+                return try await record(.refused, HandIn.Findings(refusal: .status(status), status: status), claim)
+            }
+            return try await record(
+                .pending,
+                HandIn.Findings(problem: HandIn.secretRejected, status: Int32(clamping: status.number)), claim)
+        case .unreadable:
+            return try await record(.pending, HandIn.Findings(problem: "unreadable"), claim)
+        case .unavailable(let label, let retryAfter):
+            return try await record(.pending, HandIn.Findings(problem: label), claim, pause: retryAfter)
+        }
+    }
+
+    /// - Parameter pause: Shortest pause before the next question, if the receipt is pending.
+    private func record(
+        _ state: HandIn.State, _ findings: HandIn.Findings, _ claim: ClaimedReceipt, position: Int64? = nil,
+        pause: Duration = .zero
+    ) async throws(ReadError) -> Verdict {
+        let askedAt = clock.date()
+        let nextAt = askedAt.advanced(by: max(pause, HandInPause.pause(after: claim.attempts, part: random())))
+        try await handIns.record(
+            state, findings, of: claim.id, askedAt: askedAt, nextAt: state == .pending ? nextAt : nil)
+        metrics.note(state)
+        logger.log(
+            level: state == .refused ? .notice : .info, state.logMessage, metadata: Self.metadata(claim, findings))
+        return Verdict(
+            handIn: HandIn(
+                id: claim.id, app: claim.app, customerId: claim.customerId, receivedAt: claim.receivedAt, state: state,
+                askedAt: askedAt, askingUntil: nil, findings: findings),
+            position: position)
+    }
+
+    private static func metadata(_ claim: ClaimedReceipt, _ findings: HandIn.Findings) -> Logger.Metadata {
+        var metadata: Logger.Metadata = ["receipt.id": "\(claim.id)", "stream.app": "\(claim.app)"]
+        if let environment = findings.environment { metadata["stream.environment"] = "\(environment.rawValue)" }
+        if let position = findings.position { metadata["event.position"] = "\(position)" }
+        if let problem = findings.problem { metadata["receipt.problem"] = "\(problem)" }
+        if let status = findings.status { metadata["receipt.status"] = "\(status)" }
+        return metadata
+    }
+}
+
+extension HandIn {
+    /// The problem of a pending receipt for which Apple rejects the app's shared secret.
+    package static let secretRejected = "secret_rejected"
+}
+
+extension HandIn.Findings {
+    init(refusal: ReceiptRefusal, status: ReceiptStatus, environment: Environment? = nil) {
+        self.init(problem: refusal.label, status: Int32(clamping: status.number), environment: environment)
+    }
+}
+
+extension HandIn.State {
+    fileprivate var logMessage: Logger.Message {
+        switch self {
+        case .pending: "receipt pending"
+        case .answered: "receipt answered"
+        case .refused: "receipt refused"
+        }
+    }
+}
