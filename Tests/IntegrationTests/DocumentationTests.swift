@@ -16,6 +16,7 @@ struct DocumentationTests {
         "Operating": ["subledger serve --roles", "subledger projector skip"],
         "ConnectingTheAppStore": ["curl"],
         "Security": ["subledger inspect"],
+        "Receipts": ["export SUBLEDGER_TOKEN=", "subledger receipt verify"],
         "Performance": [
             "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",
             ".build/release/Benchmarks latency",

@@ -20,6 +20,7 @@ struct LimitsTableTests {
         "wait for a body while the server ends": seconds(HTTP.bodyWaitAtEndMax),
         "rest of a refused request": "\(seconds(HTTP.lingerMax)), \(bytes(HTTP.lingerBytesMax))",
         "body": bytes(HTTP.bodyBytesMax),
+        "body with a receipt": bytes(HTTP.receiptBodyBytesMax),
         "bodies above \(bytes(HTTP.bodyBytesFree)), together": bytes(HTTP.bodiesBytesMax),
         "notifications that wait for their commit":
             "\(EventLog.Limits.queueEventsMax), \(bytes(EventLog.Limits.queueBytesMax))",
