@@ -66,6 +66,13 @@ package enum Base64 {
         return seen <= 0xFF_FFFF
     }
 
+    /// Returns the encoding of the bytes in the standard alphabet.
+    package static func text(_ bytes: [UInt8]) -> String {
+        var text: [UInt8] = []
+        append(bytes[...], .standard, to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
     /// Appends the encoding of the bytes.
     package static func append(_ bytes: ArraySlice<UInt8>, _ alphabet: Alphabet, to text: inout [UInt8]) {
         let rest = bytes.count % 3

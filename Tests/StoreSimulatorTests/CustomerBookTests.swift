@@ -121,7 +121,7 @@ struct CustomerBookTests {
         first.subscribe(to: monthly, at: day("2025-01-10"))
         first.renew()
 
-        second.restore(first)
+        second.restore(first, at: day("2025-02-12"))
         #expect(second.sentInVersion2.isEmpty)
         second.switchOff(at: day("2025-02-20"))
         second.switchOn(at: day("2025-02-21"))

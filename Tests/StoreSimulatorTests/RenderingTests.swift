@@ -137,8 +137,11 @@ struct RenderingTests {
     @Test("version 1: a snapshot of the subscription, newest purchase first, decodes without defects")
     func version1() throws {
         let life = grace()
+        let receipt = ReceiptSeal(seed: 7).receipt(
+            of: SimulatedAccount.Key(story: 0, number: 0), app: testApp, createdAt: day("2025-03-27"))
 
-        let body = try #require(life.notifications[2].version1Body(app: testApp, customer: life.customer))
+        let body = try #require(
+            life.notifications[2].version1Body(app: testApp, customer: life.customer, latestReceipt: receipt))
 
         #expect((17_000...25_000).contains(body.count))
         let event = try AppleNotification(decoding: body).event(receivedAt: day("2025-03-28"))
@@ -152,6 +155,8 @@ struct RenderingTests {
         let json = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? [String: Any])
         #expect(json["environment"] as? String == "PROD")
         #expect(json["password"] as? String == testApp.sharedSecret)
+        let unified = try #require(json["unified_receipt"] as? [String: Any])
+        #expect((unified["latest_receipt"] as? String)?.count == testApp.receiptCharacters)
     }
 
     @Test("version 1: a replaced purchase is cancelled and marked as upgraded")

@@ -23,10 +23,26 @@ package struct Identifiers: Sendable {
 
     /// 16 digits. Ids of one subscription ascend. Runs whose seeds have equal last five digits share ids.
     package mutating func transactionId() -> String {
-        precondition(purchases < Self.purchasesMax, "a story has too many purchases")
-        let number = subscription * Self.purchasesMax + purchases
+        precondition(purchases < Self.purchasesMax - 1, "a story has too many purchases")
         purchases += 1
-        return "2" + Self.digits(seed % 100_000, 5) + Self.digits(number, 10)
+        return transactionId(purchases - 1)
+    }
+
+    /// The transaction id of a purchase that was restored on another device. No purchase has it.
+    package var restoredTransactionId: String { transactionId(Self.purchasesMax - 1) }
+
+    private func transactionId(_ purchase: UInt64) -> String {
+        "2" + Self.digits(seed % 100_000, 5) + Self.digits(subscription * Self.purchasesMax + purchase, 10)
+    }
+
+    /// The number of the story whose subscription has the transaction; nil if the text is no transaction id of a run
+    /// with this seed.
+    package static func story(of transactionId: String, seed: UInt64) -> Int? {
+        let prefix = "2" + digits(seed % 100_000, 5)
+        guard transactionId.count == 16, transactionId.hasPrefix(prefix),
+            let number = UInt64(transactionId.dropFirst(prefix.count))
+        else { return nil }
+        return Int(number / purchasesMax) / storySubscriptionsMax
     }
 
     package func webOrderLineItemId(of transactionId: String) -> String {

@@ -6,6 +6,8 @@ package struct OneTimeLife: Sendable {
     package private(set) var purchase: Purchase
     package private(set) var access = AccessBook()
     package private(set) var notifications: [StoreNotification] = []
+    /// The books after each event, in the order of the events.
+    package private(set) var history: [BookEntry] = []
     private var identifiers: Identifiers
     private let signingLagMilliseconds: Int64
 
@@ -59,5 +61,6 @@ package struct OneTimeLife: Sendable {
                 signedDate: instant.advanced(byMilliseconds: signingLagMilliseconds),
                 version2: StoreNotification.Name(type), version1: version1, subject: purchase, purchases: [purchase],
                 renewalPreference: nil, status: nil, consumptionRequestReason: nil))
+        history.append(BookEntry(at: instant, purchases: [purchase], renewalPreference: nil, access: access))
     }
 }

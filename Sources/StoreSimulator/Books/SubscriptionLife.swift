@@ -13,12 +13,16 @@ package struct SubscriptionLife: Sendable {
     /// Nil before the first purchase.
     package internal(set) var renewalPreference: RenewalPreference?
     package internal(set) var access = AccessBook()
+    /// Begins with a copy of another subscription's purchase.
+    package internal(set) var isRestored = false
     /// Oldest first.
     package internal(set) var failures: [FailedRenewal] = []
     /// By transaction id. A purchase without an entry ends for a reason that the store does not report.
     package private(set) var endings: [String: Ending] = [:]
     /// Ordered by signing time, at least one second apart.
     package private(set) var notifications: [StoreNotification] = []
+    /// The books after each event, in the order of the events.
+    package private(set) var history: [BookEntry] = []
     /// The plan of the purchases from now on; nil if the product is sold with one billing plan.
     package var billingPlan: BillingPlan?
     var identifiers: Identifiers
@@ -184,6 +188,15 @@ extension SubscriptionLife {
                 notificationUUID: identifiers.uuid(), signedDate: signedDate, version2: version2, version1: version1,
                 subject: subject ?? current, purchases: purchases, renewalPreference: renewalPreference, status: status,
                 consumptionRequestReason: consumptionRequestReason))
+        record(at: instant)
+    }
+
+    /// Adds the books after an event at the instant to the history.
+    mutating func record(at instant: Instant) {
+        history.append(
+            BookEntry(
+                at: max(instant, history.last?.at ?? instant), purchases: purchases,
+                renewalPreference: renewalPreference, access: access))
     }
 
     /// Records a notification that only version 1 sends.

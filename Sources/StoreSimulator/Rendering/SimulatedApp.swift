@@ -9,7 +9,7 @@ package struct SimulatedApp: Sendable, Hashable {
     /// The `password` in bodies of version 1; nil omits it.
     package var sharedSecret: String?
     package var bundleVersion = "42"
-    /// The length of the base64 text that replaces the receipt in bodies of version 1.
+    /// The length of app receipts as base64 text.
     package var receiptCharacters = 16_000
 
     package init(

@@ -1,12 +1,14 @@
 import Encoding
-import Foundation
 
 extension StoreNotification {
     /// The body of version 1, a snapshot of the Apple Account; nil if version 1 does not send the notification.
     ///
-    /// - Parameter companions: The other subscriptions and one-time purchases of the same Apple Account.
+    /// - Parameters:
+    ///   - companions: The other subscriptions and one-time purchases of the same Apple Account.
+    ///   - latestReceipt: The receipt of the Apple Account; nil omits it.
     package func version1Body(
-        app: SimulatedApp, customer: Customer, companions: [SimulatedSubscription] = []
+        app: SimulatedApp, customer: Customer, companions: [SimulatedSubscription] = [],
+        latestReceipt: [UInt8]? = nil
     ) -> [UInt8]? {
         guard let type = version1 else { return nil }
         let isProduction = app.environment == .production
@@ -25,7 +27,7 @@ extension StoreNotification {
             writer.object { writer in
                 writer.member("status", 0)
                 writer.member("environment", app.environmentName)
-                writer.member("latest_receipt", receipt(characters: app.receiptCharacters))
+                writer.member("latest_receipt", latestReceipt.map(Base64.text))
                 writer.key("latest_receipt_info")
                 unified.writeRows(to: &writer)
                 writer.key("pending_renewal_info")
@@ -59,15 +61,5 @@ extension StoreNotification {
             writer.member("auto_renew_status_change_date_pst", V1Date.pacific(date))
         }
         writer.member("expiration_intent", renewalPreference.expiration?.rawValue)
-    }
-
-    /// Base64 of random bytes that replaces the receipt, the same each time for the same notification.
-    private func receipt(characters: Int) -> String {
-        var random = SplitMix64(seed: UInt64(signedDate.milliseconds), UInt64(purchases.count))
-        var bytes: [UInt8] = []
-        while bytes.count < characters / 4 * 3 {
-            withUnsafeBytes(of: random.next().littleEndian) { bytes += $0 }
-        }
-        return Data(bytes.prefix(characters / 4 * 3)).base64EncodedString()
     }
 }

@@ -14,7 +14,8 @@ package struct Deliveries: RandomAccessCollection, Sendable {
         return SimulatedDelivery(
             simulation: simulation, entry: entry, story: rendered.story,
             subscription: rendered.subscriptions[Int(entry.subscription)],
-            companions: rendered.companions(of: Int(entry.subscription)))
+            companions: rendered.companions(of: Int(entry.subscription)),
+            account: rendered.account(of: Int(entry.subscription), number: Int(entry.index)))
     }
 }
 
@@ -26,6 +27,7 @@ package struct SimulatedDelivery: Sendable {
     let subscription: SimulatedSubscription
     /// The other subscriptions of the Apple Account.
     let companions: [SimulatedSubscription]
+    let account: SimulatedAccount.Key
 
     package var notification: StoreNotification { subscription.notifications[Int(entry.notification)] }
     package var signedDate: Instant { notification.signedDate }
@@ -39,7 +41,9 @@ package struct SimulatedDelivery: Sendable {
     package func body() -> [UInt8] {
         let app = simulation.settings.app
         if entry.isVersion1 {
-            return notification.version1Body(app: app, customer: subscription.customer, companions: companions) ?? []
+            return notification.version1Body(
+                app: app, customer: subscription.customer, companions: companions,
+                latestReceipt: simulation.seal.receipt(of: account, app: app, createdAt: signedDate)) ?? []
         }
         guard let version2 = notification.version2Notification(app: app, customer: subscription.customer) else {
             return []

@@ -45,6 +45,8 @@ package struct Simulation: Sendable {
     let plan: DeliveryPlan
     let statementPlan: StatementPlan
     let tapes = SignatureTapes()
+    /// Makes the receipts of the run's Apple Accounts.
+    package let seal: ReceiptSeal
 
     /// Nil if the format of the settings covers none of their stories.
     package init?(_ settings: Settings, certificates: TestCertificates = .standard) {
@@ -54,6 +56,7 @@ package struct Simulation: Sendable {
         storyteller = Storyteller(
             seed: settings.seed, stories: stories, app: settings.app.bundleId, ownership: settings.ownership)
         signer = JWSSigner(certificates)
+        seal = ReceiptSeal(seed: settings.seed)
         plan = DeliveryPlan(settings, storyteller)
         statementPlan = StatementPlan(settings, storyteller, plan.entries)
     }

@@ -24,6 +24,20 @@ package struct RenderedStory: Sendable {
         (subscriptions.map(\.end) + statements.map(\.sentAt)).max() ?? .earliest
     }
 
+    /// The ids of the story's Apple Accounts, in the order of their first subscriptions.
+    var appTransactionIds: [String] {
+        var seen: Set<String> = []
+        return subscriptions.map(\.customer.appTransactionId).filter { seen.insert($0).inserted }
+    }
+
+    /// The Apple Account of a subscription.
+    ///
+    /// - Parameter story: The number of this story in the run.
+    func account(of subscription: Int, number story: Int) -> SimulatedAccount.Key {
+        let id = subscriptions[subscription].customer.appTransactionId
+        return SimulatedAccount.Key(story: story, number: appTransactionIds.firstIndex(of: id) ?? 0)
+    }
+
     /// The other subscriptions of the same Apple Account, which share its receipt in version 1.
     func companions(of number: Int) -> [SimulatedSubscription] {
         subscriptions.indices.filter { other in

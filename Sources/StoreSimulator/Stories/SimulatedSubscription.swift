@@ -12,6 +12,10 @@ package struct SimulatedSubscription: Sendable {
     package let failures: [FailedRenewal]
     /// See ``SubscriptionLife/endings``.
     package let endings: [String: Ending]
+    /// The books after each event, in the order of the events.
+    package let history: [BookEntry]
+    /// Begins with a copy of another subscription's purchase.
+    package let isRestored: Bool
 
     package init(_ life: SubscriptionLife) {
         customer = life.customer
@@ -20,6 +24,8 @@ package struct SimulatedSubscription: Sendable {
         purchases = life.purchases
         failures = life.failures
         endings = life.endings
+        history = life.history
+        isRestored = life.isRestored
     }
 
     package init(_ life: OneTimeLife) {
@@ -29,6 +35,13 @@ package struct SimulatedSubscription: Sendable {
         purchases = [life.purchase]
         failures = []
         endings = [:]
+        history = life.history
+        isRestored = false
+    }
+
+    /// The books at the instant; nil before the first purchase.
+    package func books(at instant: Instant) -> BookEntry? {
+        history.last { $0.at <= instant }
     }
 
     package var originalTransactionId: String { notifications.first?.purchases.first?.transactionId ?? "" }

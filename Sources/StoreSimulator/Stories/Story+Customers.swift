@@ -38,7 +38,7 @@ extension Story {
         var second = draw.life(subscription: 1, customer: first.customer)
         first.subscribe(to: draw.product(draw.one(of: [.plus, .premium]), draw.period()), at: draw.start())
         draw.renew(&first, 0...2)
-        second.restore(first)
+        second.restore(first, at: first.current.purchaseDate.advanced(byMilliseconds: 60_000))
         // The store sends no notification for a restore. The next notification contains the copy.
         let off = draw.within(second)
         second.switchOff(at: off)

@@ -1,0 +1,25 @@
+import Encoding
+
+/// The store's books about one subscription or one-time purchase, from an instant on.
+///
+/// Unlike a notification, an entry is dated by the event itself, and events without a notification have one too.
+package struct BookEntry: Sendable {
+    package let at: Instant
+    /// Oldest first.
+    package let purchases: [Purchase]
+    /// Nil for one-time purchases.
+    package let renewalPreference: RenewalPreference?
+    /// The access that is known at the instant. Later refunds are not in it.
+    package let access: AccessBook
+
+    /// The renewal preference that the store shows at an instant before the next entry. A period that ended without a
+    /// renewal has expired, whether or not there was a notification.
+    func shownPreference(at instant: Instant) -> RenewalPreference? {
+        guard var shown = renewalPreference, shown.expiration == nil, let end = purchases.last?.expiresDate,
+            end <= instant
+        else { return renewalPreference }
+        shown.expiration = shown.isOn ? .other : .switchedOff
+        shown.isOn = false
+        return shown
+    }
+}
