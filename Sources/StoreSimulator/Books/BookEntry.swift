@@ -13,13 +13,18 @@ package struct BookEntry: Sendable {
     package let access: AccessBook
 
     /// The renewal preference that the store shows at an instant before the next entry. A period that ended without a
-    /// renewal has expired, whether or not there was a notification.
+    /// renewal has expired, whether or not there was a notification. After a switch-off within grace, both remain
+    /// visible until the grace period would have ended.
     func shownPreference(at instant: Instant) -> RenewalPreference? {
-        guard var shown = renewalPreference, shown.expiration == nil, let end = purchases.last?.expiresDate,
-            end <= instant
-        else { return renewalPreference }
-        shown.expiration = shown.isOn ? .other : .switchedOff
-        shown.isOn = false
+        guard var shown = renewalPreference else { return nil }
+        if shown.expiration == nil, let end = purchases.last?.expiresDate, end <= instant {
+            shown.expiration = shown.isOn ? .other : .switchedOff
+            shown.isOn = false
+        }
+        if shown.expiration == .switchedOff, let graceEnd = shown.graceEnd {
+            shown.isInBillingRetry = instant < graceEnd
+            if graceEnd <= instant { shown.graceEnd = nil }
+        }
         return shown
     }
 }
