@@ -36,7 +36,7 @@ let package = Package(
             name: "subledger",
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "Readers",
-                "SimulatorClient", "StoreClient", "StoreSimulator", "Subscriptions", "Verification",
+                "SimulatedStore", "SimulatorClient", "StoreClient", "StoreSimulator", "Subscriptions", "Verification",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -97,6 +97,16 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ]),
+        // The simulated App Store as an HTTP server, to ask about receipts.
+        .target(
+            name: "SimulatedStore",
+            dependencies: [
+                "Encoding", "StoreSimulator", "Subscriptions",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ]),
         // Checks log and projections against the bodies and their signatures.
         .target(
@@ -197,6 +207,12 @@ let package = Package(
             ]),
         .testTarget(
             name: "SimulatorClientTests", dependencies: ["Encoding", "SimulatorClient", "StoreSimulator"]),
+        .testTarget(
+            name: "SimulatedStoreTests",
+            dependencies: [
+                "Encoding", "SimulatedStore", "StoreSimulator", "Subscriptions", "TestSupport",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
         .testTarget(
             name: "PostgresTests",
             dependencies: ["Postgres", .product(name: "Logging", package: "swift-log")]),

@@ -4,6 +4,7 @@ import Foundation
 import HTTPServer
 import Postgres
 import Projector
+import SimulatedStore
 
 /// Runs a command. Prints an error as one line on stderr and throws the exit status of its kind.
 func reportingFailures(_ command: () async throws -> Void) async throws {
@@ -33,6 +34,8 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
         throw fail("\(RebuildError.noStream)", .dataError)
     } catch RebuildError.runsAlready {
         throw fail("\(RebuildError.runsAlready)", .unavailable)
+    } catch let error as StoreListenError {
+        throw fail("\(error)", .unavailable)
     } catch let error as ListenError {
         throw fail("\(error)", .unavailable)
     } catch {

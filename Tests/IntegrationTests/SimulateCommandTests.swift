@@ -208,6 +208,26 @@ struct SimulateCommandTests {
         #expect(result.error == "subledger: /nowhere/answers cannot be written\n")
     }
 
+    @Test("receipts are written in the order of time, with the app user's ids")
+    func receipts() throws {
+        let arguments = ["simulate", "--stories", "linked,upgrade", "--subscriptions", "6"] + Self.app
+
+        let written = try ServerProcess.run(arguments + ["--write-receipts", "-"])
+
+        let lines = try Self.lines(written.output)
+        let instants = try lines.map { try #require($0["at"] as? String) }
+        // Two accounts in a story of links, two purchases in one of an upgrade, and restores by chance.
+        #expect(lines.count >= 12 && instants == instants.sorted())
+        #expect(Set(lines.compactMap { $0["occasion"] as? String }).isSuperset(of: ["purchase", "upgrade"]))
+        for line in lines {
+            let receipt = try #require((line["receipt"] as? String).flatMap { Data(base64Encoded: $0) })
+            #expect(receipt.first == 0x30)
+            #expect((line["backendCustomerId"] != nil) == (line["story"] as? String == "linked"))
+            #expect(line["originalTransactionId"] is String)
+        }
+        #expect(try ServerProcess.run(arguments + ["--write-receipts", "-"]).output == written.output)
+    }
+
     @Test("the same arguments write the same bodies; - is standard output")
     func repeatable() throws {
         let arguments = ["simulate", "--format", "v1", "--order", "shuffled", "--output", "-"] + Self.app
@@ -242,6 +262,9 @@ struct SimulateCommandTests {
             ([], "no action given: expected --url, --output, --write-root, --write-products, "),
             (["--output", "-", "--links", "http://127.0.0.1"], "--links requires --url."),
             (["--output", "-", "--ownership", "everybody"], "The value 'everybody' is invalid for '--ownership"),
+            (["--serve-store", "65536"], "--serve-store is out of range: expected 0 to 65535."),
+            (["--output", "-", "--store-faults", "0.1"], "--store-faults requires --serve-store."),
+            (["--serve-store", "0", "--store-faults", "2"], "--store-faults is out of range: expected 0 to 1."),
             (["--output", "-", "--lose", "1.5"], "--lose is out of range: expected 0 to 1."),
             (["--output", "-", "--subscriptions", "0"], "--subscriptions is out of range: expected 1 to "),
             (["--url", "nowhere"], "invalid URL \"nowhere\": expected "),

@@ -72,6 +72,12 @@ package struct VerifyReceipt: Sendable {
         }
     }
 
+    /// The receipt in a request; nil if there is none.
+    package static func receipt(in body: [UInt8]) -> [UInt8]? {
+        guard let text = try? JSONDocument(body).root.string("receipt-data") else { return nil }
+        return Base64.decode(Array(text.utf8)[...], .standard)
+    }
+
     /// A password is needed for accounts with subscriptions. An app without a shared secret accepts every password.
     private func accepts(_ password: String?, for account: SimulatedAccount) -> Bool {
         guard let secret = app.sharedSecret else { return true }

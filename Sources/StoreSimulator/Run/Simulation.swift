@@ -61,6 +61,9 @@ package struct Simulation: Sendable {
         statementPlan = StatementPlan(settings, storyteller, plan.entries)
     }
 
+    /// No event of any story is later.
+    package static var end: Instant { Draw.window.upperBound }
+
     /// The notifications in the order of sending.
     package var deliveries: Deliveries { Deliveries(simulation: self) }
 }

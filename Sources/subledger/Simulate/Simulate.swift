@@ -1,5 +1,8 @@
 import ArgumentParser
 import Foundation
+import Logging
+import ServiceLifecycle
+import SimulatedStore
 import SimulatorClient
 import StoreSimulator
 
@@ -15,6 +18,10 @@ struct Simulate: AsyncParsableCommand {
             ownership policy in its apps file (--ownership); with first-buyer, some links are expected to be answered 409. \
             Stories that version 1 does not cover are omitted \
             with --format v1, and sent in version 2 only with --format both.
+
+            Each Apple Account of a story has receipts (--write-receipts). With --serve-store, the simulated App Store \
+            answers them at /production/verifyReceipt and /sandbox/verifyReceipt. Set its clock with `PUT /clock`; \
+            `GET /requests` returns the number of requests by receipt and answer.
 
             Requests that fail or are answered 5xx are retried five times. Exit status 69 if the server did not answer, \
             or a request failed after its retries; 65 if a request was rejected; 1 if a comparison found a difference \
@@ -53,6 +60,28 @@ struct Simulate: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "Write the receipts that apps hand in here, in the order of time, one JSON object per line.",
+            valueName: "file"))
+    var writeReceipts: String?
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            After all other actions, serve the simulated App Store on this port of 127.0.0.1, print its address and run \
+            until interrupted; 0 is any free port.
+            """, valueName: "port"))
+    var serveStore: Int?
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            The fraction of requests to the store with a fault, 0 to 1: outages, temporary errors, answers that are cut \
+            off, large, empty or marked as HTML.
+            """, valueName: "fraction"))
+    var storeFaults = 0.0
+
+    @Option(
+        help: ArgumentHelp(
             "While posting, send customer links to this private listener. [the address of --compare]",
             valueName: "url"))
     var links: String?
@@ -79,11 +108,19 @@ struct Simulate: AsyncParsableCommand {
 
     func validate() throws {
         guard url == nil || output == nil else { throw ValidationError("--url and --output exclude each other.") }
-        let actions = [url, output, writeRoot, writeProducts, writeLinks, expected, figures, compare]
-        guard listStories || actions.contains(where: { $0 != nil }) else {
+        guard listStories || writeRoot != nil || isSimulating else {
             throw ValidationError(
-                "no action given: expected --url, --output, --write-root, --write-products, --write-links, --expected, "
-                    + "--figures, --compare or --list-stories.")
+                "no action given: expected --url, --output, --write-root, --write-products, --write-links, "
+                    + "--write-receipts, --expected, --figures, --compare, --serve-store or --list-stories.")
+        }
+        guard (0...65535).contains(serveStore ?? 0) else {
+            throw ValidationError("--serve-store is out of range: expected 0 to 65535.")
+        }
+        guard storeFaults == 0 || serveStore != nil else {
+            throw ValidationError("--store-faults requires --serve-store.")
+        }
+        guard (0...1).contains(storeFaults) else {
+            throw ValidationError("--store-faults is out of range: expected 0 to 1.")
         }
         guard links == nil || url != nil else { throw ValidationError("--links requires --url.") }
         guard (1...1000).contains(connections) else {
@@ -109,16 +146,39 @@ struct Simulate: AsyncParsableCommand {
         }
         try await reportingFailures {
             if let writeRoot { try OutputFile.write(TestCertificates.standard.rootPEM, to: writeRoot) }
-            guard [url, output, writeProducts, writeLinks, expected, figures, compare].contains(where: { $0 != nil })
-            else { return }
-            try await simulate(try scenario.simulation())
+            guard isSimulating else { return }
+            let simulation = try scenario.simulation()
+            try await simulate(simulation)
+            if let serveStore { try await serve(simulation, port: serveStore) }
         }
+    }
+
+    /// Whether an action needs the stories.
+    private var isSimulating: Bool {
+        let files = [output, writeProducts, writeLinks, writeReceipts, expected, figures]
+        return serveStore != nil || (files + [url, compare]).contains { $0 != nil }
+    }
+
+    private func serve(_ simulation: Simulation, port: Int) async throws {
+        var logger = Logger(label: "subledger")
+        logger.logLevel = .error
+        let store = SimulatedStore(simulation, faults: storeFaults)
+        let listener = StoreListener(store, port: port, logger: logger) { address in
+            // Unbuffered, for scripts that wait for it.
+            FileHandle.standardOutput.write(Data("\(address)\n".utf8))
+        }
+        var group = ServiceGroupConfiguration(
+            services: [listener], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        // Slow answers are not waited for.
+        group.maximumGracefulShutdownDuration = .seconds(2)
+        try await ServiceGroup(configuration: group).run()
     }
 
     private func simulate(_ simulation: Simulation) async throws {
         let token = Settings(flags: settings([(["token"], token)])).token
         if let writeProducts { try SimulationFiles.writeProducts(of: simulation.settings.app, to: writeProducts) }
         if let writeLinks { try SimulationFiles.writeLinks(of: simulation, to: writeLinks) }
+        if let writeReceipts { try SimulationFiles.writeReceipts(of: simulation, to: writeReceipts) }
         if let expected { try SimulationFiles.writeAnswers(of: simulation, to: expected) }
         if let figures { try SimulationFiles.writeFigures(of: simulation, to: figures) }
         if let output { try SimulationFiles.writeDeliveries(of: simulation, to: output) }

@@ -1,8 +1,8 @@
 import Encoding
 import StoreSimulator
 
-/// Writes the files of `simulate`: deliveries, links, expected answers and figures as one JSON object per line, and
-/// products as CSV.
+/// Writes the files of `simulate`: deliveries, links, receipts, expected answers and figures as one JSON object per
+/// line, and products as CSV.
 enum SimulationFiles {
     /// `{"receivedAt":…,"signedDate":…,"story":…,"body":{…}}`, as `fold` reads it.
     static func writeDeliveries(of simulation: Simulation, to name: String) throws {
@@ -31,6 +31,26 @@ enum SimulationFiles {
                 step.statement.writeLinks(simulation.settings.format, to: &writer)
                 writer.member("statedAt", step.statement.sentAt)
                 writer.member("story", step.story.name)
+            }
+            try file.write(line: writer.bytes)
+        }
+        try file.flush()
+    }
+
+    /// `{"at":…,"receipt":…,"occasion":…,"originalTransactionId":…,"appAccountToken":…,"backendCustomerId":…,
+    /// "story":…}`, in the order of time. The receipt is base64.
+    static func writeReceipts(of simulation: Simulation, to name: String) throws {
+        var file = try OutputFile(name)
+        for handIn in simulation.handIns {
+            var writer = JSONWriter()
+            writer.object { writer in
+                writer.member("at", handIn.at)
+                writer.member("receipt", Base64.text(handIn.receipt))
+                writer.member("occasion", handIn.occasion.rawValue)
+                writer.member("originalTransactionId", handIn.originalTransactionId)
+                writer.member("appAccountToken", handIn.appAccountToken)
+                writer.member("backendCustomerId", handIn.backendCustomerId)
+                writer.member("story", handIn.account.story.name)
             }
             try file.write(line: writer.bytes)
         }

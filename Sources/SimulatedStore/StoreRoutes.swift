@@ -1,0 +1,89 @@
+import Encoding
+import Hummingbird
+import NIOCore
+import Subscriptions
+
+/// The store's two hosts under one address, and routes for tests: the clock, the requests so far, accounts to delete.
+struct StoreRoutes: Sendable {
+    let store: SimulatedStore
+
+    /// More than Apple accepts.
+    private static let bodyBytesMax = 16 << 20
+
+    func router() -> Router<StoreContext> {
+        let router = Router(context: StoreContext.self)
+        for host in [Subscriptions.Environment.production, .sandbox] {
+            let path = RouterPath("/\(host.rawValue)/verifyReceipt")
+            router.post(path) { request, context in
+                try await verify(Array(buffer: request.body.collect(upTo: Self.bodyBytesMax)), host, context)
+            }
+            // Answered with status 21000 in the body.
+            router.get(path) { _, context in try await verify(nil, host, context) }
+            router.put(path) { _, context in try await verify(nil, host, context) }
+            router.delete(path) { _, context in try await verify(nil, host, context) }
+        }
+        router.get("/clock") { _, _ in clock() }
+        router.put("/clock") { request, _ in try await setClock(request) }
+        router.get("/requests") { _, _ in requests() }
+        router.delete("/accounts/:originalTransactionId") { _, context in
+            let isKnown = store.deleteAccount(of: context.parameters.get("originalTransactionId") ?? "")
+            return Response(status: isKnown ? .noContent : .notFound)
+        }
+        return router
+    }
+
+    private func verify(
+        _ body: [UInt8]?, _ host: Subscriptions.Environment, _ context: StoreContext
+    ) async throws -> Response {
+        switch store.reaction(to: body, host: host) {
+        case .closed:
+            try await context.channel.close()
+            throw HTTPError(.serviceUnavailable)
+        case .response(let response):
+            if response.isSlow { try await Task.sleep(for: store.slowness) }
+            return Response(
+                status: .init(code: response.status), headers: [.contentType: response.contentType],
+                body: .init(byteBuffer: ByteBuffer(bytes: response.body)))
+        }
+    }
+
+    /// `{"now":"2026-06-30T23:59:59.000Z"}`
+    private func clock() -> Response {
+        json { $0.member("now", store.now) }
+    }
+
+    private func setClock(_ request: Request) async throws -> Response {
+        let body = Array(buffer: try await request.body.collect(upTo: 1024))
+        guard let text = try? JSONDocument(body).root.string("now"), let instant = Instant(iso8601: text) else {
+            throw HTTPError(.badRequest, message: "now must be an ISO 8601 instant such as 2026-01-31T08:11:46Z")
+        }
+        store.now = instant
+        return clock()
+    }
+
+    private func requests() -> Response {
+        json { writer in
+            writer.key("requests")
+            writer.array(store.counts) { $1.write(to: &$0) }
+        }
+    }
+
+    private func json(_ write: (inout JSONWriter) -> Void) -> Response {
+        var writer = JSONWriter()
+        writer.object(write)
+        return Response(
+            status: .ok, headers: [.contentType: "application/json"],
+            body: .init(byteBuffer: ByteBuffer(bytes: writer.bytes + [UInt8(ascii: "\n")])))
+    }
+}
+
+/// The context of a request, with the connection that it came on.
+struct StoreContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+    let channel: any Channel
+
+    init(source: ApplicationRequestContextSource) {
+        coreContext = CoreRequestContextStorage(source: source)
+        channel = source.channel
+    }
+}
