@@ -48,7 +48,7 @@ struct ReceiptSealTests {
         #expect(Self.seal.open(Array("no receipt".utf8)) == .malformed)
     }
 
-    @Test("receipts of neighbouring stories and of two instants share no opaque bytes")
+    @Test("receipts of neighbouring stories have unrelated bytes that look random")
     func opaque() {
         let first = Self.seal.receipt(Self.contents(.app, story: 1), bytes: 4000)
         let second = Self.seal.receipt(Self.contents(.app, story: 2), bytes: 4000)

@@ -85,7 +85,8 @@ package struct ReceiptSeal: Sendable {
     }
 
     package func open(_ receipt: [UInt8]) -> Opened {
-        switch receipt.first {
+        guard let first = receipt.first else { return .malformed }
+        return switch first {
         case 0x30: openApp(receipt)
         case UInt8(ascii: "{"): openTransaction(receipt)
         default: .malformed
@@ -172,9 +173,13 @@ extension ReceiptSeal {
     }
 
     private static func encode(_ contents: Contents) -> [UInt8] {
-        bigEndian(UInt32(contents.account.story)) + [UInt8(contents.account.number)]
-            + [contents.style.rawValue << 1 | (contents.environment == .production ? 1 : 0)]
-            + bigEndian(UInt64(contents.createdAt.milliseconds)) + bigEndian(contents.app)
+        var plain = bigEndian(UInt32(contents.account.story))
+        plain.append(UInt8(contents.account.number))
+        let environment: UInt8 = contents.environment == .production ? 1 : 0
+        plain.append(contents.style.rawValue << 1 | environment)
+        plain += bigEndian(contents.createdAt.milliseconds)
+        plain += bigEndian(contents.app)
+        return plain
     }
 
     private static func decode(_ plain: [UInt8]) -> Contents? {

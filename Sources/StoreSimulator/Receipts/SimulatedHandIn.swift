@@ -39,18 +39,22 @@ extension Simulation {
     /// The receipts of one story, counted from 0.
     package func handIns(ofStory index: Int) -> [SimulatedHandIn] {
         let rendered = storyteller.story(at: index)
-        return storyteller.accounts(ofStory: index).flatMap { account in
-            account.subscriptions.flatMap { subscription in
-                subscription.handedIn(account.restoredCopy).map { occasion, at, purchase in
-                    SimulatedHandIn(
-                        at: at, occasion: occasion, account: account,
-                        originalTransactionId: subscription.originalTransactionId,
-                        // A family member's token is the purchaser's.
-                        appAccountToken: subscription.customer.isFamilyMember ? nil : purchase.appAccountToken,
-                        backendCustomerId: rendered.backendCustomerId(of: subscription), app: settings.app, seal: seal)
+        var handIns: [SimulatedHandIn] = []
+        for account in SimulatedAccount.accounts(of: rendered, number: index, seed: settings.seed) {
+            for subscription in account.subscriptions {
+                for (occasion, at, purchase) in subscription.handedIn(account.restoredCopy) {
+                    // A family member's token is the purchaser's.
+                    let token = subscription.customer.isFamilyMember ? nil : purchase.appAccountToken
+                    handIns.append(
+                        SimulatedHandIn(
+                            at: at, occasion: occasion, account: account,
+                            originalTransactionId: subscription.originalTransactionId, appAccountToken: token,
+                            backendCustomerId: rendered.backendCustomerId(of: subscription), app: settings.app,
+                            seal: seal))
                 }
             }
-        }.sorted { $0.order < $1.order }
+        }
+        return handIns.sorted { $0.order < $1.order }
     }
 }
 
