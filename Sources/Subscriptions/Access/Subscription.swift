@@ -12,6 +12,7 @@ package struct Subscription: Sendable, Hashable {
     package internal(set) var access: [AccessPeriod]
     /// The periods of fully refunded transactions until their refund. They give no access: reports count them.
     let refunded: [AccessPeriod]
+    package let reports: ReportSummary
     private let products: ProductCatalog
 
     /// A transaction merged from all reports about it; later reports take precedence.
@@ -45,6 +46,7 @@ package struct Subscription: Sendable, Hashable {
         transactions = Self.applyAccountDeletions(
             to: Self.settleCopies(Self.resolve(facts), facts, products), facts)
         renewals = facts.orderedRenewals
+        reports = ReportSummary(facts)
         var paid: [AccessPeriod] = []
         var refunded: [AccessPeriod] = []
         for row in transactions {

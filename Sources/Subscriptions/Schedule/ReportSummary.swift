@@ -1,0 +1,26 @@
+import Encoding
+
+/// What the schedule needs to know of the reports about a subscription.
+package struct ReportSummary: Sendable, Hashable {
+    /// The time of the latest report, by Apple's clock if it is known; nil without reports.
+    package let latestAt: Instant?
+    /// True if any fact was signed by Apple, which those of V2 notifications are.
+    package let hasSigned: Bool
+    /// True if any fact was not signed. Such facts come from V1 notifications and from answers about receipts, which
+    /// contain a receipt to ask with.
+    package let hasUnsigned: Bool
+
+    init(_ facts: SubscriptionFacts) {
+        var latestAt: Instant?
+        var (hasSigned, hasUnsigned) = (false, false)
+        func add(_ statedAt: Instant, _ isSigned: Bool) {
+            latestAt = max(latestAt ?? statedAt, statedAt)
+            if isSigned { hasSigned = true } else { hasUnsigned = true }
+        }
+        for statement in facts.transactions.values { add(statement.statedAt, statement.isSigned) }
+        for stated in facts.renewals.keys { add(stated.statedAt, stated.isSigned) }
+        self.latestAt = latestAt
+        self.hasSigned = hasSigned
+        self.hasUnsigned = hasUnsigned
+    }
+}

@@ -1,0 +1,75 @@
+import Encoding
+
+extension Subscription {
+    /// The next check of the subscription; nil if no answer could change anything, or no more is expected.
+    ///
+    /// Computed from the state alone, so equal facts give equal schedules. Grace does not matter: access ends by the
+    /// clock. A report that states what a check would have found replaces it, because it is the later one.
+    ///
+    /// - Parameter last: When the state was last confirmed: by the latest report (``reports``), or by a later check
+    ///   that changed nothing. The next check is later than that.
+    package func nextCheck(after last: Instant?, policy: CheckPolicy) -> StoreCheck? {
+        guard let period = periodToRenew else { return nil }
+        let last = last ?? .earliest
+        let end = period.end
+        let rhythm = CheckRhythm(periodMilliseconds: end.milliseconds - period.start.milliseconds)
+        let renewal = renewal(at: .latest)
+        let isOff = renewal.autoRenewStatus == false
+
+        if last < end {
+            if !isOff, !reports.hasSigned, policy.leadSeconds > 0 {
+                let early = end.advanced(byMilliseconds: -1000 * Int64(policy.leadSeconds))
+                if early > last { return StoreCheck(dueAt: early, reason: .renewal) }
+            }
+            let dueAt = end.advanced(byMilliseconds: rhythm.delayMilliseconds)
+            return dueAt > last ? StoreCheck(dueAt: dueAt, reason: isOff ? .end : .renewal) : nil
+        }
+        // Switching renewal off ends a retry, too. An intent is stated during retries, and then is not final.
+        let hasEnded = isOff || (renewal.expirationIntent != nil && renewal.isInBillingRetryPeriod != true)
+        guard !hasEnded, let step = rhythm.stepMilliseconds(after: last.milliseconds - end.milliseconds) else {
+            return nil
+        }
+        return StoreCheck(dueAt: last.advanced(byMilliseconds: step), reason: .retry)
+    }
+
+    /// The auto-renewable period that ends last, of those that were neither refunded, revoked nor replaced. Of copies of
+    /// one period, the longest, since a copy may start when it was restored.
+    private var periodToRenew: AccessPeriod? {
+        var renewable: Set<String> = []
+        for row in transactions
+        where row.transaction.expiresDate != nil && !row.settled.isUpgraded && !isNonRenewing(row.transaction) {
+            renewable.insert(row.transaction.transactionId)
+        }
+        return access.lazy.filter { $0.cause == .paid && $0.cut == nil && renewable.contains($0.transactionId) }
+            .max { ($0.end, $1.start, $0.transactionId) < ($1.end, $0.start, $1.transactionId) }
+    }
+}
+
+/// How often a period is checked after its end. Periods of the sandbox last minutes, so the length decides.
+private struct CheckRhythm {
+    let periodMilliseconds: Int64
+
+    private static let minute: Int64 = 60_000
+    private static let hour = 60 * minute
+    private static let day = 24 * hour
+
+    private var isShort: Bool { periodMilliseconds < Self.day }
+
+    /// From the end of the period to its check: the App Store may report the renewal a little later.
+    var delayMilliseconds: Int64 { min(Self.hour, periodMilliseconds / 10) }
+
+    /// From a check to the next one; nil if the App Store has stopped retrying by then, which it does after 60 days.
+    ///
+    /// A payment that fails is mostly repaired soon or not at all, so the steps become longer.
+    func stepMilliseconds(after elapsed: Int64) -> Int64? {
+        var step =
+            switch elapsed {
+            case ..<Self.day: 3 * Self.hour
+            case ..<(7 * Self.day): 12 * Self.hour
+            default: Self.day
+            }
+        if isShort { step = max(Self.minute, min(step, periodMilliseconds / 4)) }
+        let horizon = isShort ? Self.day : 60 * Self.day
+        return elapsed + step <= horizon ? step : nil
+    }
+}
