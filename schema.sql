@@ -15,7 +15,10 @@
 --   certificate_verdict, projector_skip                     OCSP results, skipped events   no
 --   checkpoint, subscription, transaction, access_period,
 --   refunded_period                                         projections of the log         `subledger rebuild`
+--   check_schedule                                          projection of the log          `subledger rebuild`
 --   projector_stall                                         stalls seen by the projector   no
+--   app_checks                                              from the owner's apps file     no
+--   store_check                                             checks made with the store     no
 --   product, product_entitlement                            the owner's configuration      no
 --   app_ownership                                           from the owner's apps file     no
 --   customer_edge, customer_link                            projections of the log         `subledger rebuild`
@@ -29,6 +32,7 @@
 --
 --   the log         comments, event_body and the other functions of the compact form, seals
 --   projections     comments, view subscription_now
+--   checks          comments
 --   products        comments, view product_catalog
 --   customers       comments, functions customer_entitlement and entitlement_at, view entitlement
 --   changes         comments, view change_feed
@@ -39,7 +43,8 @@
 --
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
 -- the stream, so apps and environments never mix. schema_version, certificate_verdict, product, product_entitlement,
--- app_ownership, token and receipt do not belong to a stream; that of a receipt is known only after Apple's answer.
+-- app_ownership, app_checks, token and receipt do not belong to a stream; that of a receipt is known only after Apple's
+-- answer.
 
 create schema subledger;
 create schema analyst;
@@ -69,7 +74,7 @@ declare
 begin
   foreach name in array array[
     'subledger_owner', 'subledger_receiver', 'subledger_projector', 'subledger_products', 'subledger_authenticator',
-    'subledger_reader', 'subledger_analyst'
+    'subledger_poller', 'subledger_reader', 'subledger_analyst'
   ] loop
     begin
       if not exists (select from pg_roles where rolname = name) then
@@ -228,6 +233,7 @@ create table subledger.checkpoint (
   position           bigint  not null,
   products           text    not null,
   ownership          text    not null default 'latest-buyer',
+  check_lead         text    not null default '',
   projection_version integer not null default 0,
   constraint checkpoint_pkey primary key (stream_id),
   constraint checkpoint_position_check check (position >= 0)
@@ -401,6 +407,22 @@ create table subledger.refunded_period (
 create index access_period_starts_at_idx on subledger.access_period (stream_id, starts_at);
 create index access_period_ends_at_idx on subledger.access_period (stream_id, ends_at);
 
+create table subledger.check_schedule (
+  stream_id               integer     not null,
+  original_transaction_id text        not null,
+  due_at                  timestamptz not null,
+  reason                  text        not null,
+  has_receipt             boolean     not null,
+  next_at                 timestamptz,
+  constraint check_schedule_pkey primary key (stream_id, original_transaction_id),
+  constraint check_schedule_reason_check check (reason in ('renewal', 'retry', 'end')),
+  constraint check_schedule_next_at_check check (next_at >= due_at)
+);
+
+-- Finds the checks that are due. Subscriptions that cannot be asked about with a receipt stay due and must not be in
+-- the way of the others.
+create index check_schedule_next_at_idx on subledger.check_schedule (stream_id, has_receipt, next_at);
+
 create table subledger.projector_stall (
   stream_id integer     not null,
   position  bigint      not null,
@@ -409,6 +431,39 @@ create table subledger.projector_stall (
   constraint projector_stall_pkey primary key (stream_id),
   constraint projector_stall_cause_check
     check (cause in ('event', 'refold', 'leader', 'statement', 'database', 'busy'))
+);
+
+-- Checks ------------------------------------------------------------------------------------------------------------
+-- Questions to the store about single subscriptions. When the next one is due is a projection: check_schedule.
+
+create table subledger.app_checks (
+  app        text not null,
+  check_lead text not null,
+  constraint app_checks_pkey primary key (app),
+  constraint app_checks_check_lead_check
+    check (check_lead = '' or check_lead ~ '^PT([0-9]{1,4}H)?([0-9]{1,4}M)?$' and check_lead ~ '[1-9]')
+);
+
+create table subledger.store_check (
+  stream_id               integer     not null,
+  original_transaction_id text        not null,
+  asked_at                timestamptz not null,
+  due_at                  timestamptz,
+  reason                  text,
+  result                  text        not null,
+  status                  integer,
+  position                bigint,
+  next_at                 timestamptz,
+  constraint store_check_pkey primary key (stream_id, original_transaction_id, asked_at),
+  constraint store_check_due_at_check check ((due_at is null) = (reason is null)),
+  constraint store_check_reason_check check (reason in ('renewal', 'retry', 'end')),
+  constraint store_check_result_check check (
+    result in (
+      'unchanged', 'appended', 'no_receipt', 'secret_rejected', 'refused', 'unreadable', 'unavailable'
+    )
+  ),
+  constraint store_check_position_check check ((result = 'appended') = (position is not null)),
+  constraint store_check_next_at_check check (next_at > asked_at and next_at >= coalesce(due_at, next_at))
 );
 
 -- Products ----------------------------------------------------------------------------------------------------------
@@ -617,11 +672,12 @@ create index token_in_force_idx on subledger.token (token_id) where revoked_at i
 -- Privileges on tables ----------------------------------------------------------------------------------------------
 
 grant usage on schema subledger
-  to subledger_receiver, subledger_projector, subledger_products, subledger_authenticator, subledger_reader,
-    subledger_analyst;
+  to subledger_receiver, subledger_projector, subledger_products, subledger_authenticator, subledger_poller,
+    subledger_reader, subledger_analyst;
 grant usage on schema analyst to subledger_reader, subledger_analyst;
 grant select on subledger.schema_version
-  to subledger_receiver, subledger_projector, subledger_products, subledger_reader, subledger_analyst;
+  to subledger_receiver, subledger_projector, subledger_products, subledger_poller, subledger_reader,
+    subledger_analyst;
 
 -- The receiver appends to the log.
 grant select, insert
@@ -639,15 +695,26 @@ grant update (
 -- The projector reads the log and writes the projections and the changes.
 grant select
   on subledger.stream, subledger.stream_head, subledger.event, subledger.event_conflict, subledger.jws_header,
-    subledger.subscription_head, subledger.certificate_verdict, subledger.product, subledger.product_entitlement
+    subledger.subscription_head, subledger.certificate_verdict, subledger.product, subledger.product_entitlement,
+    subledger.store_check
   to subledger_projector;
 grant select, insert on subledger.projector_skip, subledger.change to subledger_projector;
 grant select, insert, update on subledger.change_head to subledger_projector;
 grant select, insert, update, delete
   on subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
-    subledger.refunded_period, subledger.projector_stall, subledger.app_ownership, subledger.customer_edge,
-    subledger.customer_link, subledger.ownership, subledger.customer_identity
+    subledger.refunded_period, subledger.check_schedule, subledger.projector_stall, subledger.app_ownership,
+    subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
+    subledger.customer_identity
   to subledger_projector;
+
+-- The poller reads what is due and what is known, bodies included, because they contain the receipts to ask with. It
+-- records its checks. The receiver appends what they find.
+grant select
+  on subledger.stream, subledger.event, subledger.checkpoint, subledger.subscription, subledger.check_schedule,
+    subledger.app_checks
+  to subledger_poller;
+grant update (next_at) on subledger.check_schedule to subledger_poller;
+grant select, insert on subledger.store_check to subledger_poller;
 
 grant select, insert, update, delete on subledger.product, subledger.product_entitlement to subledger_products;
 grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
@@ -667,9 +734,10 @@ grant select (
 grant select
   on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.projector_skip,
     subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
-    subledger.refunded_period, subledger.projector_stall, subledger.product, subledger.product_entitlement,
-    subledger.app_ownership, subledger.customer_edge, subledger.customer_link, subledger.ownership,
-    subledger.customer_identity, subledger.change_head, subledger.change
+    subledger.refunded_period, subledger.check_schedule, subledger.store_check, subledger.projector_stall,
+    subledger.product, subledger.product_entitlement, subledger.app_ownership, subledger.app_checks,
+    subledger.customer_edge, subledger.customer_link, subledger.ownership, subledger.customer_identity,
+    subledger.change_head, subledger.change
   to subledger_reader, subledger_analyst;
 
 -- Repeatable --------------------------------------------------------------------------------------------------------
@@ -926,6 +994,8 @@ comment on column subledger.checkpoint.products is
   'Text of product_catalog from which the rows were computed, byte for byte; if it differs, they are recomputed';
 comment on column subledger.checkpoint.ownership is
   'Ownership policy by which the rows were computed, see app_ownership; if it differs, they are recomputed';
+comment on column subledger.checkpoint.check_lead is
+  'Lead of checks by which the rows were computed, see app_checks; if it differs, they are recomputed';
 
 comment on table subledger.subscription is
   'One row per original_transaction_id, which stays the same through renewal, cancellation and resubscription. '
@@ -1049,6 +1119,21 @@ comment on column subledger.refunded_period.effective_end is 'When the next peri
 comment on column subledger.refunded_period.payer_state is
   'It and all other columns are like those of access_period with the same name';
 
+comment on table subledger.check_schedule is
+  'When the store is asked about a subscription next, if nothing is reported until then. A subscription that cannot '
+  'change any more has no row';
+comment on column subledger.check_schedule.due_at is
+  'Computed from the facts and the time of the latest report; later than that';
+comment on column subledger.check_schedule.reason is
+  'renewal: the period ends then; retry: it is over, and neither a renewal nor the end of the subscription was '
+  'reported; end: renewal is off and the period ends then, unless renewal was switched on again';
+comment on column subledger.check_schedule.has_receipt is
+  'True if the store can be asked with a receipt: a V1 notification or an answer about a receipt is among the events. '
+  'Taken from the facts: those of V2 notifications are signed, the others are not';
+comment on column subledger.check_schedule.next_at is
+  'When the check is made: due_at, or later after a check of this due_at that changed nothing or failed, see '
+  'store_check; null if that was the last one. The only column that the poller writes';
+
 comment on table subledger.projector_stall is
   'Streams that make no progress although events are waiting, as observed by a projector. Not part of the '
   'projections: a row is valid only while the checkpoint is at that position';
@@ -1082,6 +1167,30 @@ from subledger.subscription
 join subledger.stream using (stream_id);
 
 comment on view subledger.subscription_now is 'Every subscription, and whether it gives access now';
+
+-- Checks ------------------------------------------------------------------------------------------------------------
+
+comment on table subledger.app_checks is
+  'When the subscriptions of an app are checked. The projector writes it when it starts. Compare checkpoint.check_lead';
+comment on column subledger.app_checks.check_lead is
+  'How long before the end of a period to ask whether it was renewed early: PT6H is six hours, at most 24 hours; empty '
+  'if only after the end';
+
+comment on table subledger.store_check is
+  'Questions to the store about a subscription, and what came of them. Kept by a rebuild. Append-only';
+comment on column subledger.store_check.asked_at is 'When the store was asked, by our clock';
+comment on column subledger.store_check.due_at is
+  'The check_schedule.due_at that this was the check of; null if it was not scheduled';
+comment on column subledger.store_check.reason is 'See check_schedule.reason';
+comment on column subledger.store_check.result is
+  'unchanged: the answer states nothing new; appended: it was stored as an event; no_receipt: there is no receipt to '
+  'ask with; secret_rejected: the app''s shared secret is wrong; refused: the store or a check refuses the receipt; '
+  'unreadable: the answer is not understood; unavailable: there was no answer, or a temporary failure. Only an event '
+  'ever changes access';
+comment on column subledger.store_check.status is 'Status number of the answer; null if there was none';
+comment on column subledger.store_check.position is 'The event with the answer; null if it was not stored';
+comment on column subledger.store_check.next_at is
+  'When to ask again unless something is reported before; null if not at all';
 
 -- Products ----------------------------------------------------------------------------------------------------------
 
@@ -3532,7 +3641,7 @@ comment on column analyst.delivery_lag.max_seconds is 'Maximum';
 
 -- Privileges on views and functions ---------------------------------------------------------------------------------
 
-grant select on subledger.product_catalog to subledger_projector;
+grant select on subledger.product_catalog to subledger_projector, subledger_poller;
 grant select on subledger.subscription_now, subledger.product_catalog, subledger.entitlement, subledger.change_feed
   to subledger_reader, subledger_analyst;
 grant select on all tables in schema analyst to subledger_reader, subledger_analyst;
@@ -3543,7 +3652,7 @@ revoke execute on function
   from public;
 grant execute on function
   subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
-  to subledger_projector;
+  to subledger_projector, subledger_poller;
 
 -- Triggers ----------------------------------------------------------------------------------------------------------
 -- These statements come last, because an append waits from here to the commit. Their order is the one in which an
@@ -3614,6 +3723,11 @@ create or replace trigger projector_skip_append_only
   before update or delete or truncate on subledger.projector_skip
   for each statement execute function subledger.refuse_change();
 alter table subledger.projector_skip enable always trigger projector_skip_append_only;
+
+create or replace trigger store_check_append_only
+  before update or delete or truncate on subledger.store_check
+  for each statement execute function subledger.refuse_change();
+alter table subledger.store_check enable always trigger store_check_append_only;
 
 create or replace trigger product_notify
   after insert or update or delete or truncate on subledger.product

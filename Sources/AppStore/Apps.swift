@@ -16,6 +16,8 @@ package struct App: Sendable, Hashable {
     package let ownership: OwnershipPolicy
     /// How often the App Store is asked about receipts of the app.
     package let callBudget: CallBudget
+    /// When its subscriptions are checked with the App Store.
+    package let checks: CheckPolicy
 
     /// Apple's secrets are 32 hexadecimal digits. A short secret could be guessed, and could occur in bodies by chance.
     package static let sharedSecretBytesMin = 16
@@ -27,7 +29,7 @@ package struct App: Sendable, Hashable {
     package init(
         bundleId: String, appAppleId: Int64? = nil, environments: Set<Environment> = Self.usualEnvironments,
         sharedSecrets: [String] = [], acceptsWithoutSecret: Bool = false, ownership: OwnershipPolicy = .standard,
-        callBudget: CallBudget = .standard
+        callBudget: CallBudget = .standard, checks: CheckPolicy = .standard
     ) {
         precondition(sharedSecrets.allSatisfy { $0.utf8.count >= Self.sharedSecretBytesMin }, "a secret is too short")
         self.bundleId = bundleId
@@ -37,6 +39,7 @@ package struct App: Sendable, Hashable {
         self.acceptsWithoutSecret = acceptsWithoutSecret
         self.ownership = ownership
         self.callBudget = callBudget
+        self.checks = checks
     }
 }
 

@@ -32,6 +32,9 @@ package enum Limits {
     static let clockAheadMax = Duration.seconds(1)
     /// Longest duration of a read.
     package static let readWaitMax = Duration.seconds(5)
+    /// Maximum number of due checks that are counted, so that a count after a long outage takes milliseconds, not
+    /// seconds.
+    package static let dueChecksCountedMax: Int64 = 100_000
     /// Maximum number of active tokens. A backend needs one or two, and a server keeps all of them in memory.
     package static let tokensMax = 1000
     /// Maximum age of a server's cached tokens. For this long, a revoked token may still be accepted.

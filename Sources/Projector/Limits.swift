@@ -50,7 +50,7 @@ enum Limits {
     /// Pause after a failure before the next try.
     static let failurePause = Duration.seconds(1)
     /// Longest wait for a projector to end its batch. Recomputing all subscriptions after a change of products
-    /// or of the ownership policy takes a while.
+    /// or of a policy takes a while.
     static let leadWaitMax = Duration.seconds(600)
     /// Longest wait for a rebuild or skip that is about to finish, or for autovacuum to give way, which takes
     /// PostgreSQL a second.

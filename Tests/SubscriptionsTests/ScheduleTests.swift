@@ -27,7 +27,7 @@ private func check(_ date: String, _ reason: StoreCheck.Reason) -> StoreCheck {
 
 @Suite("The schedule of checks")
 struct ScheduleTests {
-    private let sixHours = CheckPolicy(leadSeconds: 21_600)
+    private let sixHours = CheckPolicy(lead: "PT6H")!
     private let on = intention(autoRenew: true)
     private let rowA = row("1000000000000001", "2018-02-20", "2018-03-20")
     private let rowB = row("1000000000000002", "2018-03-20", "2018-04-20")
@@ -289,12 +289,19 @@ struct ScheduleTests {
 struct CheckPolicyTests {
     @Test("a lead is a duration of at most 24 hours")
     func lead() {
-        #expect(CheckPolicy(lead: "PT6H")?.leadSeconds == 21_600)
-        #expect(CheckPolicy(lead: "PT90M")?.leadSeconds == 5400)
-        #expect(CheckPolicy(lead: "PT1H30M")?.leadSeconds == 5400)
-        #expect(CheckPolicy(lead: "PT24H")?.leadSeconds == 86_400)
+        #expect(CheckPolicy(lead: "PT6H")?.leadMinutes == 360)
+        #expect(CheckPolicy(lead: "PT90M")?.leadMinutes == 90)
+        #expect(CheckPolicy(lead: "PT1H30M")?.leadMinutes == 90)
+        #expect(CheckPolicy(lead: "PT24H")?.leadMinutes == 1440)
         for wrong in ["", "PT", "PT0H", "PT24H1M", "PT25H", "P1D", "6H", "PT6", "PT-6H", "PT6H ", "PT1M1H", "pt6h"] {
             #expect(CheckPolicy(lead: wrong) == nil, "\(wrong)")
         }
+    }
+
+    @Test("a recorded lead is read back, and none is recorded as an empty text")
+    func recorded() {
+        #expect(CheckPolicy(recorded: CheckPolicy.standard.lead) == .standard)
+        #expect(CheckPolicy(recorded: "PT6H")?.lead == "PT6H")
+        #expect(CheckPolicy(recorded: "soon") == nil)
     }
 }

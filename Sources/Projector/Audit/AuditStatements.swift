@@ -6,7 +6,7 @@ enum AuditStatements {
     /// The tables that are compared by subscription, each with the expression that names a row beside its subscription.
     private static let compared: [(table: ProjectionTable, row: SQL)] = [
         (.subscription, "null"), (.transaction, "transaction_id"), (.accessPeriod, "transaction_id"),
-        (.refundedPeriod, "transaction_id"), (.customerEdge, "kind || ' ' || id"),
+        (.refundedPeriod, "transaction_id"), (.checkSchedule, "null"), (.customerEdge, "kind || ' ' || id"),
     ]
 
     /// Creates tables like the live ones for this session only. They are emptied at the end of each transaction.
@@ -24,7 +24,7 @@ enum AuditStatements {
         "audit_stream_position",
         """
         select stream_head.position, checkpoint.position, checkpoint.products, checkpoint.projection_version,
-          checkpoint.ownership
+          checkpoint.ownership, checkpoint.check_lead
         from (select $1::integer as stream_id) as asked
         left join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)
@@ -74,6 +74,17 @@ enum AuditStatements {
         \(FoldableEvent.query)
           and event.position = any ($2::bigint[])
         order by event.position
+        """)
+
+    /// Copies what does not follow from the log into the fresh rows, so that it is not compared.
+    static let copyNextChecks = Statement(
+        "audit_copy_next_checks",
+        """
+        update check_schedule as fresh
+        set next_at = live.next_at
+        from subledger.check_schedule as live
+        where live.stream_id = fresh.stream_id
+          and live.original_transaction_id = fresh.original_transaction_id
         """)
 
     /// The first row of some subscriptions that differs from the fresh fold or exists on one side only. All columns are

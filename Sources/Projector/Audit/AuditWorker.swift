@@ -50,6 +50,7 @@ struct AuditWorker: Sendable {
         if !fresh.isEmpty {
             let writer = ProjectionWriter(
                 streamId: stream, products: ProductCatalog(configured: try place[0].optional(at: 2) ?? ""),
+                checks: CheckPolicy(recorded: try place[0].optional(at: 5) ?? "") ?? .standard,
                 tables: .temporary)
             let states = fresh.keys.sorted().compactMap { fresh[$0] }
             for step in writer.steps(states, writer.subscriptions(states)) { _ = try await query(step) }
@@ -57,6 +58,7 @@ struct AuditWorker: Sendable {
                 folded.facts.ownershipEvidence().edges
                     .map { (originalTransactionId: id, key: $0.key, position: $0.value) }
             }
+            _ = try await query(Step(AuditStatements.copyNextChecks))
             _ = try await query(Step(CustomerStatements.writeEdges, CustomerFold.parameters(stream, edges)))
         }
         let difference = try await query(

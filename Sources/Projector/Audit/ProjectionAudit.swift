@@ -79,6 +79,9 @@ package struct ProjectionAudit: Sendable {
         guard OwnershipPolicy(rawValue: try place[0].optional(at: 4) ?? OwnershipPolicy.standard.rawValue) != nil else {
             throw Problem(description: "checkpoint: unknown ownership policy")
         }
+        guard CheckPolicy(recorded: try place[0].optional(at: 5) ?? CheckPolicy.standard.lead) != nil else {
+            throw Problem(description: "checkpoint: unknown lead of checks")
+        }
         let products: String = try place[0].optional(at: 2) ?? ""
         guard ProductCatalog.isWellFormed(products) else {
             throw Problem(description: "checkpoint: products are not valid configuration text")

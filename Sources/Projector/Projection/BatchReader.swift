@@ -33,6 +33,7 @@ struct BatchReader: Sendable {
     let pool: PostgresPool
     let streamId: Int32
     let products: ProductCatalog
+    let checks: CheckPolicy
     let tables: ProjectionTables
 
     /// The next page, with up to twice the limit; nil if there are no more events or the next one cannot be folded.
@@ -89,7 +90,7 @@ struct BatchReader: Sendable {
         }
         for event in page.events { event.fold(into: &states) }
         let folded = touched.compactMap { states[$0] }
-        let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
+        let writer = ProjectionWriter(streamId: streamId, products: products, checks: checks, tables: tables)
         let subscriptions = writer.subscriptions(folded)
         for (id, subscription) in zip(touched, subscriptions) { states[id]?.written = subscription }
         return .success(

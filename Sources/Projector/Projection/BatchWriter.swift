@@ -56,15 +56,16 @@ struct BatchWriter: Sendable {
         }
     }
 
-    /// Recomputes the rows of all subscriptions from their stored facts, because products or the ownership policy were
-    /// configured differently, or a release with another projection version wrote the rows.
+    /// Recomputes the rows of all subscriptions from their stored facts, because products or a policy were configured
+    /// differently, or a release with another projection version wrote the rows.
     func refoldAll(
         _ products: ProductCatalog, after expected: Checkpoint
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
         let written = await leading(after: expected) {
             (connection, changeWriter) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
             let old = ProductCatalog(configured: expected.products.text)
-            let writer = ProjectionWriter(streamId: streamId, products: products, tables: tables)
+            let writer = ProjectionWriter(
+                streamId: streamId, products: products, checks: expected.checks, tables: tables)
             let customers = CustomerFold(streamId: streamId, policy: expected.policy, connection: connection)
             var after = ""
             while true {
@@ -172,7 +173,7 @@ struct BatchWriter: Sendable {
         }
     }
 
-    /// Records that the rows up to the position were computed with the products and the policy configured in the
+    /// Records that the rows up to the position were computed with the products and the policies configured in the
     /// checkpoint.
     private func move(
         _ checkpoint: Checkpoint, to position: Int64, _ connection: PostgresConnection
@@ -181,13 +182,15 @@ struct BatchWriter: Sendable {
             ProjectionStatements.writeCheckpoint,
             [
                 Parameter(streamId), Parameter(position), Parameter(checkpoint.configured.text),
-                Parameter(checkpoint.policy.rawValue), Parameter(Checkpoint.projectionVersion),
+                Parameter(checkpoint.policy.rawValue), Parameter(checkpoint.checks.lead),
+                Parameter(Checkpoint.projectionVersion),
             ],
             deadline: .now + Limits.statementWaitMax)
         var moved = checkpoint
         moved.position = position
         moved.products = checkpoint.configured
         moved.ownership = checkpoint.policy.rawValue
+        moved.checkLead = checkpoint.checks.lead
         moved.projectionVersion = Checkpoint.projectionVersion
         moved.version = try rows[0].value(at: 0)
         return moved
@@ -199,7 +202,9 @@ struct BatchWriter: Sendable {
             projectionVersion: try rows[0].value(at: 2), configured: ByteString(try rows[0].value(at: 3)),
             version: try rows[0].value(at: 4), skips: try rows[0].value(at: 5),
             ownership: try rows[0].value(at: 7),
-            policy: OwnershipPolicy(rawValue: try rows[0].value(at: 8)) ?? .standard)
+            policy: OwnershipPolicy(rawValue: try rows[0].value(at: 8)) ?? .standard,
+            checkLead: try rows[0].value(at: 9),
+            checks: CheckPolicy(recorded: try rows[0].value(at: 10)) ?? .standard)
     }
 }
 

@@ -18,12 +18,14 @@ enum ProjectionStatements {
         left join subledger.checkpoint using (stream_id)
         left join subledger.product_catalog using (app)
         left join subledger.app_ownership using (app)
+        left join subledger.app_checks using (app)
         left join subledger.change_head using (stream_id)
         where stream_head.position > coalesce(checkpoint.position, 0)
           or checkpoint.position > 0
             and (
               checkpoint.products <> coalesce(product_catalog.products, '')
               or checkpoint.ownership <> coalesce(app_ownership.policy, 'latest-buyer')
+              or checkpoint.check_lead <> coalesce(app_checks.check_lead, '')
               or checkpoint.projection_version <> $2
             )
           or change_head.next_at <= $1
@@ -39,6 +41,17 @@ enum ProjectionStatements {
         on conflict (app) do update
         set policy = excluded.policy
         where app_ownership.policy <> excluded.policy
+        """)
+
+    /// Records when the subscriptions of some apps are checked.
+    static let recordChecks = Statement(
+        "projector_record_checks",
+        """
+        insert into subledger.app_checks (app, check_lead)
+        select unnest($1::text[]), unnest($2::text[])
+        on conflict (app) do update
+        set check_lead = excluded.check_lead
+        where app_checks.check_lead <> excluded.check_lead
         """)
 
     /// The given streams, each with its number of unfolded events.
@@ -62,8 +75,8 @@ enum ProjectionStatements {
         """)
 
     /// The stream's checkpoint with its products and projection version, the products configured now, the version of
-    /// the checkpoint row, the number of skipped events, the database's clock, and the ownership policies of the
-    /// checkpoint and of now.
+    /// the checkpoint row, the number of skipped events, the database's clock, and the ownership policies and
+    /// the leads of checks of the checkpoint and of now.
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
@@ -82,6 +95,11 @@ enum ProjectionStatements {
             select app_ownership.policy
             from subledger.app_ownership
             where app_ownership.app = stream.app
+          ), ''), coalesce(checkpoint.check_lead, ''),
+          coalesce((
+            select app_checks.check_lead
+            from subledger.app_checks
+            where app_checks.app = stream.app
           ), '')
         from subledger.stream
         left join checkpoint using (stream_id)
@@ -229,12 +247,13 @@ enum ProjectionStatements {
     static let writeCheckpoint = Statement(
         "projector_write_checkpoint",
         """
-        insert into checkpoint (stream_id, position, products, ownership, projection_version)
-        values ($1, $2, $3, $4, $5)
+        insert into checkpoint (stream_id, position, products, ownership, check_lead, projection_version)
+        values ($1, $2, $3, $4, $5, $6)
         on conflict (stream_id) do update
         set position = excluded.position,
           products = excluded.products,
           ownership = excluded.ownership,
+          check_lead = excluded.check_lead,
           projection_version = excluded.projection_version
         returning xmin::text
         """)

@@ -12,6 +12,7 @@ struct ProjectionTable {
         name: "access_period", key: ["original_transaction_id", "transaction_id", "cause"])
     static let refundedPeriod = ProjectionTable(
         name: "refunded_period", key: ["original_transaction_id", "transaction_id"])
+    static let checkSchedule = ProjectionTable(name: "check_schedule", key: ["original_transaction_id"])
     static let customerEdge = ProjectionTable(name: "customer_edge", key: ["original_transaction_id", "kind", "id"])
     static let customerLink = ProjectionTable(
         name: "customer_link", key: ["backend_customer_id", "position", "kind", "id"])
@@ -20,7 +21,7 @@ struct ProjectionTable {
     static let customerIdentity = ProjectionTable(name: "customer_identity", key: ["kind", "id", "starts_at"])
 
     static let all = [
-        subscription, transaction, accessPeriod, refundedPeriod, customerEdge, customerLink, ownership,
+        subscription, transaction, accessPeriod, refundedPeriod, checkSchedule, customerEdge, customerLink, ownership,
         customerIdentity,
     ]
     /// All tables that a fold writes.

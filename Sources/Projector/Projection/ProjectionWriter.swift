@@ -6,6 +6,7 @@ import Subscriptions
 struct ProjectionWriter: Sendable {
     let streamId: Int32
     let products: ProductCatalog
+    let checks: CheckPolicy
     let tables: ProjectionTables
 
     /// The subscriptions computed from their facts.
@@ -21,6 +22,7 @@ struct ProjectionWriter: Sendable {
         var changes = RowChanges()
         for (state, subscription) in zip(states, subscriptions) {
             changes.add(from: state.written, to: subscription)
+            changes.addCheck(from: state.written, to: subscription, isNew: state.isNew, checks)
             let head = SubscriptionHead(state, subscription)
             if state.isNew { new.append(head) } else { known.append(head) }
             if !state.isNew, state.written == nil { unknown.append(state.facts.originalTransactionId) }
@@ -55,6 +57,21 @@ struct ProjectionWriter: Sendable {
         if !changes.newTransactions.isEmpty { steps.append(adding(changes.newTransactions)) }
         replace(changes, isRefunded: false, with: ProjectionStatements.accessPeriods, &steps)
         replace(changes, isRefunded: true, with: ProjectionStatements.refundedPeriods, &steps)
+        if !changes.oldChecks.isEmpty {
+            steps.append(
+                Step(ProjectionStatements.deleteChecks, [Parameter(streamId), .array(changes.oldChecks)]))
+        }
+        if !changes.newChecks.isEmpty {
+            steps.append(
+                Step(
+                    ProjectionStatements.writeChecks,
+                    [
+                        Parameter(streamId), .array(changes.newChecks.map(\.originalTransactionId)),
+                        .array(changes.newChecks.map(\.scheduled.check.dueAt)),
+                        .array(changes.newChecks.map(\.scheduled.check.reason.rawValue)),
+                        .array(changes.newChecks.map(\.scheduled.hasReceipt)),
+                    ]))
+        }
         return steps
     }
 

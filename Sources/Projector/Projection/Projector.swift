@@ -19,6 +19,7 @@ package struct Projector: Sendable {
     private let refolds = RefoldHistory()
     private let watch: StallWatch
     private let policies: [String: OwnershipPolicy]
+    private let checks: [String: CheckPolicy]
 
     /// How long a stream may stay at one position while events wait before it is reported as stalled.
     package static let stallAfter = Limits.stallAfter
@@ -26,17 +27,20 @@ package struct Projector: Sendable {
     /// - Parameters:
     ///   - policies: The ownership policies of the configured apps, by bundle id. They are recorded in the database when
     ///     the projector runs.
+    ///   - checks: When the subscriptions of these apps are checked; recorded in the same way.
     ///   - stallAfter: See ``stallAfter``.
     ///   - now: Decides when the beginning or end of a period is published.
     package init(
         pool: PostgresPool, listener: ConnectionConfiguration, policies: [String: OwnershipPolicy] = [:],
-        stallAfter: Duration = Self.stallAfter, now: @escaping @Sendable () -> Instant, logger: Logger
+        checks: [String: CheckPolicy] = [:], stallAfter: Duration = Self.stallAfter,
+        now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.pool = pool
         self.listener = listener
         self.now = now
         self.logger = logger
         self.policies = policies
+        self.checks = checks
         watch = StallWatch(pool: pool, stallAfter: stallAfter, now: now, logger: logger)
     }
 
@@ -74,7 +78,7 @@ package struct Projector: Sendable {
     private func keepUp() async {
         var connection: PostgresConnection?
         var schedule = StreamSchedule(now: .now)
-        var hasRecordedPolicies = policies.isEmpty
+        var hasRecordedPolicies = policies.isEmpty && checks.isEmpty
         while !Task.isCancelled {
             if !hasRecordedPolicies { hasRecordedPolicies = await recordPolicies() }
             if connection == nil {
@@ -95,21 +99,29 @@ package struct Projector: Sendable {
         await connection?.close()
     }
 
-    /// Records the configured ownership policies. Rows that were computed by other ones are recomputed when their stream
+    /// Records the configured policies. Rows that were computed by other ones are recomputed when their stream
     /// is folded next.
     ///
     /// - Returns: False if the database failed.
     private func recordPolicies() async -> Bool {
-        let apps = policies.keys.sorted()
-        do throws(PostgresError) {
-            _ = try await pool.query(
+        let (owned, checked) = (policies.keys.sorted(), checks.keys.sorted())
+        let steps = [
+            Step(
                 ProjectionStatements.recordPolicies,
-                [.array(apps), .array(apps.map { (policies[$0] ?? .standard).rawValue })],
-                deadline: .now + Limits.readWaitMax)
+                [.array(owned), .array(owned.map { (policies[$0] ?? .standard).rawValue })]),
+            Step(
+                ProjectionStatements.recordChecks,
+                [.array(checked), .array(checked.map { (checks[$0] ?? .standard).lead })]),
+        ]
+        do throws(PostgresError) {
+            _ = try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
+                (connection) async throws(PostgresError) -> [RowSet] in
+                try await connection.transaction(steps, deadline: .now + Limits.readWaitMax)
+            }
             return true
         } catch {
             logger.warning(
-                "ownership policies not recorded",
+                "policies not recorded",
                 metadata: ["db.error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "")"])
             return false
         }

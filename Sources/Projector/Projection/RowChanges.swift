@@ -11,6 +11,9 @@ struct RowChanges {
     private(set) var oldPeriods: [SubscriptionPeriod] = []
     private(set) var newTransactions: [Subscription.ResolvedTransaction] = []
     private(set) var newPeriods: [SubscriptionPeriod] = []
+    /// Subscriptions that are not checked any more.
+    private(set) var oldChecks: [String] = []
+    private(set) var newChecks: [(originalTransactionId: String, scheduled: ScheduledCheck)] = []
 
     /// Adds the changed rows of a subscription.
     ///
@@ -43,6 +46,21 @@ struct RowChanges {
         }
         for period in to[alike...] where !periods.contains(period) {
             newPeriods.append((originalTransactionId, period))
+        }
+    }
+
+    /// Adds the check of a subscription if it changed.
+    ///
+    /// - Parameters:
+    ///   - old: Nil to write the row in any case.
+    ///   - isNew: True if the subscription has no rows yet.
+    mutating func addCheck(from old: Subscription?, to new: Subscription, isNew: Bool, _ policy: CheckPolicy) {
+        let scheduled = ScheduledCheck(new, policy)
+        if let old, ScheduledCheck(old, policy) == scheduled { return }
+        if let scheduled {
+            newChecks.append((new.originalTransactionId, scheduled))
+        } else if !isNew {
+            oldChecks.append(new.originalTransactionId)
         }
     }
 }

@@ -54,7 +54,8 @@ struct StreamProjector: Sendable {
             if case .folded = progress { refolds.note(streamId, checkpoint) }
             return progress
         }
-        let reader = BatchReader(pool: pool, streamId: streamId, products: products, tables: tables)
+        let reader = BatchReader(
+            pool: pool, streamId: streamId, products: products, checks: checkpoint.checks, tables: tables)
         let first = try await reader.page(
             after: checkpoint.position,
             eventsMax: batchesMax == 1 ? Limits.batchEventsMax : Limits.firstBatchEventsMax
@@ -101,11 +102,16 @@ struct Checkpoint: Sendable, Hashable {
     var ownership = OwnershipPolicy.standard.rawValue
     /// The policy that is configured now.
     var policy = OwnershipPolicy.standard
+    /// The lead of checks by which the rows were computed.
+    var checkLead = CheckPolicy.standard.lead
+    /// The policy of checks that is configured now.
+    var checks = CheckPolicy.standard
 
     /// True if there are rows and they must be rewritten before anything else.
     var isOutOfDate: Bool {
         position > 0
-            && (products != configured || ownership != policy.rawValue || projectionVersion != Self.projectionVersion)
+            && (products != configured || ownership != policy.rawValue || checkLead != checks.lead
+                || projectionVersion != Self.projectionVersion)
     }
 }
 

@@ -87,6 +87,7 @@ extension RebuildStatements {
         TableSwap(.transaction),
         TableSwap(.accessPeriod, deleted: "gone_access_period", inserted: "new_access_period"),
         TableSwap(.refundedPeriod),
+        TableSwap(.checkSchedule),
         TableSwap(.customerEdge),
         TableSwap(.customerLink),
         TableSwap(.ownership, deleted: "gone_ownership", inserted: "new_ownership"),

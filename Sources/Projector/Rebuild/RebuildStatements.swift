@@ -49,8 +49,8 @@ enum RebuildStatements {
         comment on table subledger_rebuild.new_ownership is 'Rows that the swap inserts';
         grant usage on schema subledger_rebuild to subledger_projector;
         grant select, insert, update, delete on all tables in schema subledger_rebuild to subledger_projector;
-        insert into subledger_rebuild.checkpoint (stream_id, position, products, ownership)
-        select stream_id, 0, products, ownership
+        insert into subledger_rebuild.checkpoint (stream_id, position, products, ownership, check_lead)
+        select stream_id, 0, products, ownership, check_lead
         from subledger.checkpoint
         """
 
@@ -110,6 +110,25 @@ enum RebuildStatements {
         select position, clock_timestamp()
         from subledger.checkpoint
         where stream_id = $1
+        """)
+
+    /// Applies the checks that were recorded since the rebuild wrote their rows. A check that is recorded during the swap
+    /// is made once more.
+    static let restoreChecks = Statement(
+        "rebuild_restore_checks",
+        """
+        update subledger_rebuild.check_schedule
+        set next_at = latest.next_at
+        from (
+          select distinct on (original_transaction_id, due_at) original_transaction_id, due_at, next_at
+          from subledger.store_check
+          where stream_id = $1
+          order by original_transaction_id, due_at, asked_at desc
+        ) as latest
+        where check_schedule.stream_id = $1
+          and check_schedule.original_transaction_id = latest.original_transaction_id
+          and check_schedule.due_at = latest.due_at
+          and check_schedule.next_at is distinct from latest.next_at
         """)
 
     static let workAsProjector = Statement("rebuild_work_as_projector", "set local role subledger_projector")
@@ -228,14 +247,15 @@ enum RebuildStatements {
     static let swapCheckpoint = Statement(
         "rebuild_swap_checkpoint",
         """
-        insert into subledger.checkpoint (stream_id, position, products, ownership, projection_version)
-        select stream_id, position, products, ownership, projection_version
+        insert into subledger.checkpoint (stream_id, position, products, ownership, check_lead, projection_version)
+        select stream_id, position, products, ownership, check_lead, projection_version
         from subledger_rebuild.checkpoint
         where stream_id = $1
         on conflict (stream_id) do update
         set position = excluded.position,
           products = excluded.products,
           ownership = excluded.ownership,
+          check_lead = excluded.check_lead,
           projection_version = excluded.projection_version
         """)
 }

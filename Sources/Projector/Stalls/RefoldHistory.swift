@@ -19,6 +19,8 @@ final class RefoldHistory: Sendable {
         let configured: ByteString
         let ownership: String
         let policy: OwnershipPolicy
+        let checkLead: String
+        let checks: CheckPolicy
 
         init(_ checkpoint: Checkpoint) {
             products = checkpoint.products
@@ -26,6 +28,8 @@ final class RefoldHistory: Sendable {
             configured = checkpoint.configured
             ownership = checkpoint.ownership
             policy = checkpoint.policy
+            checkLead = checkpoint.checkLead
+            checks = checkpoint.checks
         }
     }
 

@@ -13,11 +13,13 @@ enum StallStatements {
         left join subledger.checkpoint using (stream_id)
         left join subledger.product_catalog using (app)
         left join subledger.app_ownership using (app)
+        left join subledger.app_checks using (app)
         where stream_head.position > coalesce(checkpoint.position, 0)
           or checkpoint.position > 0
             and (
               checkpoint.products <> coalesce(product_catalog.products, '')
               or checkpoint.ownership <> coalesce(app_ownership.policy, 'latest-buyer')
+              or checkpoint.check_lead <> coalesce(app_checks.check_lead, '')
               or checkpoint.projection_version <> $1
             )
         order by stream.stream_id

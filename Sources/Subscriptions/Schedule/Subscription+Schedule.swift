@@ -17,8 +17,8 @@ extension Subscription {
         let isOff = renewal.autoRenewStatus == false
 
         if last < end {
-            if !isOff, !reports.hasSigned, policy.leadSeconds > 0 {
-                let early = end.advanced(byMilliseconds: -1000 * Int64(policy.leadSeconds))
+            if !isOff, !reports.hasSigned, policy.leadMinutes > 0 {
+                let early = end.advanced(byMilliseconds: -60_000 * policy.leadMinutes)
                 if early > last { return StoreCheck(dueAt: early, reason: .renewal) }
             }
             let dueAt = end.advanced(byMilliseconds: rhythm.delayMilliseconds)

@@ -4,7 +4,7 @@ import Subscriptions
 
 /// The apps file: an array of
 /// `{"bundleId": "com.example.app", "appAppleId": 1234567890, "environments": ["Production", "Sandbox"],
-/// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer",
+/// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer", "checkLead": "PT6H",
 /// "receipts": {"callsPerMinute": 300, "concurrency": 8}}`. Only the bundle id is required.
 enum AppsFile {
     private struct Entry: Decodable {
@@ -14,6 +14,7 @@ enum AppsFile {
         let sharedSecrets: [String]?
         let acceptWithoutSecret: Bool?
         let ownership: String?
+        let checkLead: String?
         let receipts: Receipts?
     }
 
@@ -45,7 +46,8 @@ enum AppsFile {
                     environments: try environments(entry.environments, "apps file \(path), app \(entry.bundleId)"),
                     sharedSecrets: secrets, acceptsWithoutSecret: entry.acceptWithoutSecret ?? false,
                     ownership: try ownership(entry.ownership, "apps file \(path), app \(entry.bundleId)"),
-                    callBudget: try callBudget(entry.receipts, "apps file \(path), app \(entry.bundleId)")))
+                    callBudget: try callBudget(entry.receipts, "apps file \(path), app \(entry.bundleId)"),
+                    checks: try checks(entry.checkLead, "apps file \(path), app \(entry.bundleId)")))
         }
         return apps
     }
@@ -53,7 +55,8 @@ enum AppsFile {
     /// Rejects unknown keys: ignoring a misspelt one would silently drop a setting.
     private static func refuseUnknownKeys(_ data: Data, _ path: String) throws(SettingError) {
         let known: Set = [
-            "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership", "receipts",
+            "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership", "checkLead",
+            "receipts",
         ]
         let knownOfReceipts: Set = ["callsPerMinute", "concurrency"]
         guard let entries = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { return }
@@ -105,6 +108,17 @@ enum AppsFile {
             throw SettingError(
                 description: "\(place) \(number): expected a number from \(range.lowerBound) to \(range.upperBound)")
         }
+    }
+
+    /// Parses the lead of checks; nil selects ``CheckPolicy/standard``.
+    private static func checks(_ lead: String?, _ place: String) throws(SettingError) -> CheckPolicy {
+        guard let lead else { return .standard }
+        guard let policy = CheckPolicy(lead: lead) else {
+            throw SettingError(
+                description: "\(place): unknown checkLead \"\(lead)\": expected hours and minutes of at most 24 "
+                    + "hours, such as PT6H")
+        }
+        return policy
     }
 
     /// Parses Apple's names; nil selects ``App/usualEnvironments``.

@@ -19,6 +19,7 @@ struct ProjectorServices {
             projector: Projector(
                 pool: pool, listener: session,
                 policies: Dictionary(uniqueKeysWithValues: apps.map { ($0.bundleId, $0.ownership) }),
+                checks: Dictionary(uniqueKeysWithValues: apps.map { ($0.bundleId, $0.checks) }),
                 now: SystemClock.now, logger: logger))
     }
 }
