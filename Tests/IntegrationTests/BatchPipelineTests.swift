@@ -8,7 +8,8 @@ struct BatchPipelineTests {
     /// Deletes all projections, as if nothing had been folded yet.
     private static let startOver = """
         truncate subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
-          subledger.refunded_period, subledger.customer_edge, subledger.customer_link, subledger.ownership, subledger.customer_identity
+          subledger.refunded_period, subledger.check_schedule, subledger.customer_edge, subledger.customer_link,
+          subledger.ownership, subledger.customer_identity
         """
 
     private static let waitingWriter: StaticString = """

@@ -92,7 +92,7 @@ struct DamagedColumnTests {
               when relation = 'certificate_verdict' then 'encode(chain_id, ''hex'')'
               when relation = 'subscription_head' then 'encode(subscription_sha256, ''hex'')'
               when relation = 'jws_header' then 'encode(digest, ''hex'')'
-              when relation in ('subscription', 'ownership') then 'original_transaction_id'
+              when relation in ('subscription', 'ownership', 'check_schedule') then 'original_transaction_id'
               when relation in ('transaction', 'access_period', 'refunded_period') then 'transaction_id'
               when relation = 'checkpoint' then '''checkpoint'''
               else 'id'
@@ -294,7 +294,8 @@ struct DamagedColumnTests {
     @Test(
         "a change in any column of a projection is found with its row",
         arguments: [
-            "subscription", "transaction", "access_period", "refunded_period", "customer_edge", "customer_link",
+            "subscription", "transaction", "access_period", "refunded_period", "check_schedule", "customer_edge",
+            "customer_link",
             "ownership", "customer_identity", "checkpoint",
         ])
     func projections(relation: String) async throws {
@@ -305,6 +306,11 @@ struct DamagedColumnTests {
             "stream_id", "original_transaction_id", "transaction_id", "kind", "id", "cause", "backend_customer_id",
         ]
         for (column, (row, finding)) in findings.sorted(by: { $0.key < $1.key }) {
+            // When a check is made next depends on the checks that were made, which are not in the log.
+            if relation == "check_schedule", column == "next_at" {
+                #expect(finding == nil)
+                continue
+            }
             #expect(finding != nil, "\(column)")
             // A changed key gives both an unexpected row and a missing one; either may be reported.
             guard !keys.contains(column), let finding else { continue }

@@ -346,7 +346,9 @@ struct SchemaTests {
         Broken(constraint: "product_entitlement_entitlement_check", sqlstate: "23514", statement: entitlement("")),
     ]
 
-    @Test("each constraint refuses what breaks it", arguments: broken + brokenCustomers + brokenReceipts)
+    @Test(
+        "each constraint refuses what breaks it",
+        arguments: broken + brokenCustomers + brokenReceipts + brokenChecks)
     func constraint(_ broken: Broken) async throws {
         let connection = try await TestCluster.connect(try await TestCluster.freshDatabase())
 

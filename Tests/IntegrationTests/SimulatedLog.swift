@@ -170,6 +170,8 @@ struct SimulatedLog {
             union all
             select format('refunded_period %s', refunded_period) from subledger.refunded_period
             union all
+            select format('check_schedule %s', check_schedule) from subledger.check_schedule
+            union all
             select format('customer_edge %s', customer_edge) from subledger.customer_edge
             union all
             select format('customer_link %s', customer_link) from subledger.customer_link

@@ -1,0 +1,47 @@
+extension SchemaTests {
+    private static func schedule(due: String = "2018-03-20", reason: String = "renewal", next: String = "2018-03-20")
+        -> String
+    {
+        """
+        insert into subledger.check_schedule (
+          stream_id, original_transaction_id, due_at, reason, has_receipt, next_at
+        )
+        values (1, 'o', '\(due)', '\(reason)', true, '\(next)')
+        """
+    }
+
+    private static func lead(_ lead: String) -> String {
+        "insert into subledger.app_checks (app, check_lead) values ('a', '\(lead)')"
+    }
+
+    private static func check(
+        due: String = "'2018-03-20'", reason: String = "'renewal'", result: String = "unchanged",
+        position: String = "null", next: String = "null"
+    ) -> String {
+        """
+        insert into subledger.store_check (
+          stream_id, original_transaction_id, asked_at, due_at, reason, result, position, next_at
+        )
+        values (1, 'o', '2018-03-21', \(due), \(reason), '\(result)', \(position), \(next))
+        """
+    }
+
+    static let brokenChecks = [
+        Broken(constraint: "check_schedule_pkey", sqlstate: "23505", statement: "\(schedule()); \(schedule())"),
+        Broken(constraint: "check_schedule_reason_check", sqlstate: "23514", statement: schedule(reason: "luck")),
+        Broken(constraint: "check_schedule_next_at_check", sqlstate: "23514", statement: schedule(next: "2018-03-19")),
+        Broken(constraint: "app_checks_pkey", sqlstate: "23505", statement: "\(lead("PT6H")); \(lead("PT6H"))"),
+        Broken(constraint: "app_checks_check_lead_check", sqlstate: "23514", statement: lead("P1D")),
+        Broken(constraint: "app_checks_check_lead_check", sqlstate: "23514", statement: lead("PT0H")),
+        Broken(constraint: "store_check_pkey", sqlstate: "23505", statement: "\(check()); \(check())"),
+        Broken(constraint: "store_check_due_at_check", sqlstate: "23514", statement: check(due: "null")),
+        Broken(constraint: "store_check_reason_check", sqlstate: "23514", statement: check(reason: "'luck'")),
+        Broken(constraint: "store_check_result_check", sqlstate: "23514", statement: check(result: "luck")),
+        Broken(constraint: "store_check_position_check", sqlstate: "23514", statement: check(result: "appended")),
+        Broken(constraint: "store_check_position_check", sqlstate: "23514", statement: check(position: "1")),
+        Broken(constraint: "store_check_next_at_check", sqlstate: "23514", statement: check(next: "'2018-03-21'")),
+        Broken(
+            constraint: "store_check_next_at_check", sqlstate: "23514",
+            statement: check(due: "'2018-03-23'", next: "'2018-03-22'")),
+    ]
+}
