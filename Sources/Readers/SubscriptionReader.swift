@@ -16,6 +16,8 @@ package struct SubscriptionReader: Sendable {
         /// The position of the last event about the subscription.
         package let position: Int64
         package let subscription: Subscription
+        /// Nil if the store was not asked about the subscription and will not be.
+        package let checks: SubscriptionChecks?
     }
 
     /// The subscriptions with this id in an environment: one for each app that has it, in order of bundle id.
@@ -38,7 +40,8 @@ package struct SubscriptionReader: Sendable {
                 found.append(
                     Found(
                         app: try rows[index].value(at: 0), position: try rows[index].value(at: 1),
-                        subscription: Subscription(facts, products: products)))
+                        subscription: Subscription(facts, products: products),
+                        checks: try SubscriptionChecks(rows[index], at: 4)))
             }
             return found
         } catch let error as PostgresError {
@@ -56,9 +59,22 @@ package struct SubscriptionReader: Sendable {
             select product_catalog.products
             from subledger.product_catalog
             where product_catalog.app = stream.app
-          )
+          ),
+          case when check_schedule.has_receipt then check_schedule.next_at end, check_schedule.reason,
+          last.asked_at, last.result, last.status, last.position
         from subledger.stream
         join subledger.subscription using (stream_id)
+        left join subledger.check_schedule
+          on check_schedule.stream_id = subscription.stream_id
+          and check_schedule.original_transaction_id = subscription.original_transaction_id
+        left join lateral (
+          select store_check.asked_at, store_check.result, store_check.status, store_check.position
+          from subledger.store_check
+          where store_check.stream_id = subscription.stream_id
+            and store_check.original_transaction_id = subscription.original_transaction_id
+          order by store_check.asked_at desc
+          limit 1
+        ) as last on true
         where stream.environment = $1
           and subscription.original_transaction_id = $2
           and stream.app = coalesce($3, stream.app)

@@ -185,6 +185,9 @@ struct CommandTests {
             says: "unknown setting \"receipts.callsPerSecond\"\n"),
         Misuse(
             arguments: ["[{\"bundleId\":\"x\",\"receipts\":300}]"], status: 78, says: "is not a JSON array of"),
+        Misuse(
+            arguments: ["[{\"bundleId\":\"x\",\"checkLead\":\"P2D\"}]"], status: 78,
+            says: "app x: unknown checkLead \"P2D\": expected hours and minutes of at most 24 hours, such as PT6H\n"),
         Misuse(arguments: ["{}"], status: 78, says: "is not a JSON array of"),
     ]
 

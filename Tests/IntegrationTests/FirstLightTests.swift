@@ -31,6 +31,37 @@ struct FirstLightTests {
         }
     }
 
+    @Test("a subscription has its last check and its next one")
+    func checks() async throws {
+        try await TestBundle.withServer { server in
+            _ = try await server.apple.post(try TestBundle.sample(""))
+            let before = try #require(try await server.subscription(Self.subscription).json["check"] as? [String: Any])
+            _ = try await server.sql(
+                """
+                insert into subledger.store_check (
+                  stream_id, original_transaction_id, asked_at, due_at, reason, result, status, next_at
+                )
+                select stream_id, original_transaction_id, due_at, due_at, reason, 'refused', 21003, null
+                from subledger.check_schedule
+                returning original_transaction_id
+                """)
+            _ = try await server.sql(
+                "update subledger.check_schedule set next_at = null returning original_transaction_id")
+            let after = try #require(try await server.backend.get(Self.subscription).json["check"] as? [String: Any])
+
+            // Renewal is off, and the period of three minutes ends at 08:14:46.
+            let next = try #require(before["next"] as? [String: Any])
+            #expect(next["at"] as? String == "2019-11-08T08:15:04.000Z")
+            #expect(next["reason"] as? String == "end")
+            #expect(before["last"] == nil)
+            let last = try #require(after["last"] as? [String: Any])
+            #expect(last["at"] as? String == "2019-11-08T08:15:04.000Z")
+            #expect(last["result"] as? String == "refused")
+            #expect(last["status"] as? Int == 21003)
+            #expect(after["next"] == nil)
+        }
+    }
+
     @Test("access ends exactly at the instant of expiry")
     func halfOpen() async throws {
         try await TestBundle.withServer { server in

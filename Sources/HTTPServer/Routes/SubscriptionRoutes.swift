@@ -12,12 +12,17 @@ struct SubscriptionRoutes: Sendable {
 
     func add(to routes: PrivateRoutes) {
         routes.read.get("/subscriptions/:originalTransactionId") { request, context in
-            try await answer(request, context) { subscription, _, at, writer in
-                subscription.writeMembers(at: at, to: &writer)
+            try await answer(request, context) { found, _, at, writer in
+                found.subscription.writeMembers(at: at, to: &writer)
+                if let checks = found.checks {
+                    writer.key("check")
+                    checks.write(to: &writer)
+                }
             }
         }
         routes.read.get("/subscriptions/:originalTransactionId/content") { request, context in
-            try await answer(request, context) { subscription, query, at, writer in
+            try await answer(request, context) { found, query, at, writer in
+                let subscription = found.subscription
                 let issues = try query.instants("publishedAt")
                 writer.member("originalTransactionId", subscription.originalTransactionId)
                 writer.member("asOf", at)
@@ -30,7 +35,7 @@ struct SubscriptionRoutes: Sendable {
     /// Finds the subscription that the request refers to and writes the response.
     private func answer(
         _ request: Request, _ context: BasicRequestContext,
-        _ write: (Subscription, RequestQuery, Instant, inout JSONWriter) throws -> Void
+        _ write: (SubscriptionReader.Found, RequestQuery, Instant, inout JSONWriter) throws -> Void
     ) async throws -> Response {
         let query = RequestQuery(request)
         let id = try PathParameter.text("originalTransactionId", context)
@@ -48,7 +53,7 @@ struct SubscriptionRoutes: Sendable {
         return try JSONResponse.json(.ok) { writer in
             writer.member("app", only.app)
             writer.member("environment", environment.rawValue)
-            try write(only.subscription, query, at, &writer)
+            try write(only, query, at, &writer)
             writer.member("position", only.position)
         }
     }
