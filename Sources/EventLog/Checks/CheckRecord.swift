@@ -10,7 +10,8 @@ package struct CheckRecord: Sendable, Hashable {
     package let result: CheckResult
     /// The status number of the answer; nil if there was none.
     package let status: Int32?
-    /// When to ask again unless something is reported before; nil if not at all.
+    /// When to ask again unless something is reported before; nil if not at all. Later than `askedAt`, and not before the
+    /// scheduled check is due; the database refuses anything else.
     package let nextAt: Instant?
 
     package init(
