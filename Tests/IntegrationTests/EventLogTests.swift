@@ -137,7 +137,8 @@ struct EventLogTests {
             "truncate subledger.projector_skip", "update subledger.jws_header set header = ''",
             "delete from subledger.jws_header", "truncate subledger.jws_header",
             "update subledger.certificate_verdict set verdict = 'good'", "delete from subledger.certificate_verdict",
-            "truncate subledger.certificate_verdict",
+            "truncate subledger.certificate_verdict", "update subledger.store_check set result = 'refused'",
+            "delete from subledger.store_check", "truncate subledger.store_check",
         ])
     func appendOnly(_ statement: String) async throws {
         let owner = try await TestCluster.freshDatabase()

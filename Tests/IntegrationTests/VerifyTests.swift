@@ -97,6 +97,7 @@ struct VerifyTests {
             delete from subledger.transaction where original_transaction_id in (table first);
             delete from subledger.access_period where original_transaction_id in (table first);
             delete from subledger.refunded_period where original_transaction_id in (table first);
+            delete from subledger.check_schedule where original_transaction_id in (table first);
             delete from subledger.customer_edge where original_transaction_id in (table first);
             delete from subledger.ownership where original_transaction_id in (table first)
             """, "subscription LINE: is missing"),
