@@ -106,7 +106,7 @@ struct ReceiptEventTests {
 
     @Test("the deletion of an account removes access, and shows in the rows")
     func deletion() async throws {
-        try await Self.withDeletion { log in
+        try await Self.withDeletion { (log: SimulatedLog) async throws in
             #expect(try await log.lines("select transaction_id from subledger.access_period") == [])
             #expect(
                 try await log.lines(

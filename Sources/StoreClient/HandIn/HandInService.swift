@@ -23,6 +23,11 @@ package struct HandInService: Sendable {
         package let handIn: HandIn
         /// The last position that was appended for the receipt; nil if nothing was.
         package let position: Int64?
+
+        package init(handIn: HandIn, position: Int64?) {
+            self.handIn = handIn
+            self.position = position
+        }
     }
 
     /// - Parameters:
