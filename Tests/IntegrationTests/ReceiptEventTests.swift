@@ -86,7 +86,8 @@ struct ReceiptEventTests {
                     from analyst.events
                     """) == ["apple-receipt receipt 1000000000000001 0 t"])
             #expect(try await log.lines("select source from analyst.delivery_lag_detail") == [])
-            #expect(try await Self.finding(log) == nil)
+            let finding = try await Self.finding(log)
+            #expect(finding == nil)
         }
     }
 
@@ -121,7 +122,8 @@ struct ReceiptEventTests {
                     from analyst.events
                     where position = 2
                     """) == ["apple-receipt account_deletion 1000000000000001"])
-            #expect(try await Self.finding(log) == nil)
+            let finding = try await Self.finding(log)
+            #expect(finding == nil)
         }
     }
 
@@ -136,7 +138,8 @@ struct ReceiptEventTests {
             #expect(
                 try await log.lines("select (ends_at at time zone 'UTC')::date::text from subledger.access_period")
                     == ["2024-02-01"])
-            #expect(try await Self.finding(log) == nil)
+            let finding = try await Self.finding(log)
+            #expect(finding == nil)
         }
     }
 

@@ -11,7 +11,8 @@ struct AppendBatch {
     private var claimNumbers: [Int64] = []
     /// For each event: 0 where its key is unique; else the ordinal of the first of the events that it repeats.
     private var runs: [Int64] = []
-    /// For each event: nil where its key is unique; else since when a stored event with the key is the same.
+    /// For each event: nil where its key is unique; else since when a stored event with the key is the same. It never
+    /// decreases within a run, so that after an event that is new, all that repeat it are compared with that one.
     private var sameSince: [Instant?] = []
     /// The subscriptions of all events, event by event, and for each event the places of its first and last, from 1.
     private var subscriptions: [[UInt8]] = []
@@ -44,10 +45,10 @@ struct AppendBatch {
         findRepeats()
     }
 
-    /// A V1 body is the one before it in the batch again if it has its key, came soon enough after it, and no other
-    /// event about its subscriptions stands between them. A V1 body that stands there may turn out to be a repeat
-    /// itself. Then the event that it repeats is about the subscription too, and later than any that these two could
-    /// repeat.
+    /// A V1 body is the one before it in the batch again if it has its key and no other event about its subscriptions
+    /// stands between them; ``Admission`` makes sure that it came soon enough. A V1 body that stands there may turn out
+    /// to be a repeat itself. Then the event that it repeats is about the subscription too, and later than any that
+    /// these two could repeat.
     private mutating func findRepeats() {
         struct Key: Hashable {
             let stream: StreamKey
@@ -64,14 +65,13 @@ struct AppendBatch {
                 let key = Key(stream: prepared.stream, bytes: prepared.event.dedupeKey.bytes)
                 let known = lastOfKey[key]
                 let other = subscriptions.compactMap { lastOfSubscription[$0] }.max()
-                if let known, (other ?? known) <= known, prepared.isSoon(after: events[Int(runs[known]) - 1]) {
+                let since = prepared.receivedAt.advanced(by: .zero - Event.repeatAgeMax)
+                if let known, (other ?? known) <= known {
                     runs.append(runs[known])
-                    sameSince.append(sameSince[known])
+                    sameSince.append(max(sameSince[known] ?? since, since))
                 } else {
                     runs.append(Int64(index + 1))
-                    sameSince.append(
-                        known == nil && other == nil
-                            ? prepared.receivedAt.advanced(by: .zero - Event.repeatAgeMax) : .latest)
+                    sameSince.append(known == nil && other == nil ? since : .latest)
                 }
                 lastOfKey[key] = index
             }
@@ -79,17 +79,24 @@ struct AppendBatch {
         }
     }
 
-    /// The subscriptions in a batch of the events with unique keys. Whether such an event is new shows only when it is
-    /// appended, so a V1 body about one of its subscriptions waits for the next batch.
-    struct SubscriptionsOfUniqueKeys {
+    /// Decides which events may be in one batch.
+    ///
+    /// Whether an event with a unique key is new shows only when it is appended, so a V1 body about one of its
+    /// subscriptions waits for the next batch. An event that came too late to repeat the first one waits, too.
+    struct Admission {
         private struct Subscription: Hashable {
             let stream: StreamKey
             let digest: [UInt8]
         }
+        /// Of the events with unique keys.
         private var subscriptions: Set<Subscription> = []
+        private var firstReceivedAt: Instant?
 
         /// Whether the event may be in the batch.
         mutating func admit(_ prepared: PreparedEvent) -> Bool {
+            let first = firstReceivedAt ?? prepared.receivedAt
+            firstReceivedAt = first
+            guard prepared.receivedAt <= first.advanced(by: Event.repeatAgeMax) else { return false }
             let named = prepared.subscriptions.lazy.map { Subscription(stream: prepared.stream, digest: $0) }
             guard prepared.event.hasUniqueKey else {
                 return subscriptions.isEmpty || subscriptions.isDisjoint(with: named)
@@ -144,11 +151,5 @@ struct AppendBatch {
         return [
             .array(headers.keys.map(\.stream)), .array(headers.keys.map(\.digest)), .array(Array(headers.values)),
         ] + claimParameters
-    }
-}
-
-extension PreparedEvent {
-    fileprivate func isSoon(after first: Self) -> Bool {
-        receivedAt <= first.receivedAt.advanced(by: Event.repeatAgeMax)
     }
 }

@@ -147,10 +147,10 @@ package actor Appender {
     private func takeBatch() -> [Waiting] {
         var count = 0
         var bytes = 0
-        var subscriptions = AppendBatch.SubscriptionsOfUniqueKeys()
+        var admission = AppendBatch.Admission()
         for waiting in queue {
             guard count < Limits.batchEventsMax, count == 0 || bytes + waiting.event.bodyBytes <= Limits.batchBytesMax,
-                subscriptions.admit(waiting.event)
+                admission.admit(waiting.event)
             else { break }
             count += 1
             bytes += waiting.event.bodyBytes

@@ -58,6 +58,7 @@ enum AuditStatements {
             when projector_skip.position is null then
               jsonb_path_query_array(event.facts, '$.transactions[*].originalTransactionId')
                 || jsonb_path_query_array(event.facts, '$.renewals[*].originalTransactionId')
+                || jsonb_path_query_array(event.facts, '$.accountDeletions[*].originalTransactionId')
             else '[]'
           end::text
         from subledger.event
