@@ -7,8 +7,8 @@ package struct EventLogWriter: Sendable {
 
     /// What connections of the receiver's role need set. A batch's plan does not hang on what is in it, and planning
     /// the append takes as long as executing it for a small batch; left to itself PostgreSQL plans it each time,
-    /// because it knows how many rows the arrays of that batch make.
-    package static let planSettings = ["enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"]
+    /// because it knows how many rows the arrays of that batch make. Compiling a plan takes longer than a batch.
+    package static let planSettings = ["enable_seqscan": "off", "jit": "off", "plan_cache_mode": "force_generic_plan"]
 
     package init(pool: PostgresPool) {
         self.pool = pool

@@ -73,7 +73,8 @@ struct BenchmarkLog {
         return Int(try rows[0].value(Int64.self, at: 0))
     }
 
-    /// Prefixes the ids of an original with the number of the copy.
+    /// Prefixes the ids of an original with the number of the copy. The account tokens get it, too: a token that all
+    /// copies share would make them one customer.
     private static let copies = Statement(
         "copies",
         """
@@ -84,7 +85,9 @@ struct BenchmarkLog {
           )
           select stream_id, copy.position, received_at, occurred_at, source, type, subtype, kind,
             sha256(dedupe_key || int8send(copy.position)),
-            regexp_replace(facts::text, '"([1789][0-9]{15,17}|2[0-9]{15})"', '"' || copy.number || '\\1"', 'g')::jsonb,
+            regexp_replace(
+              regexp_replace(facts::text, '"([1789][0-9]{15,17}|2[0-9]{15})"', '"' || copy.number || '\\1"', 'g'),
+              '("appAccountToken": ")[0-9a-f]{8}', '\\1' || lpad(to_hex(copy.number), 8, '0'), 'g')::jsonb,
             defects, '{}', sha256('{}')
           from generate_series($2 + 1, $3) as copy_position (position)
           cross join lateral (
