@@ -11,7 +11,7 @@ package struct HandInService: Sendable {
     private let client: ReceiptClient
     private let apps: [String: App]
     private let handIns: HandInLog
-    private let answers: AnswerStore
+    private let answers: HandInAnswers
     private let log: LogReader
     private let clock: StoreClock
     private let random: @Sendable () -> Double
@@ -47,9 +47,10 @@ package struct HandInService: Sendable {
         self.clock = clock
         self.random = random
         self.logger = logger
-        answers = AnswerStore(
-            apps: Apps(apps), handIns: handIns, log: log, subscriptions: subscriptions, appender: appender,
-            links: links, clock: clock)
+        answers = HandInAnswers(
+            answers: AnswerStore(
+                apps: Apps(apps), log: log, subscriptions: subscriptions, appender: appender),
+            handIns: handIns, log: log, links: links, clock: clock)
         metrics = HandInMetrics(factory: factory)
     }
 

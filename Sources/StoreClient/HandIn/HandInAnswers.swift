@@ -1,16 +1,13 @@
 import AppStore
 import Encoding
 import EventLog
-import Readers
 import Subscriptions
 
-/// Stores Apple's answers about receipts that were handed in: appends what they state, and links the purchases.
-struct AnswerStore: Sendable {
-    let apps: Apps
+/// Stores Apple's answers about receipts that were handed in, and links the purchases.
+struct HandInAnswers: Sendable {
+    let answers: AnswerStore
     let handIns: HandInLog
     let log: LogReader
-    let subscriptions: SubscriptionReader
-    let appender: Appender
     let links: LinkService
     let clock: StoreClock
 
@@ -34,23 +31,18 @@ struct AnswerStore: Sendable {
     /// - Throws: ``ReadError``, ``AppendError``.
     func store(_ answer: AnswerFromApple, _ claim: ClaimedReceipt) async throws -> Outcome {
         let known = try await handIns.subscriptions(ofReceipt: answer.receipt.digest, app: claim.app)
-        let verified: VerifiedReceipt
-        do throws(ReceiptRefusal) {
-            verified = try apps.verify(answer, of: claim.app, subscriptions: known)
-        } catch {
+        let kept: AnswerStore.Kept
+        switch try await answers.store(answer, of: claim.app, known: known) {
+        case .success(let stored): kept = stored
+        case .failure(let refusal):
             let findings = HandIn.Findings(
-                refusal: error, status: answer.answer.status, environment: answer.host.environment)
+                refusal: refusal, status: answer.answer.status, environment: answer.host.environment)
             return Outcome(.refused, findings)
         }
-        let ids = verified.event.subscriptions.sorted().map(\.text)
-        let stored = try await subscriptions.subscriptions(ids, in: verified.stream)
+        let verified = kept.verified
         var findings = HandIn.Findings(
             status: Int32(clamping: verified.status.number), environment: verified.stream.environment,
-            registration: stored.isEmpty ? .new : .known, subscriptions: ids)
-        if try await isNews(verified, ids, stored, receivedAt: answer.receivedAt) {
-            let event = PreparedEvent(verified, receivedAt: answer.receivedAt)
-            findings.position = try await appender.append(event).position
-        }
+            registration: kept.before.isEmpty ? .new : .known, subscriptions: kept.ids, position: kept.position)
         guard verified.event.accountDeletions.isEmpty else {
             findings.problem = ReceiptRefusal.status(verified.status).label
             return Outcome(.refused, findings, lastPosition: findings.position)
@@ -60,23 +52,6 @@ struct AnswerStore: Sendable {
         }
         let linked = try await link(verified, to: customerId, &findings)
         return Outcome(.answered, findings, lastPosition: [findings.position, linked].compactMap(\.self).max())
-    }
-
-    /// Whether an answer is to be appended: it changes what is known, or it is the first receipt of a subscription, with
-    /// which Apple can be asked from now on.
-    ///
-    /// If the projections lag, an answer may be appended once too often, which changes nothing.
-    private func isNews(
-        _ verified: VerifiedReceipt, _ ids: [String], _ stored: [SubscriptionReader.Stored], receivedAt: Instant
-    ) async throws -> Bool {
-        guard stored.count == ids.count else { return true }
-        let isChanged = stored.contains { known in
-            known.facts.isChanged(by: verified.event, receivedAt: receivedAt, products: known.products)
-        }
-        if isChanged { return true }
-        let positions = stored.reduce(into: Set<Int64>()) { $0.formUnion($1.facts.positions) }
-        let withReceipt = try await log.positionsWithReceipt(among: positions.sorted(), in: verified.stream)
-        return stored.contains { $0.facts.positions.isDisjoint(with: withReceipt) }
     }
 
     /// Links the purchases to a customer, as the app's ownership permits, and adds what came of it to the findings.
