@@ -650,6 +650,9 @@ create table subledger.receipt (
 -- Finds the receipts to ask about.
 create index receipt_next_at_idx on subledger.receipt (next_at) where state = 'pending';
 
+-- Finds the receipts that name a subscription.
+create index receipt_subscriptions_idx on subledger.receipt using gin (subscriptions);
+
 -- Tokens ------------------------------------------------------------------------------------------------------------
 -- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
 -- schema creates and revokes tokens; the server reads them as subledger_authenticator, which can read no other table.
@@ -707,11 +710,11 @@ grant select, insert, update, delete
     subledger.customer_identity
   to subledger_projector;
 
--- The poller reads what is due and what is known, bodies included, because they contain the receipts to ask with. It
--- records its checks. The receiver appends what they find.
+-- The poller reads what is due and what is known, bodies and receipts included, because it asks with those. It records
+-- its checks. The receiver appends what they find.
 grant select
   on subledger.stream, subledger.event, subledger.checkpoint, subledger.subscription, subledger.check_schedule,
-    subledger.app_checks
+    subledger.app_checks, subledger.receipt
   to subledger_poller;
 grant update (next_at) on subledger.check_schedule to subledger_poller;
 grant select, insert on subledger.store_check to subledger_poller;

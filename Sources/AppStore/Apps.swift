@@ -18,6 +18,8 @@ package struct App: Sendable, Hashable {
     package let callBudget: CallBudget
     /// When its subscriptions are checked with the App Store.
     package let checks: CheckPolicy
+    /// Whether scheduled checks are made. They need a shared secret, too.
+    package let polling: Bool
 
     /// Apple's secrets are 32 hexadecimal digits. A short secret could be guessed, and could occur in bodies by chance.
     package static let sharedSecretBytesMin = 16
@@ -29,7 +31,8 @@ package struct App: Sendable, Hashable {
     package init(
         bundleId: String, appAppleId: Int64? = nil, environments: Set<Environment> = Self.usualEnvironments,
         sharedSecrets: [String] = [], acceptsWithoutSecret: Bool = false, ownership: OwnershipPolicy = .standard,
-        callBudget: CallBudget = .standard, checks: CheckPolicy = .standard
+        callBudget: CallBudget = .standard, checks: CheckPolicy = .standard,
+        polling: Bool = true
     ) {
         precondition(sharedSecrets.allSatisfy { $0.utf8.count >= Self.sharedSecretBytesMin }, "a secret is too short")
         self.bundleId = bundleId
@@ -40,7 +43,11 @@ package struct App: Sendable, Hashable {
         self.ownership = ownership
         self.callBudget = callBudget
         self.checks = checks
+        self.polling = polling
     }
+
+    /// Whether the App Store is asked about its subscriptions at the scheduled times.
+    package var isPolled: Bool { polling && !sharedSecrets.isEmpty }
 }
 
 /// The configured apps, with lookups by bundle id and by secret.

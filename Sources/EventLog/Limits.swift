@@ -35,6 +35,11 @@ package enum Limits {
     /// Maximum number of due checks that are counted, so that a count after a long outage takes milliseconds, not
     /// seconds.
     package static let dueChecksCountedMax: Int64 = 100_000
+    /// Maximum number of failed checks in a row that are counted. The pause after a failure has long reached its maximum.
+    static let failedChecksCountedMax: Int64 = 20
+    /// A process that leads streams and has not reported for this long loses them: its machine may be frozen, or the
+    /// network cut. Several times the interval of the reports.
+    static let leaderSilenceMax = Duration.seconds(15)
     /// Maximum number of active tokens. A backend needs one or two, and a server keeps all of them in memory.
     package static let tokensMax = 1000
     /// Maximum age of a server's cached tokens. For this long, a revoked token may still be accepted.

@@ -161,6 +161,47 @@ struct CheckScheduleTests {
         }
     }
 
+    @Test("of some subscriptions, the due ones are found; and the next time is the earliest after the given one")
+    func among() async throws {
+        try await Self.withQueue { log, queue in
+            try await log.tell([.rows([Row("10", 1..<32), Row("20", 1..<31), Row("30", 1..<11)])])
+            let now = Self.hour(1, on: 31)
+
+            let due = try await queue.due(among: ["10", "20", "99"], in: 1, at: now)
+
+            #expect(due.map(\.originalTransactionId) == ["20"])
+            #expect(due.map(\.nextAt) == [now])
+            #expect(try await queue.nextAt(of: "10", in: 1) == Self.hour(1, on: 32))
+            #expect(try await queue.nextAt(of: "99", in: 1) == nil)
+            #expect(try await queue.nextDue(in: [1], after: now) == Self.hour(1, on: 32))
+            #expect(try await queue.nextDue(in: [1, 2], after: Self.hour(1, on: 32)) == nil)
+            #expect(try await queue.nextDue(in: [2], after: now) == nil)
+            #expect(
+                try await queue.streams(of: [CustomerLog.app, "com.example.other"]).map(\.key)
+                    == [StreamKey(app: CustomerLog.app, environment: .production)])
+            #expect(try await queue.streams(of: ["com.example.other"]).isEmpty)
+        }
+    }
+
+    @Test("failures are counted since the last answer, each subscription by itself")
+    func failures() async throws {
+        try await Self.withQueue { log, queue in
+            try await log.tell([.rows([Row("10", 1..<32), Row("20", 1..<32)])])
+            let due = try #require(try await queue.due(in: 1, at: Self.hour(1, on: 32), limit: 1).first)
+            #expect(due.originalTransactionId == "10" || due.originalTransactionId == "20")
+            var counts: [Int] = []
+            for (hour, result) in [CheckResult.unavailable, .refused, .unchanged, .secretRejected].enumerated() {
+                let askedAt = Self.hour(Int64(hour) + 2, on: 32)
+                let check = Self.record(due, at: askedAt, result, nextAt: askedAt.advanced(by: .seconds(60)))
+                try await queue.record(check, in: 1)
+                counts.append(try await queue.failuresInRow(of: due.originalTransactionId, in: 1))
+            }
+
+            #expect(counts == [1, 2, 0, 1])
+            #expect(try await queue.failuresInRow(of: "30", in: 1) == 0)
+        }
+    }
+
     @Test("a check that the facts have replaced meanwhile is recorded, and the new one stays")
     func replaced() async throws {
         try await Self.withQueue { log, queue in
@@ -212,6 +253,7 @@ struct CheckScheduleTests {
             select facts from subledger.subscription;
             select products from subledger.product_catalog;
             select subledger.event_body(1, 1);
+            select receipt from subledger.receipt;
             update subledger.check_schedule set next_at = null;
             insert into subledger.store_check (stream_id, original_transaction_id, asked_at, result)
             values (1, '10', now(), 'unavailable')
@@ -221,7 +263,8 @@ struct CheckScheduleTests {
             "update subledger.check_schedule set due_at = now()", "delete from subledger.check_schedule",
             "update subledger.store_check set result = 'refused'", "delete from subledger.store_check",
             "delete from subledger.event", "update subledger.subscription set position = 1",
-            "select from subledger.token", "insert into subledger.app_checks values ('a', '')",
+            "select from subledger.token",
+            "update subledger.receipt set state = 'refused'", "insert into subledger.app_checks values ('a', '')",
         ] {
             let error = await #expect(throws: PostgresError.self) { try await poller.script(refused, deadline: soon) }
             #expect(error?.sqlstate == "42501", "\(refused)")
@@ -236,6 +279,7 @@ struct CheckScheduleTests {
         ]
 
         for result in results { #expect(CheckResult(label: result.label, position: result.position) == result) }
+        #expect(Set(CheckResult.labels) == Set(results.map(\.label)))
         #expect(CheckResult(label: "appended", position: nil) == nil)
         #expect(CheckResult(label: "refused", position: 7) == nil)
         #expect(CheckResult(label: "lucky", position: nil) == nil)

@@ -23,6 +23,12 @@ package struct CheckQueue: Sendable {
         package let nextAt: Instant
     }
 
+    /// A stream that the App Store can be asked about.
+    package struct PolledStream: Sendable, Hashable {
+        package let id: Int32
+        package let key: StreamKey
+    }
+
     /// How much there is to ask.
     package struct Backlog: Sendable, Hashable {
         /// The number of checks that are due, at most ``Limits/dueChecksCountedMax``.
@@ -31,39 +37,72 @@ package struct CheckQueue: Sendable {
         package let nextAt: Instant?
     }
 
+    /// The streams of some apps that the App Store can be asked about, in order of their ids.
+    package func streams(of apps: [String]) async throws(ReadError) -> [PolledStream] {
+        let rows = try await query(Statements.streams, [.array(apps)])
+        return try decode {
+            () throws(PostgresError) -> [PolledStream] in
+            var streams: [PolledStream] = []
+            for row in rows {
+                guard let environment = Environment(rawValue: try row.value(at: 2)) else { continue }
+                streams.append(
+                    PolledStream(
+                        id: try row.value(at: 0), key: StreamKey(app: try row.value(at: 1), environment: environment)))
+            }
+            return streams
+        }
+    }
+
     /// The checks that are due and can be made with a receipt, longest due first.
     ///
     /// A check stays due until it is recorded, so a poller must remember what it is asking.
     package func due(
         in streamId: Int32, at now: Instant, limit: Int64
-    ) async throws(PostgresError) -> [DueCheck] {
-        let rows = try await pool.query(
-            Statements.due, [Parameter(streamId), Parameter(now), Parameter(limit)],
-            deadline: .now + Limits.readWaitMax)
-        var checks: [DueCheck] = []
-        for row in rows {
-            guard let reason = StoreCheck.Reason(rawValue: try row.value(at: 2)) else { continue }
-            checks.append(
-                DueCheck(
-                    originalTransactionId: try row.value(at: 0),
-                    scheduled: StoreCheck(dueAt: try row.value(at: 1), reason: reason), nextAt: try row.value(at: 3)))
-        }
-        return checks
+    ) async throws(ReadError) -> [DueCheck] {
+        try checks(try await query(Statements.due, [Parameter(streamId), Parameter(now), Parameter(limit)]))
     }
 
-    package func backlog(of streamId: Int32, at now: Instant) async throws(PostgresError) -> Backlog {
-        let rows = try await pool.query(
-            Statements.backlog, [Parameter(streamId), Parameter(now), Parameter(Limits.dueChecksCountedMax)],
-            deadline: .now + Limits.readWaitMax)
-        return Backlog(due: try rows[0].value(at: 0), nextAt: try rows[0].optional(at: 1))
+    /// Those of the subscriptions whose checks are due, longest due first.
+    package func due(
+        among ids: [String], in streamId: Int32, at now: Instant
+    ) async throws(ReadError) -> [DueCheck] {
+        try checks(try await query(Statements.dueAmong, [Parameter(streamId), Parameter(now), .array(ids)]))
+    }
+
+    /// When the next check of a subscription is or was due; nil if none is scheduled.
+    package func nextAt(of originalTransactionId: String, in streamId: Int32) async throws(ReadError) -> Instant? {
+        let rows = try await query(Statements.nextAt, [Parameter(streamId), Parameter(originalTransactionId)])
+        return try decode { () throws(PostgresError) -> Instant? in try rows.first?.optional(at: 0) }
+    }
+
+    /// The earliest time after an instant at which a check of one of the streams becomes due; nil if there is none.
+    package func nextDue(in streamIds: [Int32], after now: Instant) async throws(ReadError) -> Instant? {
+        let rows = try await query(Statements.nextDue, [.array(streamIds), Parameter(now)])
+        return try decode { () throws(PostgresError) -> Instant? in try rows[0].optional(at: 0) }
+    }
+
+    package func backlog(of streamId: Int32, at now: Instant) async throws(ReadError) -> Backlog {
+        let rows = try await query(
+            Statements.backlog, [Parameter(streamId), Parameter(now), Parameter(Limits.dueChecksCountedMax)])
+        return try decode { () throws(PostgresError) -> Backlog in
+            Backlog(due: try rows[0].value(at: 0), nextAt: try rows[0].optional(at: 1))
+        }
+    }
+
+    /// How many checks of a subscription have failed since one was answered, at most ``Limits/failedChecksCountedMax``.
+    package func failuresInRow(of originalTransactionId: String, in streamId: Int32) async throws(ReadError) -> Int {
+        let rows = try await query(
+            Statements.failures,
+            [Parameter(streamId), Parameter(originalTransactionId), Parameter(Limits.failedChecksCountedMax)])
+        return try decode { () throws(PostgresError) -> Int in Int(try rows[0].value(Int64.self, at: 0)) }
     }
 
     /// Records a check and sets the time of the next one, both or neither. If the schedule has changed since the check
     /// was read, it stays as it is.
     ///
     /// Safe to repeat: the same check of a subscription is recorded once.
-    package func record(_ check: CheckRecord, in streamId: Int32) async throws(PostgresError) {
-        _ = try await pool.query(
+    package func record(_ check: CheckRecord, in streamId: Int32) async throws(ReadError) {
+        _ = try await query(
             Statements.record,
             [
                 Parameter(streamId), Parameter(check.originalTransactionId), Parameter(check.askedAt),
@@ -71,63 +110,39 @@ package struct CheckQueue: Sendable {
                 Parameter(check.result.label), Parameter(check.status), Parameter(check.result.position),
                 Parameter(check.nextAt),
             ],
-            deadline: .now + Limits.commitWaitMax)
+            within: Limits.commitWaitMax)
     }
 
-    private enum Statements {
-        static let due = Statement(
-            "check_due",
-            """
-            select original_transaction_id, due_at, reason, next_at
-            from subledger.check_schedule
-            where stream_id = $1
-              and has_receipt
-              and next_at <= $2
-            order by next_at
-            limit $3
-            """)
+    private func query(
+        _ statement: Statement, _ parameters: [Parameter], within limit: Duration = Limits.readWaitMax
+    ) async throws(ReadError) -> RowSet {
+        do throws(PostgresError) {
+            return try await pool.query(statement, parameters, deadline: .now + limit)
+        } catch {
+            throw ReadError(error)
+        }
+    }
 
-        /// The order makes PostgreSQL count in the index.
-        static let backlog = Statement(
-            "check_backlog",
-            """
-            select
-              (
-                select count(*)
-                from (
-                  select
-                  from subledger.check_schedule
-                  where stream_id = $1
-                    and has_receipt
-                    and next_at <= $2
-                  order by next_at
-                  limit $3
-                ) as due
-              ),
-              (
-                select min(next_at)
-                from subledger.check_schedule
-                where stream_id = $1
-                  and has_receipt
-              )
-            """)
+    private func decode<Value>(_ read: () throws(PostgresError) -> Value) throws(ReadError) -> Value {
+        do throws(PostgresError) {
+            return try read()
+        } catch {
+            throw ReadError(error)
+        }
+    }
 
-        /// If a projector or a rebuild writes the row at the same moment, the check may be made once more.
-        static let record = Statement(
-            "check_record",
-            """
-            with recorded as (
-              insert into subledger.store_check (
-                stream_id, original_transaction_id, asked_at, due_at, reason, result, status, position, next_at
-              )
-              values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-              on conflict (stream_id, original_transaction_id, asked_at) do nothing
-            )
-            update subledger.check_schedule
-            set next_at = $9
-            where stream_id = $1
-              and original_transaction_id = $2
-              and due_at = $4
-            """)
+    private func checks(_ rows: RowSet) throws(ReadError) -> [DueCheck] {
+        try decode { () throws(PostgresError) -> [DueCheck] in
+            var checks: [DueCheck] = []
+            for row in rows {
+                guard let reason = StoreCheck.Reason(rawValue: try row.value(at: 2)) else { continue }
+                checks.append(
+                    DueCheck(
+                        originalTransactionId: try row.value(at: 0),
+                        scheduled: StoreCheck(dueAt: try row.value(at: 1), reason: reason),
+                        nextAt: try row.value(at: 3)))
+            }
+            return checks
+        }
     }
 }

@@ -44,6 +44,11 @@ package enum CheckResult: Sendable, Hashable {
     /// There was no answer, or a temporary failure.
     case unavailable
 
+    /// All words of ``label``.
+    package static let labels = ([.unchanged, .appended(position: 0)] + failures).map(\.label)
+
+    private static let failures: [CheckResult] = [.noReceipt, .secretRejected, .refused, .unreadable, .unavailable]
+
     /// The word in the database and in answers.
     package var label: String {
         switch self {
@@ -64,7 +69,7 @@ package enum CheckResult: Sendable, Hashable {
 
     /// Nil if the label is unknown, or if the position does not belong to the label.
     package init?(label: String, position: Int64?) {
-        let known: [CheckResult] = [.unchanged, .noReceipt, .secretRejected, .refused, .unreadable, .unavailable]
+        let known: [CheckResult] = [.unchanged] + Self.failures
         if let position {
             guard label == Self.appended(position: position).label else { return nil }
             self = .appended(position: position)

@@ -6,7 +6,7 @@ import Subscriptions
 package struct HandInLog: Sendable {
     private let pool: PostgresPool
 
-    /// - Parameter pool: Has the rights of `subledger_receiver`.
+    /// - Parameter pool: Has the rights of `subledger_receiver`; those of `subledger_poller` suffice to read.
     package init(pool: PostgresPool) {
         self.pool = pool
     }
@@ -122,6 +122,24 @@ package struct HandInLog: Sendable {
         }
     }
 
+    /// The bytes of the receipt that Apple last confirmed of those that name a subscription, with all purchases that its
+    /// answer named; nil if there is none.
+    package func newestReceipt(
+        naming subscription: String, in stream: StreamKey
+    ) async throws(ReadError) -> (bytes: [UInt8], subscriptions: [String])? {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                Statements.newest,
+                [Parameter(stream.app), Parameter(stream.environment.rawValue), .array([subscription])],
+                deadline: .now + Limits.readWaitMax)
+            guard let row = rows.first else { return nil }
+            let bytes: [UInt8] = try row.value(at: 0)
+            return (bytes, try row.array(of: String.self, at: 1).compactMap(\.self))
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
     private enum Statements {
         static let claim = Statement(
             "receipt_claim",
@@ -206,6 +224,24 @@ package struct HandInLog: Sendable {
             where app = $1
               and receipt_sha256 = $2
               and customer_id is not distinct from $3
+            """)
+
+        /// `offset 0` makes the planner use the index of subscriptions.
+        static let newest = Statement(
+            "receipt_newest",
+            """
+            select receipt, subscriptions
+            from (
+              select app, receipt, state, asked_at, environment, subscriptions
+              from subledger.receipt
+              where subscriptions @> $3
+              offset 0
+            ) as naming
+            where app = $1
+              and environment = $2
+              and state = 'answered'
+            order by asked_at desc
+            limit 1
             """)
 
         static let subscriptions = Statement(

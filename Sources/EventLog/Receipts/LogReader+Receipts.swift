@@ -1,3 +1,4 @@
+import Encoding
 import Postgres
 import Subscriptions
 
@@ -21,7 +22,42 @@ extension LogReader {
         }
     }
 
+    /// The body of an event, and the `originalTransactionId`s that the event names; nil if there is no such event.
+    ///
+    /// The pool needs the rights of `subledger_poller`: readers cannot read bodies.
+    ///
+    /// - Throws: ``ReadError``.
+    package func body(
+        at position: Int64, in stream: StreamKey
+    ) async throws(ReadError) -> (bytes: [UInt8], subscriptions: Set<String>)? {
+        do {
+            let rows = try await pool.query(
+                ReceiptStatements.body,
+                [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(position)],
+                deadline: .now + Limits.readWaitMax)
+            guard let row = rows.first else { return nil }
+            let facts = try EventFacts(json: try JSONDocument(try row.value(JSONB.self, at: 1).utf8).root)
+            let bytes: [UInt8] = try row.value(at: 0)
+            return (bytes, Set(facts.bySubscription.keys))
+        } catch let error as PostgresError {
+            throw ReadError(error)
+        } catch {
+            throw .damaged(detail: String(describing: error))
+        }
+    }
+
     private enum ReceiptStatements {
+        static let body = Statement(
+            "receipt_body",
+            """
+            select subledger.event_body(event.stream_id, event.position), event.facts
+            from subledger.stream
+            join subledger.event using (stream_id)
+            where stream.app = $1
+              and stream.environment = $2
+              and event.position = $3
+            """)
+
         /// `offset 0` makes the planner look each position up.
         static let positionsWithReceipt = Statement(
             "receipt_positions",

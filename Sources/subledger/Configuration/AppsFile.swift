@@ -5,7 +5,7 @@ import Subscriptions
 /// The apps file: an array of
 /// `{"bundleId": "com.example.app", "appAppleId": 1234567890, "environments": ["Production", "Sandbox"],
 /// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer", "checkLead": "PT6H",
-/// "receipts": {"callsPerMinute": 300, "concurrency": 8}}`. Only the bundle id is required.
+/// "receipts": {"callsPerMinute": 300, "concurrency": 8, "polling": true}}`. Only the bundle id is required.
 enum AppsFile {
     private struct Entry: Decodable {
         let bundleId: String
@@ -21,6 +21,7 @@ enum AppsFile {
     private struct Receipts: Decodable {
         let callsPerMinute: Int?
         let concurrency: Int?
+        let polling: Bool?
     }
 
     static func read(_ path: String) throws(SettingError) -> [App] {
@@ -47,7 +48,8 @@ enum AppsFile {
                     sharedSecrets: secrets, acceptsWithoutSecret: entry.acceptWithoutSecret ?? false,
                     ownership: try ownership(entry.ownership, "apps file \(path), app \(entry.bundleId)"),
                     callBudget: try callBudget(entry.receipts, "apps file \(path), app \(entry.bundleId)"),
-                    checks: try checks(entry.checkLead, "apps file \(path), app \(entry.bundleId)")))
+                    checks: try checks(entry.checkLead, "apps file \(path), app \(entry.bundleId)"),
+                    polling: entry.receipts?.polling ?? true))
         }
         return apps
     }
@@ -58,7 +60,7 @@ enum AppsFile {
             "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership", "checkLead",
             "receipts",
         ]
-        let knownOfReceipts: Set = ["callsPerMinute", "concurrency"]
+        let knownOfReceipts: Set = ["callsPerMinute", "concurrency", "polling"]
         guard let entries = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { return }
         let receiptKeys = entries.compactMap { $0["receipts"] as? [String: Any] }.flatMap(\.keys)
         if let unknown = receiptKeys.first(where: { !knownOfReceipts.contains($0) }) {
