@@ -65,4 +65,31 @@ enum Limits {
     static let queueInterval = Duration.seconds(1)
     /// Maximum number of receipts that a server asks about in the background at a time. Each may have 5 MiB.
     static let queueConcurrency = 4
+    /// Maximum number of events in which a receipt is looked for. Nearly all notifications of version 1 and answers have
+    /// one.
+    static let receiptEventsMax = 5
+    /// Upper bound of the first pause after a failed check; it doubles up to the maximum. The actual one is random, from
+    /// half of it on. A failed check closes no access, and notifications usually come first, so there is no hurry.
+    static let checkPauseFirst = Duration.seconds(300)
+    static let checkPauseMax = Duration.seconds(6 * 3600)
+    /// After this time, a check that has always failed is given up: Apple has stopped retrying payments by then.
+    static let failedCheckAgeMax = Duration.seconds(60 * 86_400)
+    /// How long a check is left alone after its answer could not be stored, or its subscription not be read.
+    static let brokenCheckPause = Duration.seconds(300)
+    /// Maximum number of streams that are asked about at a time, and of questions about each. A question keeps a receipt
+    /// and an answer in memory, of up to 5 MiB each. Four calls that take half a second use up the usual budget.
+    static let polledStreamsMax = 4
+    static let checksInFlightMax = 4
+    /// Maximum number of due checks that are read at a time.
+    static let dueChecksMax = 100
+    /// Longest and shortest pause between two rounds of checks. Checks become due hours after a period has ended, so
+    /// seconds do not matter; another process takes a stream over after at most the longest one.
+    static let roundPauseMax = Duration.seconds(5)
+    static let roundPauseMin = Duration.milliseconds(500)
+    /// Interval of the reports that keep the lead of streams: a third of the time after which it is lost.
+    static let leadInterval = Duration.seconds(5)
+    /// Interval in which due checks are counted.
+    static let backlogInterval = Duration.seconds(15)
+    /// From this age on, a check that is due makes the server's health degraded.
+    static let overdueMax = Duration.seconds(3600)
 }

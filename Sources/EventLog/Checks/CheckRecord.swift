@@ -45,7 +45,7 @@ package enum CheckResult: Sendable, Hashable {
     case unavailable
 
     /// All words of ``label``.
-    package static let labels = ([.unchanged, .appended(position: 0)] + failures).map(\.label)
+    package static let labels = ([CheckResult.unchanged, .appended(position: 0)] + failures).map(\.label)
 
     private static let failures: [CheckResult] = [.noReceipt, .secretRejected, .refused, .unreadable, .unavailable]
 

@@ -181,7 +181,8 @@ package struct HandInService: Sendable {
         pause: Duration = .zero
     ) async throws(ReadError) -> Verdict {
         let askedAt = clock.date()
-        let nextAt = askedAt.advanced(by: max(pause, HandInPause.pause(after: claim.attempts, part: random())))
+        let nextAt = askedAt.advanced(
+            by: max(pause, RepeatPause.handIn.pause(after: Int(claim.attempts), part: random())))
         try await handIns.record(
             state, findings, of: claim.id, askedAt: askedAt, nextAt: state == .pending ? nextAt : nil)
         metrics.note(state)

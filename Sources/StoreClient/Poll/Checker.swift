@@ -1,0 +1,258 @@
+import AppStore
+import Encoding
+import EventLog
+import Logging
+import Metrics
+import Readers
+import Subscriptions
+
+/// Asks the App Store about single subscriptions, stores what it answers, and records the checks.
+package struct Checker: Sendable {
+    private let client: ReceiptClient
+    private let queue: CheckQueue
+    private let finder: ReceiptFinder
+    private let handIns: HandInLog
+    private let answers: AnswerStore
+    private let subscriptions: SubscriptionReader
+    private let clock: StoreClock
+    private let random: @Sendable () -> Double
+    private let metrics: CheckMetrics
+    private let logger: Logger
+
+    /// A subscription to ask about, with all that the question needs.
+    struct Question: Sendable {
+        let app: App
+        let stream: CheckQueue.PolledStream
+        let subscription: SubscriptionReader.Stored
+        /// The scheduled check that this is; nil if it is not scheduled.
+        let scheduled: StoreCheck?
+        /// The time at which other subscriptions of the same Apple Account must be due to share the answer.
+        let now: Instant
+        let known: KnownReceipt?
+
+        var id: String { subscription.facts.originalTransactionId }
+    }
+
+    /// What came of a question.
+    struct Outcome: Sendable {
+        /// That of the subscription in question first, then those of others that the answer covers. Empty if the
+        /// question was cancelled.
+        let records: [CheckRecord]
+        let wasAsked: Bool
+        /// How long other questions about the app should wait.
+        var pause = Duration.zero
+    }
+
+    /// - Parameters:
+    ///   - log: With the rights of `subledger_poller`, as well as `queue`, `handIns` and `subscriptions`.
+    ///   - random: Returns numbers from 0 up to but excluding 1, for the pauses after failures.
+    package init(
+        client: ReceiptClient, apps: [App], queue: CheckQueue, log: LogReader, handIns: HandInLog,
+        subscriptions: SubscriptionReader, appender: Appender, clock: StoreClock,
+        random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
+        metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
+    ) {
+        self.client = client
+        self.queue = queue
+        self.handIns = handIns
+        self.subscriptions = subscriptions
+        self.clock = clock
+        self.random = random
+        self.logger = logger
+        finder = ReceiptFinder(log: log, handIns: handIns)
+        answers = AnswerStore(apps: Apps(apps), log: log, subscriptions: subscriptions, appender: appender)
+        metrics = CheckMetrics(apps: apps.filter(\.isPolled).map(\.bundleId), factory: factory)
+    }
+
+    /// A check outside of the schedule, and when the next scheduled one follows.
+    package struct Checked: Sendable {
+        package let record: CheckRecord
+        /// As the schedule has it now. A new event may change it as soon as it is folded.
+        package let nextAt: Instant?
+    }
+
+    /// Asks about a subscription now. Safe to repeat.
+    ///
+    /// - Returns: Nil if the subscription is not known, or the task was cancelled.
+    /// - Throws: ``ReadError``, ``AppendError``.
+    package func checkNow(
+        _ originalTransactionId: String, of app: App, in environment: Environment
+    ) async throws -> Checked? {
+        let streams = try await queue.streams(of: [app.bundleId])
+        guard let stream = streams.first(where: { $0.key.environment == environment }),
+            let question = try await question(
+                originalTransactionId, of: app, in: stream, scheduled: nil, at: clock.date()),
+            let record = try await ask(question).records.first
+        else { return nil }
+        return Checked(record: record, nextAt: try await queue.nextAt(of: originalTransactionId, in: stream.id))
+    }
+
+    /// Reads what a question needs; nil if the subscription is not known.
+    func question(
+        _ originalTransactionId: String, of app: App, in stream: CheckQueue.PolledStream, scheduled: StoreCheck?,
+        at now: Instant
+    ) async throws(ReadError) -> Question? {
+        let found = try await subscriptions.subscriptions([originalTransactionId], in: stream.key)
+        guard let subscription = found.first else { return nil }
+        return Question(
+            app: app, stream: stream, subscription: subscription, scheduled: scheduled, now: now,
+            known: try await finder.latest(of: subscription.facts, in: stream.key))
+    }
+
+    /// Asks Apple, stores the answer, and records the checks. Safe to repeat.
+    ///
+    /// If the task is cancelled, the question is abandoned, or its answer is stored to the end.
+    ///
+    /// - Throws: ``ReadError``, ``AppendError``. Then the check is still due.
+    func ask(_ question: Question) async throws -> Outcome {
+        guard let known = question.known else {
+            let record = record(.noReceipt, nil, question, at: askedAt(question), nextAt: nil)
+            return Outcome(records: try await keep([record], question), wasAsked: false)
+        }
+        let outcome = await client.ask(known.receipt, app: question.app, priority: .check)
+        if case .unavailable(Unavailability.cancelled.rawValue, _) = outcome {
+            return Outcome(records: [], wasAsked: false)
+        }
+        // A separate task: this one may be cancelled, and an answer that is there is stored nevertheless.
+        return try await Task { try await settle(outcome, question, known) }.value
+    }
+
+    // MARK: Outcomes
+
+    private func settle(
+        _ outcome: ReceiptOutcome, _ question: Question, _ known: KnownReceipt
+    ) async throws -> Outcome {
+        switch outcome {
+        case .answered(let answer), .accountDeleted(let answer):
+            return Outcome(records: try await keep(store(answer, question, known), question), wasAsked: true)
+        case .refused(let status):
+            return try await fail(.refused, question, status: status)
+        case .secretRejected:
+            return try await fail(.secretRejected, question, status: ReceiptStatus(number: 21004))
+        case .unreadable:
+            return try await fail(.unreadable, question)
+        case .unavailable(let label, let retryAfter):
+            var outcome = try await fail(.unavailable, question, shortestPause: retryAfter)
+            // The next question would fail in the same way.
+            if label == Unavailability.breakerOpen.rawValue || label == Unavailability.budget.rawValue {
+                outcome.pause = retryAfter
+            }
+            return outcome
+        }
+    }
+
+    /// Stores an answer, and returns the records of all checks that it makes.
+    private func store(
+        _ answer: AnswerFromApple, _ question: Question, _ known: KnownReceipt
+    ) async throws -> [CheckRecord] {
+        // For a deleted account, whose answer names nothing.
+        var ids = known.subscriptions.union([question.id])
+        ids.formUnion(try await handIns.subscriptions(ofReceipt: known.receipt.digest, app: question.app.bundleId))
+        let stored = try await answers.store(
+            answer, of: question.app.bundleId, known: ids.sorted(), in: question.stream.key)
+        guard case .success(let kept) = stored else {
+            return [try await failure(.refused, question, status: answer.answer.status)]
+        }
+        let askedAt = askedAt(question)
+        let status = Int32(clamping: kept.verified.status.number)
+        let result = kept.position.map { CheckResult.appended(position: $0) } ?? .unchanged
+        let others = try await queue.due(
+            among: kept.ids.filter { $0 != question.id }, in: question.stream.id, at: question.now)
+        let facts = Dictionary(kept.before.map { ($0.facts.originalTransactionId, $0) }) { $1 }
+        var records = [
+            record(
+                result, status, question, at: askedAt,
+                nextAt: nextAt(facts[question.id] ?? question.subscription, kept, question.app, after: askedAt))
+        ]
+        for other in others {
+            guard let subscription = facts[other.originalTransactionId] else { continue }
+            records.append(
+                CheckRecord(
+                    originalTransactionId: other.originalTransactionId, askedAt: askedAt, scheduled: other.scheduled,
+                    result: result, status: status,
+                    nextAt: nextAt(subscription, kept, question.app, after: askedAt)))
+        }
+        return records
+    }
+
+    /// When to ask again after an answer. If it became an event, the projector computes the same from its facts.
+    private func nextAt(
+        _ subscription: SubscriptionReader.Stored, _ kept: AnswerStore.Kept, _ app: App, after askedAt: Instant
+    ) -> Instant? {
+        var facts = subscription.facts
+        if let position = kept.position {
+            let (event, stated) = (kept.verified.event, kept.verified.event.facts)
+            facts.fold(
+                stated, occurredAt: event.occurredAt, receivedAt: kept.verified.receivedAt, position: position,
+                companion: stated.companion)
+        }
+        let known = Subscription(facts, products: subscription.products)
+        let last = max(askedAt, known.reports.latestAt ?? askedAt)
+        return known.nextCheck(after: last, policy: app.checks)?.dueAt
+    }
+
+    private func fail(
+        _ result: CheckResult, _ question: Question, status: ReceiptStatus? = nil, shortestPause: Duration = .zero
+    ) async throws(ReadError) -> Outcome {
+        let record = try await failure(result, question, status: status, shortestPause: shortestPause)
+        return Outcome(records: try await keep([record], question), wasAsked: true)
+    }
+
+    private func failure(
+        _ result: CheckResult, _ question: Question, status: ReceiptStatus?, shortestPause: Duration = .zero
+    ) async throws(ReadError) -> CheckRecord {
+        let askedAt = askedAt(question)
+        var nextAt: Instant?
+        if let scheduled = question.scheduled, scheduled.dueAt.duration(to: askedAt) < Limits.failedCheckAgeMax {
+            let failures = try await queue.failuresInRow(of: question.id, in: question.stream.id)
+            let pause = RepeatPause.check.pause(after: failures + 1, part: random())
+            nextAt = askedAt.advanced(by: max(shortestPause, pause))
+        }
+        return record(result, status.map { Int32(clamping: $0.number) }, question, at: askedAt, nextAt: nextAt)
+    }
+
+    // MARK: Records
+
+    /// Not before the time at which the check was due, so that the next time is later than that.
+    private func askedAt(_ question: Question) -> Instant { max(clock.date(), question.now) }
+
+    private func record(
+        _ result: CheckResult, _ status: Int32?, _ question: Question, at askedAt: Instant, nextAt: Instant?
+    ) -> CheckRecord {
+        // Without a scheduled check, the schedule stays as it is.
+        CheckRecord(
+            originalTransactionId: question.id, askedAt: askedAt, scheduled: question.scheduled, result: result,
+            status: status, nextAt: question.scheduled == nil ? nil : nextAt)
+    }
+
+    private func keep(_ records: [CheckRecord], _ question: Question) async throws(ReadError) -> [CheckRecord] {
+        for record in records {
+            try await queue.record(record, in: question.stream.id)
+            metrics.note(record.result, of: question.app.bundleId)
+            log(record, question)
+        }
+        return records
+    }
+
+    /// Publishes the number of due checks.
+    func note(_ backlog: PollBacklog) {
+        metrics.note(backlog)
+    }
+
+    private func log(_ record: CheckRecord, _ question: Question) {
+        var metadata: Logger.Metadata = [
+            "stream.app": "\(question.stream.key.app)",
+            "stream.environment": "\(question.stream.key.environment.rawValue)",
+            "check.result": "\(record.result.label)",
+        ]
+        if let status = record.status { metadata["check.status"] = "\(status)" }
+        if let position = record.result.position { metadata["event.position"] = "\(position)" }
+        let level: Logger.Level =
+            switch record.result {
+            case .unchanged: .debug
+            case .appended, .unavailable, .noReceipt: .info
+            case .secretRejected, .refused, .unreadable: .notice
+            }
+        logger.log(level: level, "subscription checked", metadata: metadata)
+    }
+}

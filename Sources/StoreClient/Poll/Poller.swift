@@ -1,0 +1,219 @@
+import AppStore
+import Encoding
+import EventLog
+import Logging
+import Synchronization
+
+/// Makes the checks of subscriptions that are due.
+///
+/// Any number of processes may run one: each stream is led by the first that takes it.
+package final class Poller: Sendable {
+    private let checker: Checker
+    private let queue: CheckQueue
+    private let leadership: StreamLeadership
+    /// Those that are polled, by bundle id.
+    private let apps: [String: App]
+    private let clock: StoreClock
+    private let logger: Logger
+    private let holds = PollHolds()
+    private let latestBacklog = Mutex(PollBacklog(due: 0, oldest: .zero))
+
+    /// - Parameters:
+    ///   - apps: Those that are not polled are left out.
+    ///   - queue: With the rights of `subledger_poller`.
+    package init(
+        checker: Checker, apps: [App], queue: CheckQueue, leadership: StreamLeadership, clock: StoreClock,
+        logger: Logger
+    ) {
+        self.checker = checker
+        self.queue = queue
+        self.leadership = leadership
+        self.apps = Dictionary(apps.filter(\.isPolled).map { ($0.bundleId, $0) }) { $1 }
+        self.clock = clock
+        self.logger = logger
+    }
+
+    /// The checks that were due when they were last counted, whichever process makes them.
+    package var backlog: PollBacklog { latestBacklog.withLock { $0 } }
+
+    /// From this age of the oldest check on, polling is behind.
+    package static let overdueMax = Limits.overdueMax
+
+    // MARK: Running
+
+    /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run. Questions in flight are
+    /// abandoned at the end without a record, so they are still due, and answers that have arrived are stored.
+    package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.repeatRounds() }
+            group.addTask {
+                await self.repeatedly(every: Limits.leadInterval) { try await self.leadership.keep() }
+            }
+            group.addTask {
+                await self.repeatedly(every: Limits.backlogInterval) { try await self.count(at: self.clock.date()) }
+            }
+        }
+        await leadership.release()
+    }
+
+    private func repeatRounds() async {
+        var couldPoll = true
+        while !Task.isCancelled {
+            var pause = Limits.roundPauseMax
+            do {
+                let round = try await round(at: clock.date())
+                if let nextDue = round.nextDue {
+                    pause = min(pause, max(Limits.roundPauseMin, clock.date().duration(to: nextDue)))
+                }
+                couldPoll = true
+            } catch {
+                // Repeated failures add nothing until the database is back.
+                if couldPoll, !Task.isCancelled {
+                    logger.warning("due checks not read", metadata: ["error": "\(error)"])
+                }
+                couldPoll = false
+            }
+            try? await clock.sleep(clock.now() + pause)
+        }
+    }
+
+    private func repeatedly(every interval: Duration, _ work: @Sendable () async throws -> Void) async {
+        while !Task.isCancelled {
+            do {
+                try await work()
+            } catch {
+                logger.debug("poller cannot use the database", metadata: ["error": "\(error)"])
+            }
+            try? await clock.sleep(clock.now() + interval)
+        }
+    }
+
+    /// Counts the checks that are due.
+    func count(at now: Instant) async throws(ReadError) {
+        var due: Int64 = 0
+        var oldest = Duration.zero
+        for stream in try await queue.streams(of: apps.keys.sorted()) {
+            let backlog = try await queue.backlog(of: stream.id, at: now)
+            due += backlog.due
+            if let nextAt = backlog.nextAt { oldest = max(oldest, nextAt.duration(to: now)) }
+        }
+        let backlog = PollBacklog(due: due, oldest: oldest)
+        latestBacklog.withLock { $0 = backlog }
+        checker.note(backlog)
+    }
+
+    // MARK: Rounds
+
+    /// Makes all checks that are due at an instant in the streams that this process leads.
+    ///
+    /// Returns when nothing more is due then, except what cannot be asked now: while the store does not answer, and
+    /// checks that failed to be stored. If the task is cancelled, it returns early.
+    ///
+    /// - Throws: ``ReadError`` if the database is unavailable. Checks that were not recorded are still due.
+    package func round(at now: Instant) async throws -> PollRound {
+        let streams = try await queue.streams(of: apps.keys.sorted())
+        let ids = try await leadership.lead(streams.map(\.id))
+        let led = streams.filter { ids.contains($0.id) }
+        let asked = try await withThrowingTaskGroup(of: Int.self) { group in
+            var waiting = led[...]
+            for stream in waiting.prefix(Limits.polledStreamsMax) {
+                group.addTask { try await self.poll(stream, at: now) }
+            }
+            waiting = waiting.dropFirst(Limits.polledStreamsMax)
+            var asked = 0
+            while let count = try await group.next() {
+                asked += count
+                if let stream = waiting.popFirst() { group.addTask { try await self.poll(stream, at: now) } }
+            }
+            return asked
+        }
+        let scheduled = try await queue.nextDue(in: led.map(\.id), after: now)
+        let held = holds.nextEnd(of: Set(led.map(\.key.app)), in: led.map(\.id), after: now)
+        return PollRound(asked: asked, nextDue: [scheduled, held].compactMap(\.self).min())
+    }
+
+    /// Makes the due checks of a stream, and returns the number of questions.
+    private func poll(_ stream: CheckQueue.PolledStream, at now: Instant) async throws -> Int {
+        guard let app = apps[stream.key.app] else { return 0 }
+        var course = PollCourse()
+        while !Task.isCancelled, !holds.isHeld(app.bundleId, at: now) {
+            let held = holds.held(in: stream.id, at: now)
+            let due = try await queue.due(
+                in: stream.id, at: now, limit: Int64(Limits.dueChecksMax + held.count + course.seen.count))
+            let open = due.filter { !held.contains($0.originalTransactionId) && course.isOpen($0) }
+            guard !open.isEmpty else { break }
+            course = try await ask(Array(open.prefix(Limits.dueChecksMax)), of: app, in: stream, at: now, course)
+            // Another process may have taken the stream over.
+            guard try await leadership.lead([stream.id]).contains(stream.id) else { break }
+        }
+        return course.asked
+    }
+
+    /// Asks about some due checks, a few at a time, waits for all answers, and returns the course with them.
+    private func ask(
+        _ due: [CheckQueue.DueCheck], of app: App, in stream: CheckQueue.PolledStream, at now: Instant,
+        _ course: PollCourse
+    ) async throws -> PollCourse {
+        try await withThrowingTaskGroup(of: PollCourse.Answer.self) { group in
+            var current = course
+            for check in due {
+                while current.inFlight >= Limits.checksInFlightMax, let answer = try await group.next() {
+                    current.note(answer)
+                }
+                guard !Task.isCancelled, !holds.isHeld(app.bundleId, at: now) else { break }
+                // Other answers may have covered it, or be about to.
+                guard current.isOpen(check) else { continue }
+                let question: Checker.Question
+                do {
+                    guard
+                        let found = try await checker.question(
+                            check.originalTransactionId, of: app, in: stream, scheduled: check.scheduled, at: now)
+                    else { throw ReadError.damaged(detail: "a check is scheduled for a subscription without facts") }
+                    question = found
+                } catch {
+                    try hold(check.originalTransactionId, in: stream, at: now, error)
+                    current.skip(check)
+                    continue
+                }
+                let covered = question.known?.subscriptions ?? []
+                let number = current.begin(check, covering: covered)
+                group.addTask { try await self.answer(question, number: number) }
+            }
+            while let answer = try await group.next() { current.note(answer) }
+            return current
+        }
+    }
+
+    private func answer(_ question: Checker.Question, number: Int) async throws -> PollCourse.Answer {
+        do {
+            let outcome = try await checker.ask(question)
+            if outcome.pause > .zero {
+                holds.hold(question.app.bundleId, until: question.now.advanced(by: outcome.pause))
+            }
+            return PollCourse.Answer(
+                number: number, wasAsked: outcome.wasAsked,
+                recorded: Set(outcome.records.map(\.originalTransactionId)))
+        } catch {
+            try hold(question.id, in: question.stream, at: question.now, error)
+            return PollCourse.Answer(number: number, wasAsked: true, recorded: [])
+        }
+    }
+
+    /// Leaves a check alone for a while, so that a single one that always fails does not hold up the others.
+    ///
+    /// - Throws: The error, if the database is unavailable: then all would fail.
+    private func hold(
+        _ id: String, in stream: CheckQueue.PolledStream, at now: Instant, _ error: any Error
+    ) throws {
+        if error as? ReadError == .unavailable { throw error }
+        holds.hold(id, in: stream.id, until: now.advanced(by: Limits.brokenCheckPause))
+        var detail = "\(error)"
+        if case .damaged(let problem) = error as? ReadError { detail = problem }
+        logger.error(
+            "check failed",
+            metadata: [
+                "stream.app": "\(stream.key.app)", "stream.environment": "\(stream.key.environment.rawValue)",
+                "error": "\(detail)",
+            ])
+    }
+}
