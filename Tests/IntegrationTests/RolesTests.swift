@@ -15,7 +15,7 @@ struct RolesTests {
 
         for result in [byFlag, byVariable] {
             #expect(result.status == 78)
-            #expect(result.error.hasSuffix(": expected receiver, projector or reader\n"), "\(result.error)")
+            #expect(result.error.hasSuffix(": expected receiver, projector, reader or poller\n"), "\(result.error)")
             #expect(result.error.split(separator: "\n").count == 1)
         }
     }

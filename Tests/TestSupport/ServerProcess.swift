@@ -22,9 +22,13 @@ package final class ServerProcess: Sendable {
         return folder.appendingPathComponent("subledger")
     }
 
-    /// The environment of this process without settings of Subledger.
+    /// The environment of this process without settings of Subledger. Instead of Apple, a port is asked about receipts on
+    /// which nothing listens.
     private static var cleanEnvironment: [String: String] {
-        ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("SUBLEDGER_") }
+        let nobody = "http://127.0.0.1:9/verifyReceipt"
+        return ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("SUBLEDGER_") }.merging([
+            "SUBLEDGER_VERIFY_RECEIPT_URL": nobody, "SUBLEDGER_VERIFY_RECEIPT_SANDBOX_URL": nobody,
+        ]) { $1 }
     }
 
     /// Runs a command to its end, or terminates it after the limit in seconds.

@@ -16,7 +16,13 @@ package final class Poller: Sendable {
     private let clock: StoreClock
     private let logger: Logger
     private let holds = PollHolds()
-    private let latestBacklog = Mutex(PollBacklog(due: 0, oldest: .zero))
+    private let progress = Mutex(Progress())
+
+    private struct Progress: Sendable {
+        /// When ``run()`` began.
+        var runsSince: ContinuousClock.Instant?
+        var backlog = PollBacklog(due: 0, oldest: .zero)
+    }
 
     /// - Parameters:
     ///   - apps: Those that are not polled are left out.
@@ -33,17 +39,22 @@ package final class Poller: Sendable {
         self.logger = logger
     }
 
-    /// The checks that were due when they were last counted, whichever process makes them.
-    package var backlog: PollBacklog { latestBacklog.withLock { $0 } }
-
-    /// From this age of the oldest check on, polling is behind.
-    package static let overdueMax = Limits.overdueMax
+    /// The checks that were due when they were last counted, whichever process makes them, if the oldest has been due for
+    /// longer than ``Limits/overdueMax``; nil if polling keeps up, or has not run for so long.
+    package var overdue: PollBacklog? {
+        let latest = progress.withLock { $0 }
+        guard latest.backlog.oldest > Limits.overdueMax, let since = latest.runsSince,
+            since + Limits.overdueMax < clock.now()
+        else { return nil }
+        return latest.backlog
+    }
 
     // MARK: Running
 
     /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run. Questions in flight are
     /// abandoned at the end without a record, so they are still due, and answers that have arrived are stored.
     package func run() async {
+        progress.withLock { $0.runsSince = clock.now() }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.repeatRounds() }
             group.addTask {
@@ -98,7 +109,7 @@ package final class Poller: Sendable {
             if let nextAt = backlog.nextAt { oldest = max(oldest, nextAt.duration(to: now)) }
         }
         let backlog = PollBacklog(due: due, oldest: oldest)
-        latestBacklog.withLock { $0 = backlog }
+        progress.withLock { $0.backlog = backlog }
         checker.note(backlog)
     }
 

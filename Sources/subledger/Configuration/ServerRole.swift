@@ -6,6 +6,8 @@ enum ServerRole: String, CaseIterable {
     case projector
     /// Serves backends on the private listener.
     case reader
+    /// Checks subscriptions with the App Store when the schedule says so.
+    case poller
 
     /// The database roles that it requires.
     var databaseRoles: [Database.Role] {
@@ -13,6 +15,8 @@ enum ServerRole: String, CaseIterable {
         case .receiver: [.receiver]
         case .projector: [.projector]
         case .reader: [.reader, .products, .authenticator]
+        // What a check finds is appended.
+        case .poller: [.poller, .receiver]
         }
     }
 }
@@ -24,7 +28,8 @@ extension Settings {
         var roles: Set<ServerRole> = []
         for name in names {
             guard let role = ServerRole(rawValue: name) else {
-                throw SettingError(description: "unknown role \"\(name)\": expected receiver, projector or reader")
+                throw SettingError(
+                    description: "unknown role \"\(name)\": expected receiver, projector, reader or poller")
             }
             roles.insert(role)
         }

@@ -170,7 +170,7 @@ struct Database {
     }
 
     enum Role: String, CaseIterable {
-        case receiver, projector, reader, products, authenticator
+        case receiver, projector, reader, products, authenticator, poller
     }
 
     enum Limits {

@@ -4,8 +4,8 @@ import HTTPServer
 import Logging
 import Postgres
 
-/// The services that append to the log: a receiver's notifications, and the customer links and receipts that backends
-/// send to a reader.
+/// The services that append to the log: a receiver's notifications, the customer links and receipts that backends send
+/// to a reader, and what a poller's checks find.
 struct AppenderServices {
     let service: AppenderService
     let durability: DurabilityService
@@ -20,7 +20,8 @@ struct AppenderServices {
     static func make(
         _ roles: Set<ServerRole>, apps: [App], database: Database, logger: Logger
     ) async throws -> AppenderServices? {
-        if !roles.contains(.receiver) {
+        // A poller has the rights of a receiver, or it does not start.
+        if !roles.contains(.receiver), !roles.contains(.poller) {
             guard roles.contains(.reader) else { return nil }
             guard try await database.stoppingOnError({ try await database.readerMayAppend() }) else {
                 logger.notice(

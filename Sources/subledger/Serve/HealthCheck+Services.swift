@@ -1,6 +1,7 @@
 import EventLog
 import HTTPServer
 import Projector
+import StoreClient
 
 extension HealthCheck {
     /// Checks whether the latest batches of events could be stored.
@@ -31,6 +32,15 @@ extension HealthCheck {
             guard let first = stalled.first else { return .ok }
             return .degraded(
                 "stalled streams: \(stalled.count), first cause \(first.cause.rawValue), since \(first.since)")
+        }
+    }
+
+    /// Checks whether subscriptions are checked with the App Store when they are due. Late checks end no access.
+    static func checks(_ poller: Poller) -> HealthCheck {
+        HealthCheck(name: "checks") {
+            guard let overdue = poller.overdue else { return .ok }
+            return .degraded(
+                "checks due: \(overdue.due), the oldest for \(overdue.oldest.components.seconds / 60) min")
         }
     }
 }

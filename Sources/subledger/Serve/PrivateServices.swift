@@ -39,7 +39,8 @@ struct PrivateServices {
         } else {
             changes = nil
             // Health checks use the database role that the process has anyway.
-            let role: Database.Role = roles.contains(.receiver) ? .receiver : .projector
+            let role: Database.Role =
+                roles.contains(.receiver) ? .receiver : roles.contains(.projector) ? .projector : .poller
             let pool = database.pool(role, limit: 1, logger: logger)
             pools = [pool]
             routes = PrivateRoutes(

@@ -12,22 +12,18 @@ struct ReceiptServices {
     let service: ReceiptQueueService
     let pools: [PostgresPool]
 
-    init(apps: [App], addresses: ReceiptAddresses, appender: Appender, database: Database, logger: Logger) {
-        let clock = StoreClock(date: SystemClock.now)
-        let transport = HTTPStoreTransport()
+    init(apps: [App], store: StoreServices, appender: Appender, database: Database, logger: Logger) {
         // Separate pools: receipts of many megabytes, and requests that wait for the lock of links, must not delay
         // notifications or readers.
         let receiver = database.pool(.receiver, limit: 2, logger: logger)
         let reader = database.pool(.reader, limit: 4, logger: logger)
         let log = LogReader(pool: reader)
         handIns = HandInService(
-            client: ReceiptClient(transport: transport, addresses: addresses, clock: clock, logger: logger),
-            apps: apps, handIns: HandInLog(pool: receiver), log: log,
+            client: store.client, apps: apps, handIns: HandInLog(pool: receiver), log: log,
             subscriptions: SubscriptionReader(pool: reader), appender: appender,
-            links: LinkService(log: log, appender: appender, apps: Set(apps.map(\.bundleId))), clock: clock,
+            links: LinkService(log: log, appender: appender, apps: Set(apps.map(\.bundleId))), clock: store.clock,
             logger: logger)
-        service = ReceiptQueueService(
-            queue: ReceiptQueue(service: handIns, clock: clock, logger: logger), transport: transport)
+        service = ReceiptQueueService(queue: ReceiptQueue(service: handIns, clock: store.clock, logger: logger))
         pools = [receiver, reader]
     }
 }
@@ -35,11 +31,8 @@ struct ReceiptServices {
 /// Asks about pending receipts. Stops after the listener whose requests ask as well, and before the appender.
 struct ReceiptQueueService: Service {
     let queue: ReceiptQueue
-    let transport: HTTPStoreTransport
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await queue.run() }
-        // A separate task, which a cancellation of this one does not interrupt.
-        await Task { [transport] in await transport.shutDown() }.value
     }
 }

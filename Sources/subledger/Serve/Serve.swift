@@ -6,7 +6,7 @@ import ServiceLifecycle
 
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Run the server: receive notifications, project them, and serve readers.",
+        abstract: "Run the server: receive notifications, project them, check subscriptions, and serve readers.",
         discussion: """
             Flags take precedence over environment variables. Configure apps with SUBLEDGER_APPS_FILE, or a single one \
             with SUBLEDGER_APP_BUNDLE_ID and, as needed, SUBLEDGER_APP_APPLE_ID, SUBLEDGER_APP_SHARED_SECRET (version \
@@ -42,7 +42,8 @@ struct Serve: AsyncParsableCommand {
         help: ArgumentHelp(
             """
             The parts of the server that this process runs, comma-separated: receiver stores notifications, projector \
-            folds them into projections, reader serves backends. [SUBLEDGER_ROLES; all]
+            folds them into projections, reader serves backends, poller checks subscriptions with the App Store. \
+            [SUBLEDGER_ROLES; all]
             """, valueName: "names"))
     var roles: String?
 
@@ -153,21 +154,31 @@ struct Serve: AsyncParsableCommand {
         let projector =
             roles.contains(.projector)
             ? ProjectorServices(apps: configured, database: database, logger: logger) : nil
+        var store: StoreServices?
         var receipts: ReceiptServices?
-        if roles.contains(.reader), !configured.isEmpty, let appending {
-            receipts = ReceiptServices(
-                apps: configured, addresses: receiptAddresses, appender: appending.appender, database: database,
-                logger: logger)
+        var poller: PollerServices?
+        if !roles.isDisjoint(with: [.reader, .poller]), !configured.isEmpty, let appending {
+            let asking = StoreServices(addresses: receiptAddresses, logger: logger)
+            store = asking
+            if roles.contains(.reader) {
+                receipts = ReceiptServices(
+                    apps: configured, store: asking, appender: appending.appender, database: database, logger: logger)
+            }
+            if roles.contains(.poller) {
+                poller = PollerServices(
+                    apps: configured, store: asking, appender: appending.appender, database: database, logger: logger)
+            }
         }
         let backends = PrivateServices(
             at: privateAddress, connectionsPerAddress: privatePerAddress, identity: privateIdentity, roles: roles,
             database: database, appender: appending?.appender, receipts: receipts?.handIns,
-            health: (appending?.health ?? []) + [projector.map { .projection($0.projector) }].compactMap(\.self),
+            health: (appending?.health ?? [])
+                + [projector.map { .projection($0.projector) }, poller.map { .checks($0.poller) }].compactMap(\.self),
             apps: Set(configured.map(\.bundleId)), metrics: metrics, logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools =
             [appending?.pool, receiver?.healthPool, readerWatch?.pool].compactMap(\.self) + (projector?.pools ?? [])
-            + (receipts?.pools ?? []) + backends.pools
+            + (receipts?.pools ?? []) + (poller?.pools ?? []) + backends.pools
 
         // In start order. They stop in the opposite order, each when it has finished its work. A process without all
         // roles runs only some of them.
@@ -179,7 +190,9 @@ struct Serve: AsyncParsableCommand {
             appending?.durability,
             projector?.service,
             appending?.service,
+            store?.service,
             receipts?.service,
+            poller?.service,
             backends.listener,
             backends.changes,
             receiver?.revocation,

@@ -1,0 +1,51 @@
+import AppStore
+import EventLog
+import Logging
+import Postgres
+import Readers
+import ServiceLifecycle
+import StoreClient
+
+/// The services that check subscriptions with the App Store.
+struct PollerServices {
+    let service: PollerService
+    let pools: [PostgresPool]
+
+    var poller: Poller { service.poller }
+
+    init(apps: [App], store: StoreServices, appender: Appender, database: Database, logger: Logger) {
+        if !apps.contains(where: \.isPolled) {
+            logger.info("no subscription is checked with the App Store: no app has a shared secret and polling")
+        }
+        // A separate pool: receipts of many megabytes must not delay notifications or readers.
+        let pool = database.pool(.poller, limit: 4, logger: logger)
+        let checker = Checker(
+            apps: apps, client: store.client, pool: pool, appender: appender, clock: store.clock, logger: logger)
+        pools = [pool]
+        service = PollerService(
+            poller: Poller(
+                checker: checker, apps: apps, queue: CheckQueue(pool: pool),
+                leadership: StreamLeadership(database.configuration(.poller)), clock: store.clock, logger: logger))
+    }
+}
+
+extension Checker {
+    /// - Parameter pool: With the rights of `subledger_poller`.
+    init(
+        apps: [App], client: ReceiptClient, pool: PostgresPool, appender: Appender, clock: StoreClock, logger: Logger
+    ) {
+        self.init(
+            client: client, apps: apps, queue: CheckQueue(pool: pool), log: LogReader(pool: pool),
+            handIns: HandInLog(pool: pool), subscriptions: SubscriptionReader(pool: pool), appender: appender,
+            clock: clock, logger: logger)
+    }
+}
+
+/// Makes the checks that are due. Stops before the appender; a question in flight is abandoned, and its check stays due.
+struct PollerService: Service {
+    let poller: Poller
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await poller.run() }
+    }
+}

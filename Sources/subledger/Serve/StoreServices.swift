@@ -1,0 +1,28 @@
+import Logging
+import ServiceLifecycle
+import StoreClient
+
+/// What asks the App Store. All questions of a process share it, and with it the budgets of the apps.
+struct StoreServices {
+    let client: ReceiptClient
+    let clock: StoreClock
+    let service: StoreTransportService
+
+    init(addresses: ReceiptAddresses, logger: Logger) {
+        let transport = HTTPStoreTransport()
+        clock = StoreClock(date: SystemClock.now)
+        client = ReceiptClient(transport: transport, addresses: addresses, clock: clock, logger: logger)
+        service = StoreTransportService(transport: transport)
+    }
+}
+
+/// Closes the connections to the App Store. Stops after the services that ask.
+struct StoreTransportService: Service {
+    let transport: HTTPStoreTransport
+
+    func run() async throws {
+        try? await gracefulShutdown()
+        // A separate task, which a cancellation of this one does not interrupt.
+        await Task { [transport] in await transport.shutDown() }.value
+    }
+}
