@@ -55,6 +55,8 @@ package struct SimulatedAccount: Sendable {
             of: subscription, Identifiers(seed: seed, index: key.story, subscription: number), &random)
     }
 
+    package var appTransactionId: String { subscriptions.first?.customer.appTransactionId ?? "" }
+
     package var hasSubscription: Bool {
         subscriptions.contains { $0.products.contains { $0.kind == .autoRenewable } }
     }

@@ -67,8 +67,14 @@ package struct V2Notification: Sendable {
         return body(signer, &tape)
     }
 
-    package static func body(signedPayload: [UInt8]) -> [UInt8] {
-        Array("{\"signedPayload\":\"".utf8) + signedPayload + Array("\"}".utf8)
+    private static let bodyStart = Array("{\"signedPayload\":\"".utf8)
+    private static let bodyEnd = Array("\"}".utf8)
+
+    package static func body(signedPayload: [UInt8]) -> [UInt8] { bodyStart + signedPayload + bodyEnd }
+
+    /// The reverse of ``body(signedPayload:)``.
+    package static func signedPayload(in body: [UInt8]) -> [UInt8] {
+        Array(body.dropFirst(bodyStart.count).dropLast(bodyEnd.count))
     }
 }
 

@@ -8,11 +8,14 @@ package struct Deliveries: RandomAccessCollection, Sendable {
     package var startIndex: Int { 0 }
     package var endIndex: Int { simulation.plan.entries.count }
 
-    package subscript(position: Int) -> SimulatedDelivery {
-        let entry = simulation.plan.entries[position]
-        let rendered = simulation.storyteller.story(at: Int(entry.index))
+    package subscript(position: Int) -> SimulatedDelivery { simulation.delivery(simulation.plan.entries[position]) }
+}
+
+extension Simulation {
+    func delivery(_ entry: DeliveryPlan.Entry) -> SimulatedDelivery {
+        let rendered = storyteller.story(at: Int(entry.index))
         return SimulatedDelivery(
-            simulation: simulation, entry: entry, story: rendered.story,
+            simulation: self, entry: entry, story: rendered.story,
             subscription: rendered.subscriptions[Int(entry.subscription)],
             companions: rendered.companions(of: Int(entry.subscription)),
             account: rendered.account(of: Int(entry.subscription), number: Int(entry.index)))
@@ -27,7 +30,7 @@ package struct SimulatedDelivery: Sendable {
     let subscription: SimulatedSubscription
     /// The other subscriptions of the Apple Account.
     let companions: [SimulatedSubscription]
-    let account: SimulatedAccount.Key
+    package let account: SimulatedAccount.Key
 
     package var notification: StoreNotification { subscription.notifications[Int(entry.notification)] }
     package var signedDate: Instant { notification.signedDate }

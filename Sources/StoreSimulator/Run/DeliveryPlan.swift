@@ -42,7 +42,7 @@ struct DeliveryPlan: Sendable {
         repeatSome(settings.duplicate, &random)
     }
 
-    private static func entries(
+    static func entries(
         _ subscription: SimulatedSubscription, _ key: SubscriptionKey, _ story: Story, _ format: Simulation.Format
     ) -> [Entry] {
         subscription.notifications.enumerated().flatMap { number, notification in
@@ -65,7 +65,7 @@ struct DeliveryPlan: Sendable {
         }
     }
 
-    private static func precedes(_ left: Entry, _ right: Entry) -> Bool {
+    static func precedes(_ left: Entry, _ right: Entry) -> Bool {
         (left.signedMilliseconds, left.index, left.subscription, left.notification, left.isVersion1 ? 1 : 0)
             < (right.signedMilliseconds, right.index, right.subscription, right.notification, right.isVersion1 ? 1 : 0)
     }

@@ -41,7 +41,8 @@ package struct Simulation: Sendable {
 
     package let settings: Settings
     package let storyteller: Storyteller
-    let signer: JWSSigner
+    /// Signs as the store of the run.
+    package let signer: JWSSigner
     let plan: DeliveryPlan
     let statementPlan: StatementPlan
     let tapes = SignatureTapes()

@@ -1,0 +1,55 @@
+import Encoding
+
+/// An id of a customer, found in the books of a run.
+package struct SimulatedLookup: Sendable {
+    package enum Kind: Sendable, Hashable {
+        /// The transaction id of a subscription's first purchase, or of a one-time purchase.
+        case original
+        /// Another transaction id.
+        case transaction
+        /// An `appTransactionId`.
+        case account
+    }
+
+    package let kind: Kind
+    package let account: SimulatedAccount
+    /// The subscription or one-time purchase of the transaction; nil for an `appTransactionId`.
+    package let subscription: SimulatedSubscription?
+    /// When the store first knew the id.
+    package let knownSince: Instant
+}
+
+extension Simulation {
+    /// Finds the Apple Account that has the transaction id, original transaction id or app transaction id.
+    package func lookup(_ id: String) -> SimulatedLookup? {
+        let ofTransaction = Identifiers.story(of: id, seed: settings.seed)
+        guard let story = ofTransaction ?? Identifiers.story(ofAccount: id, seed: settings.seed),
+            (0..<settings.subscriptions).contains(story)
+        else { return nil }
+        for account in storyteller.accounts(ofStory: story) {
+            if ofTransaction != nil, let found = account.lookup(transactionId: id) { return found }
+            if ofTransaction == nil, account.appTransactionId == id {
+                return SimulatedLookup(
+                    kind: .account, account: account, subscription: nil, knownSince: account.firstPurchase)
+            }
+        }
+        return nil
+    }
+}
+
+extension SimulatedAccount {
+    fileprivate func lookup(transactionId id: String) -> SimulatedLookup? {
+        let copied = restoredCopy?.transactionId == id ? restoredCopy : nil
+        for subscription in subscriptions {
+            let first = subscription.history.first { entry in
+                entry.purchases.contains { $0.transactionId == copied?.of ?? id }
+            }
+            guard let first else { continue }
+            let isOriginal = first.purchases.first?.transactionId == id
+            return SimulatedLookup(
+                kind: isOriginal ? .original : .transaction, account: self, subscription: subscription,
+                knownSince: max(copied?.at ?? first.at, first.at))
+        }
+        return nil
+    }
+}
