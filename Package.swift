@@ -98,11 +98,12 @@ let package = Package(
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ]),
-        // The simulated App Store as an HTTP server, to ask about receipts.
+        // The simulated App Store as an HTTP server: answers about receipts, its Server API, its notifications.
         .target(
             name: "SimulatedStore",
             dependencies: [
                 "Encoding", "StoreSimulator", "Subscriptions",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -211,6 +212,7 @@ let package = Package(
             name: "SimulatedStoreTests",
             dependencies: [
                 "Encoding", "SimulatedStore", "StoreSimulator", "Subscriptions", "TestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .testTarget(

@@ -4,10 +4,11 @@ import StoreSimulator
 import Subscriptions
 import Synchronization
 
-/// A simulated App Store with a clock that its users set. It answers receipts about the stories of a run, and counts the
-/// requests.
+/// A simulated App Store with a clock that its users set. It answers receipts and requests of the App Store Server API
+/// about the stories of a run, counts the requests, and sends the notifications.
 ///
-/// Answers depend on the run, on the clock, on the deleted accounts and on injected faults only.
+/// Answers depend on the run, on the clock, on the deleted accounts, on earlier requests that change something, and on
+/// faults only.
 package final class SimulatedStore: Sendable {
     /// What happens to a request.
     package enum Reaction: Sendable, Hashable {
@@ -18,10 +19,13 @@ package final class SimulatedStore: Sendable {
 
     package struct Response: Sendable, Hashable {
         package let status: Int
-        package let contentType: String
+        /// Nil for a response without a body.
+        package var contentType: String?
         package let body: [UInt8]
         /// Sent long after the request.
-        package let isSlow: Bool
+        package var isSlow = false
+        /// The header of this name.
+        package var retryAfter: String?
     }
 
     private struct State {
@@ -36,25 +40,48 @@ package final class SimulatedStore: Sendable {
     private let faults: StoreFaults
     /// The delay of a slow response.
     let slowness: Duration
+    /// The App Store Server API of the store.
+    package let api: SimulatedServerAPI
+    /// Nil if the store sends no notifications.
+    private let sender: NotificationSender?
     private let state: Mutex<State>
 
     /// - Parameters:
     ///   - now: The clock's first instant; nil for the end of all stories.
     ///   - faults: The fraction of requests with a fault, 0 to 1.
     package init(
-        _ simulation: Simulation, now: Instant? = nil, faults: Double = 0, slowness: Duration = .seconds(60)
+        _ simulation: Simulation, now: Instant? = nil, faults: Double = 0, slowness: Duration = .seconds(60),
+        api settings: SimulatedServerAPI.Settings = .init()
     ) {
         self.simulation = simulation
         self.faults = StoreFaults(seed: simulation.settings.seed, fraction: faults)
         self.slowness = slowness
+        let api = SimulatedServerAPI(simulation, faults: faults, settings)
+        self.api = api
+        sender = settings.sending.map {
+            NotificationSender(
+                api.journal, $0, seed: simulation.settings.seed, environment: simulation.settings.app.environment)
+        }
         state = Mutex(State(now: now ?? Simulation.end))
     }
 
-    /// The simulated clock, which stands still until it is set.
+    /// The simulated clock, which stands still until it is set. Setting it sends nothing; see ``setClock(_:)``.
     package var now: Instant {
         get { state.withLock { $0.now } }
         set { state.withLock { $0.now = newValue } }
     }
+
+    /// Sets the clock, and sends the notifications that have become due. Returns when each was answered.
+    package func setClock(_ instant: Instant) async {
+        now = instant
+        await sendNotifications()
+    }
+
+    /// Sends the notifications that are due, if the store sends any. Returns when each was answered.
+    package func sendNotifications() async { await sender?.sendDue(at: now) }
+
+    /// Every notification that the store has made until now, with the attempts to send it.
+    package var notifications: [SimulatedNotification] { api.notifications(at: now) }
 
     /// The requests by receipt and answer, in the order of their first ones.
     package var counts: [StoreCount] {
@@ -102,7 +129,7 @@ extension SimulatedStore {
             count(question, at: now)
             let page = "<html><body><h1>503 Service Unavailable</h1></body></html>\n"
             return .response(
-                Response(status: 503, contentType: "text/html", body: Array(page.utf8), isSlow: false))
+                Response(status: 503, contentType: "text/html", body: Array(page.utf8)))
         case .slow, .status, .cutOff, .markedAsHTML, .padded, .withoutPurchases, nil:
             let answer = simulation.verifyReceipt.answer(
                 to: body, host: host, at: now, deleted: deleted, fault: fault)
@@ -116,6 +143,12 @@ extension SimulatedStore {
                     status: 200, contentType: fault == .markedAsHTML ? "text/html" : "application/json",
                     body: answer.body, isSlow: fault == .slow))
         }
+    }
+
+    /// Answers a request of the App Store Server API.
+    package func reaction(to call: StoreAPICall) -> Reaction {
+        let (now, deleted) = state.withLock { ($0.now, $0.deleted) }
+        return api.reaction(to: call, at: now, deleted: deleted)
     }
 
     private func count(_ question: StoreQuestion, at instant: Instant) {

@@ -46,31 +46,9 @@ struct SimulatedStoreTests {
         settings.subscriptions = 3
         let simulation = try #require(Simulation(settings))
         let store = SimulatedStore(simulation, faults: faults, slowness: slowness)
-        var logger = Logger(label: "test")
-        logger.logLevel = .critical
-        let (addresses, announced) = AsyncStream<String>.makeStream()
-        let listener = StoreListener(store, logger: logger) { announced.yield($0) }
-        let server = Task {
-            defer { announced.finish() }
-            try await listener.run()
-        }
-        let outcome: Result<Void, any Error>
-        do {
-            var listening: String?
-            for await address in addresses {
-                listening = address
-                break
-            }
-            let url = try #require(listening.flatMap { URL(string: $0) })
-            let client = HTTPClient(port: try #require(url.port))
+        try await store.served { client in
             try await test(TestBundle(simulation: simulation, store: store, client: client))
-            outcome = .success(())
-        } catch {
-            outcome = .failure(error)
         }
-        server.cancel()
-        _ = await server.result
-        try outcome.get()
     }
 
     @Test("each host answers receipts of its environment, and other methods with 21000")

@@ -1,0 +1,35 @@
+import Foundation
+import Logging
+import SimulatedStore
+import TestSupport
+import Testing
+
+extension SimulatedStore {
+    /// Serves the store over HTTP while the test runs.
+    func served(_ test: (HTTPClient) async throws -> Void) async throws {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let (addresses, announced) = AsyncStream<String>.makeStream()
+        let listener = StoreListener(self, logger: logger) { announced.yield($0) }
+        let server = Task {
+            defer { announced.finish() }
+            try await listener.run()
+        }
+        let outcome: Result<Void, any Error>
+        do {
+            var listening: String?
+            for await address in addresses {
+                listening = address
+                break
+            }
+            let url = try #require(listening.flatMap { URL(string: $0) })
+            try await test(HTTPClient(port: try #require(url.port)))
+            outcome = .success(())
+        } catch {
+            outcome = .failure(error)
+        }
+        server.cancel()
+        _ = await server.result
+        try outcome.get()
+    }
+}
