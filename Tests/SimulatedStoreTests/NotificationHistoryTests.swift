@@ -65,7 +65,7 @@ struct NotificationHistoryTests {
 
     @Test("the window includes its start, excludes its end, and ends now at the latest")
     func window() async throws {
-        try await ServerAPIBundle.with([.monthlyCommitment]) { bundle in
+        try await ServerAPIBundle.with([.monthlyCommitment]) { bundle async throws in
             let all = bundle.store.notifications
             let signed = all[5].signedDate.milliseconds
             bundle.store.now = all[5].signedDate
@@ -81,7 +81,7 @@ struct NotificationHistoryTests {
 
     @Test("each defect of a body has its own error code")
     func defects() async throws {
-        try await ServerAPIBundle.with { bundle in
+        try await ServerAPIBundle.with { bundle async throws in
             let end = bundle.store.now.milliseconds
             let border = end - 180 * Self.dayMilliseconds
             func code(_ body: String) async throws -> Int? { try await bundle.errorCode("POST", Self.path, body) }

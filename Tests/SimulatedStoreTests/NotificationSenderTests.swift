@@ -204,7 +204,7 @@ extension NotificationSenderTests {
 
     @Test("no test without a notification URL, and no status of an unknown or malformed token")
     func testErrors() async throws {
-        try await ServerAPIBundle.with { bundle in
+        try await ServerAPIBundle.with { bundle async throws in
             let unknown = "v1/notifications/test/ce3af791-365e-4c60-841b-1674b43c1609_1656711440000"
 
             #expect(try await bundle.errorCode("POST", "v1/notifications/test") == 4_040_007)

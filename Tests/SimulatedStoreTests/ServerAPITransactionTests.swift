@@ -61,7 +61,7 @@ struct ServerAPITransactionTests {
     func ids() async throws {
         var settings = SimulatedServerAPI.Settings()
         settings.newIdDelay = .seconds(30)
-        try await ServerAPIBundle.with([.renewals], count: 2, settings) { bundle in
+        try await ServerAPIBundle.with([.renewals], count: 2, settings) { bundle async throws in
             func code(_ id: String, host: Subscriptions.Environment? = nil) async throws -> Int? {
                 try await bundle.errorCode("GET", "v1/subscriptions/\(id)", host: host)
             }
@@ -152,7 +152,7 @@ struct ServerAPITransactionTests {
             ("revoked=yes", 4_000_030), ("startDate=today", 4_000_015), ("endDate=-1", 4_000_016),
         ])
     func wrongFilters(_ query: String, _ code: Int) async throws {
-        try await ServerAPIBundle.with { bundle in
+        try await ServerAPIBundle.with { bundle async throws in
             #expect(try await Self.history(bundle, [query]).json["errorCode"] as? Int == code)
         }
     }
