@@ -549,6 +549,7 @@ create table subledger.ownership (
 );
 
 create index ownership_customer_idx on subledger.ownership (stream_id, customer_kind, customer_id);
+create index ownership_starts_at_idx on subledger.ownership (stream_id, starts_at) where starts_at > '-infinity';
 
 create table subledger.customer_identity (
   stream_id     integer     not null,
@@ -1400,7 +1401,7 @@ comment on column subledger.entitlement.positions is
 comment on table subledger.change_head is 'Last published change of each stream';
 comment on column subledger.change_head.number is 'Number of the last change; changes are numbered from 1 without gaps';
 comment on column subledger.change_head.published_until is
-  'Every start and end of an access period up to and including this instant has been published';
+  'Every start and end of an access period or of ownership up to and including this instant has been published';
 comment on column subledger.change_head.next_at is 'When the next start or end is due; null if there is none';
 
 comment on table subledger.change is
@@ -1411,21 +1412,24 @@ comment on column subledger.change.number is
 comment on column subledger.change.published_at is 'When it was published, by the projector''s clock';
 comment on column subledger.change.kind is
   'opened, extended, shortened, closed, product_changed: access; renewal_switched, next_product: intent; '
-  'customer_changed: the subscription has another customer; published for each customer that lost or gained it';
+  'customer_changed: the subscription has another customer, now or in the past; published for each customer that lost '
+  'or gained it or some of its past access';
 comment on column subledger.change.at is
-  'When it took effect: the start or end of a period if cause is clock, published_at if not';
+  'When it took effect: the start or end of a period or of ownership if cause is clock, published_at if not';
 comment on column subledger.change.cause is
-  'event: see position; clock: a period began or ended; products: product settings changed; ownership: the app''s '
-  'ownership policy changed; rebuild: recomputing the log gave a different result';
+  'event: see position; clock: a period began or ended, or the time of another customer began; products: product '
+  'settings changed; ownership: the app''s ownership policy changed; rebuild: recomputing the log gave a different '
+  'result';
 comment on column subledger.change.position is
   'The event that reported the access, if it was just applied; if not, the last applied event about the subscription';
-comment on column subledger.change.product_id is 'Product that gives access; for closed, the one that gave it';
+comment on column subledger.change.product_id is
+  'Product that gives access; for closed, the one that gave it; null if customer_changed is about the past only';
 comment on column subledger.change.until is
   'End of the unbroken access, infinity if owned permanently; null if there is none';
 comment on column subledger.change.auto_renew is 'For renewal_switched: whether auto-renewal is on';
 comment on column subledger.change.customer_kind is
-  'For customer_changed: the customer that lost the subscription (until is null) or gained it. See '
-  'ownership.customer_kind';
+  'For customer_changed: the customer that lost or gained the subscription; until is null unless it owns the '
+  'subscription now and has access. See ownership.customer_kind';
 comment on column subledger.change.customer_id is 'See ownership.customer_id';
 comment on column subledger.change.next_product_id is
   'For next_product: product of the next renewal; null if it is the current one';

@@ -1,3 +1,4 @@
+import Encoding
 import Subscriptions
 import Testing
 
@@ -43,9 +44,9 @@ struct ChangeTests {
         let told = [Told("2018-02-20", [first], [on])]
         let (a, b) = (CustomerKey(.account, "a"), CustomerKey(.account, "b"))
         let unclaimed = CustomerKey(.subscription, testSubscription)
-        func changes(from old: Set<CustomerKey>, to new: Set<CustomerKey>, at instant: String) -> [Change] {
+        func changes(from old: [CustomerKey], to new: [CustomerKey], at instant: String) -> [Change] {
             SubscriptionSnapshot(Subscription(arriving: told)).ownerChanges(
-                from: old, to: new, at: day(instant), cause: .event(position: 2))
+                from: old.map { owned($0) }, to: new.map { owned($0) }, at: day(instant), cause: .event(position: 2))
         }
         func changed(_ customer: CustomerKey, at instant: String, product: String?, until: String?) -> Change {
             Change(
@@ -68,6 +69,72 @@ struct ChangeTests {
                 changed(a, at: "2018-03-01", product: monthly, until: "2018-03-20")
             ])
         #expect(changes(from: [a, b], to: [b, a], at: "2018-03-01") == [])
+    }
+
+    private func owned(_ customer: CustomerKey, from start: String? = nil, until end: String? = nil) -> Ownership {
+        Ownership(
+            originalTransactionId: ByteString(testSubscription), owner: customer, from: start.map(day) ?? .earliest,
+            until: end.map(day) ?? .latest, reason: .account, position: 1)
+    }
+
+    @Test("users who lose and gain past access are published, and the owner of now if its past changes")
+    func pastOwners() {
+        let told = [Told("2018-02-20", [first], [on]), Told("2018-03-20", [first, second], [on])]
+        let (a, b, c) = (CustomerKey(.account, "a"), CustomerKey(.account, "b"), CustomerKey(.account, "c"))
+        func changes(from old: [Ownership], to new: [Ownership], at instant: String) -> [String] {
+            SubscriptionSnapshot(Subscription(arriving: told)).ownerChanges(
+                from: old, to: new, at: day(instant), cause: .event(position: 3)
+            ).map { "\($0.customer?.id.text ?? "") \($0.productId ?? "–") \($0.until?.description.prefix(10) ?? "–")" }
+        }
+        let before = [owned(a, until: "2018-03-20"), owned(b, from: "2018-03-20")]
+
+        #expect(
+            changes(from: before, to: [owned(c, until: "2018-03-20"), owned(b, from: "2018-03-20")], at: "2018-04-01")
+                == ["a – –", "c – –"])
+        #expect(
+            changes(from: before, to: [owned(a, until: "2018-03-10"), owned(b, from: "2018-03-10")], at: "2018-04-01")
+                == ["a – –", "b \(monthly) 2018-04-20"])
+        // Without access in the time that changes its owner, nobody gains or loses anything.
+        #expect(
+            changes(
+                from: [owned(a, until: "2018-01-01"), owned(b, from: "2018-01-01")],
+                to: [owned(a, until: "2018-02-01"), owned(b, from: "2018-02-01")], at: "2018-04-01") == [])
+        // The future is left to the clock.
+        #expect(changes(from: [owned(a)], to: before, at: "2018-03-19T23:59:59.999Z") == [])
+        #expect(
+            changes(from: [owned(a)], to: before, at: "2018-03-20")
+                == ["a \(monthly) –", "b \(monthly) 2018-04-20"])
+    }
+
+    @Test("an owner whose time begins without an event is published by the clock, after the former one")
+    func ownersByTheClock() {
+        let told = [Told("2018-02-20", [first], [on]), Told("2018-03-19", [first, second], [on])]
+        let (a, b) = (CustomerKey(.account, "a"), CustomerKey(.account, "b"))
+        func clock(_ owners: [Ownership], after start: String, through end: String) -> [String] {
+            SubscriptionSnapshot.clockChanges(
+                of: testSubscription, Subscription(arriving: told).access, owners: owners, after: day(start),
+                through: day(end)
+            ).map { change in
+                let customer = change.customer?.id.text ?? "–"
+                return "\(change.kind.rawValue) \(customer) \(change.at.description.prefix(10)) "
+                    + "\(change.until?.description.prefix(10) ?? "–")"
+            }
+        }
+        let turn = [owned(a, until: "2018-03-20"), owned(b, from: "2018-03-20")]
+        let late = [owned(a, until: "2018-04-20"), owned(b, from: "2018-04-20")]
+        let unclaimed = [owned(CustomerKey(.subscription, "1"), until: "2018-03-20"), owned(b, from: "2018-03-20")]
+
+        #expect(
+            clock(turn, after: "2018-03-19", through: "2018-03-20")
+                == ["customer_changed a 2018-03-20 –", "customer_changed b 2018-03-20 2018-04-20"])
+        #expect(clock(turn, after: "2018-03-18", through: "2018-03-19T23:59:59.999Z") == [])
+        #expect(clock(turn, after: "2018-03-20", through: "2018-04-19") == [])
+        #expect(
+            clock(late, after: "2018-04-01", through: "2018-04-20")
+                == ["closed – 2018-04-20 –", "customer_changed a 2018-04-20 –", "customer_changed b 2018-04-20 –"])
+        #expect(
+            clock(unclaimed, after: "2018-03-19", through: "2018-03-20")
+                == ["customer_changed b 2018-03-20 2018-04-20"])
     }
 
     @Test("a period that ended before its event arrived publishes no change")

@@ -2,9 +2,10 @@ import Postgres
 
 /// SQL for writing changes. Only the live tables have a feed, and every statement is limited to one stream.
 enum ChangeStatements {
-    /// Up to which instant changes were published, up to which instant period boundaries can be published at once, and
-    /// whether any boundary lies between. The second instant is now, or earlier if more than a number of periods begin
-    /// or end by now. No row if nothing was ever published for the stream.
+    /// Up to which instant changes were published, up to which instant boundaries can be published at once, and whether
+    /// any boundary lies between: the start or end of a period of access, or the start of an interval of ownership. The
+    /// second instant is now, or earlier if more than a number of them begin or end by now. No row if nothing was ever
+    /// published for the stream.
     static let head = Statement(
         "change_head",
         """
@@ -20,6 +21,13 @@ enum ChangeStatements {
             where stream_id = $1
               and starts_at > published_until
               and starts_at <= horizon
+          ) or exists (
+            select
+            from subledger.ownership
+            where stream_id = $1
+              and starts_at > published_until
+              and starts_at <= horizon
+              and starts_at > '-infinity'
           )
         from (
           select
@@ -45,6 +53,17 @@ enum ChangeStatements {
                 order by starts_at
                 offset $3
                 limit 1
+              ),
+              (
+                select starts_at
+                from subledger.ownership
+                where stream_id = $1
+                  and starts_at > published_until
+                  and starts_at <= $2
+                  and starts_at > '-infinity'
+                order by starts_at
+                offset $3
+                limit 1
               )
             ) as horizon
           from subledger.change_head
@@ -52,8 +71,8 @@ enum ChangeStatements {
         ) as head
         """)
 
-    /// All periods of the subscriptions that have a period that begins or ends after an instant and up to another,
-    /// inclusive.
+    /// All periods of the subscriptions that have a period that begins or ends, or another owner, after an instant and
+    /// up to another, inclusive.
     static let duePeriods = Statement(
         "change_due_periods",
         """
@@ -72,8 +91,32 @@ enum ChangeStatements {
             where stream_id = $1
               and starts_at > $2
               and starts_at <= $3
+            union
+            \(newlyOwned)
           ))
         """)
+
+    /// All owners of the subscriptions that have another owner after an instant and up to another, inclusive.
+    static let dueOwners = Statement(
+        "change_due_owners",
+        """
+        select original_transaction_id, customer_kind, customer_id, starts_at, ends_at, reason, position
+        from subledger.ownership
+        where stream_id = $1
+          and original_transaction_id = any (array(
+            \(newlyOwned)
+          ))
+        """)
+
+    /// The condition that an interval has a start lets the statement use the index of the few that have one.
+    private static let newlyOwned: SQL = """
+        select original_transaction_id
+        from subledger.ownership
+        where stream_id = $1
+          and starts_at > $2
+          and starts_at <= $3
+          and starts_at > '-infinity'
+        """
 
     static let next = Statement(
         "change_next",
@@ -83,7 +126,7 @@ enum ChangeStatements {
         where stream_id = $1
         """)
 
-    /// Assigns the next numbers to changes and writes them. Looks up when the next period boundary is due.
+    /// Assigns the next numbers to changes and writes them. Looks up when the next boundary is due.
     static let write = Statement(
         "change_write",
         """
@@ -106,6 +149,15 @@ enum ChangeStatements {
                 from subledger.access_period
                 where stream_id = $1
                   and starts_at > $2
+                order by starts_at
+                limit 1
+              ),
+              (
+                select starts_at
+                from subledger.ownership
+                where stream_id = $1
+                  and starts_at > $2
+                  and starts_at > '-infinity'
                 order by starts_at
                 limit 1
               )

@@ -4,9 +4,9 @@ import Subscriptions
 
 /// Publishes changes of a stream, in a transaction that leads it.
 ///
-/// Each stream has its own clock: all period boundaries up to it have been published. A batch first advances the clock
-/// to now by the rows as they are, then adds how its subscriptions differ at that instant. So no change is published
-/// twice or lost, wherever a process stops.
+/// Each stream has its own clock: all boundaries of periods and of ownership up to it have been published. A batch first
+/// advances the clock to now by the rows as they are, then adds how its subscriptions differ at that instant. So no
+/// change is published twice or lost, wherever a process stops.
 struct ChangeWriter {
     let streamId: Int32
     let connection: PostgresConnection
@@ -44,22 +44,28 @@ struct ChangeWriter {
     }
 
     private mutating func addDueBoundaries(after publishedUntil: Instant) async throws(PostgresError) {
-        let rows = try await connection.query(
-            Step(ChangeStatements.duePeriods, [Parameter(streamId), Parameter(publishedUntil), Parameter(instant)]))
-        var subscriptions: [String: [AccessPeriod]] = [:]
-        for row in rows {
+        let span = [Parameter(streamId), Parameter(publishedUntil), Parameter(instant)]
+        var access: [String: [AccessPeriod]] = [:]
+        for row in try await connection.query(Step(ChangeStatements.duePeriods, span)) {
             let subscription: String = try row.value(at: 0)
-            if let period = try AccessPeriod.read(row, at: 1) {
-                subscriptions[subscription, default: []].append(period)
-            }
+            if let period = try AccessPeriod.read(row, at: 1) { access[subscription, default: []].append(period) }
         }
-        for (subscription, access) in subscriptions {
-            changes += SubscriptionSnapshot.clockChanges(
-                of: subscription, access.inOrder, after: publishedUntil, through: instant)
+        var owners: [String: [Ownership]] = [:]
+        for row in try await connection.query(Step(ChangeStatements.dueOwners, span)) {
+            guard let owned = try Ownership.read(row) else { continue }
+            owners[owned.originalTransactionId.text, default: []].append(owned)
         }
-        changes.sort {
-            ($0.at, ByteString($0.originalTransactionId)) < ($1.at, ByteString($1.originalTransactionId))
+        var due: [Change] = []
+        for subscription in Set(access.keys).union(owners.keys) {
+            due += SubscriptionSnapshot.clockChanges(
+                of: subscription, (access[subscription] ?? []).inOrder, owners: owners[subscription] ?? [],
+                after: publishedUntil, through: instant)
         }
+        // Several changes of one subscription at one instant stay in their order.
+        changes = due.enumerated().sorted { left, right in
+            (left.element.at, ByteString(left.element.originalTransactionId), left.offset)
+                < (right.element.at, ByteString(right.element.originalTransactionId), right.offset)
+        }.map(\.element)
     }
 
     /// Adds the changes that a batch makes to subscriptions.
@@ -70,25 +76,18 @@ struct ChangeWriter {
         }
     }
 
-    /// Adds the subscriptions that now have another owner.
+    /// Adds the subscriptions that have other owners, now or in the past.
     mutating func add(_ moved: [CustomerFold.Moved], _ products: ProductCatalog) {
-        let instant = self.instant
-        func owners(_ intervals: [Ownership]) -> Set<CustomerKey> {
-            Set(intervals.filter { $0.isInForce(at: instant) }.map(\.owner))
-        }
         for one in moved {
-            let (old, new) = (owners(one.old), owners(one.new))
-            guard old != new else { continue }
             add(
-                owners: new, after: old, of: SubscriptionSnapshot(Subscription(one.facts, products: products)),
+                owners: one.new, after: one.old, of: SubscriptionSnapshot(Subscription(one.facts, products: products)),
                 cause: one.cause)
         }
     }
 
     /// Adds a change of owners for each customer that it concerns.
     mutating func add(
-        owners new: Set<CustomerKey>, after old: Set<CustomerKey>, of subscription: SubscriptionSnapshot,
-        cause: Change.Cause
+        owners new: [Ownership], after old: [Ownership], of subscription: SubscriptionSnapshot, cause: Change.Cause
     ) {
         changes += subscription.ownerChanges(from: old, to: new, at: instant, cause: cause)
     }

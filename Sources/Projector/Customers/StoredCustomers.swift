@@ -72,31 +72,13 @@ struct StoredCustomers {
         for row in try await connection.query(
             Step(CustomerStatements.loadOwnership, [Parameter(streamId), .array(subscriptions)]))
         {
-            guard let owner = try row.customerKey(at: 1), let interval = try Self.interval(row, at: 3),
-                let reason = Ownership.Reason(rawValue: try row.value(at: 5))
-            else { continue }
-            ownership.insert(
-                Ownership(
-                    originalTransactionId: ByteString(try row.value(at: 0)), owner: owner,
-                    from: interval.from, until: interval.until, reason: reason, position: try row.optional(at: 6)))
+            if let owned = try Ownership.read(row) { ownership.insert(owned) }
         }
         for row in try await connection.query(
             Step(CustomerStatements.loadIdentities, [Parameter(streamId)] + Self.parameters(keys)))
         {
-            guard let key = try row.customerKey(at: 0), let customer = try row.customerKey(at: 2),
-                let interval = try Self.interval(row, at: 4)
-            else { continue }
-            identities.insert(
-                CustomerIdentity(key: key, customer: customer, from: interval.from, until: interval.until))
+            if let identity = try CustomerIdentity.read(row) { identities.insert(identity) }
         }
-    }
-
-    /// The interval in two adjacent columns; nil if it is not one that the projector writes.
-    private static func interval(_ row: Row, at column: Int) throws(PostgresError) -> (from: Instant, until: Instant)? {
-        let start: Timestamptz = try row.value(at: column)
-        let end: Timestamptz = try row.value(at: column + 1)
-        guard Timestamptz(start: start.start) == start, Timestamptz(end: end.end) == end else { return nil }
-        return (start.start, end.end)
     }
 
     private static func parameters(_ keys: Set<CustomerKey>) -> [Parameter] {

@@ -37,7 +37,7 @@ struct BatchWriter: Sendable {
     ///
     /// - Parameter expected: The checkpoint after which the batch was folded.
     /// - Returns: The new checkpoint; nil if another projector leads the stream, the checkpoint is not the expected
-    ///   one, the batch does not begin there, or due period boundaries must be published first. Nothing of the batch is
+    ///   one, the batch does not begin there, or due boundaries must be published first. Nothing of the batch is
     ///   written then.
     func write(_ batch: FoldedBatch, after expected: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
         guard batch.start == expected.position else { return .success(nil) }
@@ -102,7 +102,7 @@ struct BatchWriter: Sendable {
         return written.map { $0.map { .folded($0.position) } ?? .ledElsewhere }
     }
 
-    /// Publishes the period boundaries that are due, up to the limit of one transaction.
+    /// Publishes the boundaries that are due, up to the limit of one transaction.
     ///
     /// - Returns: False if another projector leads the stream. Nothing is written then.
     func publishDueBoundaries() async -> ProjectionOutcome<Bool> {
@@ -111,7 +111,7 @@ struct BatchWriter: Sendable {
         }.map { $0 != nil }
     }
 
-    /// How long until the next unpublished period boundary: zero or less if it is due; nil if there is none.
+    /// How long until the next unpublished boundary: zero or less if it is due; nil if there is none.
     func untilNextOnClock() async -> ProjectionOutcome<Duration?> {
         do throws(PostgresError) {
             let rows = try await pool.query(

@@ -6,7 +6,7 @@ import Postgres
 /// Statements that name projection tables without a schema use the set of tables that ``selectTables`` has chosen for
 /// the transaction.
 enum ProjectionStatements {
-    /// All streams with unfolded events, outdated rows or a period boundary due by an instant. It reads four rows per
+    /// All streams with unfolded events, outdated rows or a boundary due by an instant. It reads four rows per
     /// stream, so it runs rarely.
     static let streamsToFold = Statement(
         "projector_streams_to_fold",

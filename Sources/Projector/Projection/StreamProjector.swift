@@ -9,7 +9,7 @@ struct StreamProjector: Sendable {
     let pool: PostgresPool
     let streamId: Int32
     var tables = ProjectionTables.live
-    /// Decides when period boundaries are published; no row of the projection depends on it.
+    /// Decides when boundaries are published; no row of the projection depends on it.
     let now: @Sendable () -> Instant
     /// The refolds of all streams that this process folds into the same tables.
     let refolds: RefoldHistory
@@ -22,7 +22,7 @@ struct StreamProjector: Sendable {
         case folded(Int64)
         /// There is no event after the checkpoint.
         ///
-        /// - Parameter untilNextOnClock: How long until the next period boundary is due; nil if there is none.
+        /// - Parameter untilNextOnClock: How long until the next boundary is due; nil if there is none.
         case caughtUp(untilNextOnClock: Duration?)
         /// Another projector leads the stream, or has just advanced it.
         case ledElsewhere
@@ -31,7 +31,7 @@ struct StreamProjector: Sendable {
     /// Folds the next batches. The rows and the checkpoint of each batch are committed together or not at all, so after
     /// a crash the fold continues where the last committed batch ended.
     ///
-    /// Due period boundaries are published first, so they are published even if an event cannot be folded.
+    /// Due boundaries are published first, so they are published even if an event cannot be folded.
     ///
     /// - Throws: ``ProjectionError/unfoldable(position:problem:)`` when the next event cannot be folded. Nothing is
     ///   skipped: the events before it were committed by the previous call. ``ProjectionError/repeatedRefold`` when all
@@ -69,7 +69,7 @@ struct StreamProjector: Sendable {
         return try await pipeline.run().get()
     }
 
-    /// Publishes all period boundaries that are due.
+    /// Publishes all boundaries that are due.
     private func publishDueBoundaries() async throws(ProjectionError) -> Progress {
         while true {
             let next = try await writer.untilNextOnClock().get()

@@ -1,7 +1,7 @@
 /// Decides which streams the projector checks next, and when.
 ///
 /// The cost of checking all streams grows with their number, so that is done rarely: notifications name the streams
-/// with new events, and the schedule remembers unfinished streams and when the next period boundary of each stream is
+/// with new events, and the schedule remembers unfinished streams and when the next boundary of each stream is
 /// due.
 struct StreamSchedule: Sendable {
     enum Selection: Sendable, Hashable {
@@ -11,7 +11,7 @@ struct StreamSchedule: Sendable {
 
     /// The result of checking a stream.
     enum Outcome: Sendable, Hashable {
-        /// The stream is up to date until its next period boundary is due; nil if there is none.
+        /// The stream is up to date until its next boundary is due; nil if there is none.
         case done(for: Duration?)
         /// There is more to fold, after other streams had their turn.
         case unfinished

@@ -38,16 +38,15 @@ struct RebuildChanges {
             if try row.value(Bool.self, at: 8) { before[subscription, default: []].append(period) }
             if try row.value(Bool.self, at: 9) { now[subscription, default: []].append(period) }
         }
-        var (ownersBefore, owners): ([String: Set<CustomerKey>], [String: Set<CustomerKey>]) = ([:], [:])
+        var (ownersBefore, owners): ([String: [Ownership]], [String: [Ownership]]) = ([:], [:])
         for row in try await connection.query(
-            RebuildStatements.changedOwners,
-            [Parameter(streamId), .array(subscriptions), Parameter(changeWriter.instant)],
+            RebuildStatements.changedOwners, [Parameter(streamId), .array(subscriptions)],
             deadline: .now + Limits.tableWaitMax)
         {
             let subscription: String = try row.value(at: 0)
-            guard let owner = try row.customerKey(at: 1) else { continue }
-            if try row.value(Bool.self, at: 3) { ownersBefore[subscription, default: []].insert(owner) }
-            if try row.value(Bool.self, at: 4) { owners[subscription, default: []].insert(owner) }
+            guard let owned = try Ownership.read(row) else { continue }
+            if try row.value(Bool.self, at: 7) { ownersBefore[subscription, default: []].append(owned) }
+            if try row.value(Bool.self, at: 8) { owners[subscription, default: []].append(owned) }
         }
         for row in try await connection.query(
             RebuildStatements.changedIntentions, [Parameter(streamId), .array(subscriptions)],

@@ -193,27 +193,23 @@ enum RebuildStatements {
           and original_transaction_id = any ($2::text[])
         """)
 
-    /// The owners of some subscriptions at an instant, each with whether it owned the subscription before the swap and
-    /// whether it owns it now. A subscription that is new or gone has no row.
+    /// The intervals of ownership of some subscriptions, each with whether it existed before the swap and whether it
+    /// exists now.
     static let changedOwners = Statement(
         "rebuild_changed_owners",
         """
-        select ownership.original_transaction_id, ownership.customer_kind, ownership.customer_id,
-          new.stream_id is null as was_there, true as is_there
+        select ownership.original_transaction_id, ownership.customer_kind, ownership.customer_id, ownership.starts_at,
+          ownership.ends_at, ownership.reason, ownership.position, new.stream_id is null as was_there, true as is_there
         from subledger.ownership
         left join subledger_rebuild.new_ownership as new
           using (stream_id, original_transaction_id, starts_at, customer_kind, customer_id)
         where ownership.stream_id = $1
           and ownership.original_transaction_id = any ($2::text[])
-          and ownership.starts_at <= $3
-          and ownership.ends_at > $3
         union all
-        select original_transaction_id, customer_kind, customer_id, true, false
+        select original_transaction_id, customer_kind, customer_id, starts_at, ends_at, reason, position, true, false
         from subledger_rebuild.gone_ownership
         where stream_id = $1
           and original_transaction_id = any ($2::text[])
-          and starts_at <= $3
-          and ends_at > $3
         """)
 
     /// The renewal intent of some subscriptions before the swap and now, and whether each existed before and exists now.

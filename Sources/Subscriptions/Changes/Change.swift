@@ -17,14 +17,15 @@ package struct Change: Sendable, Hashable {
         case renewalSwitched = "renewal_switched"
         /// The product of the next renewal changed.
         case nextProduct = "next_product"
-        /// The subscription has another owner: published for each customer that lost it and each that gained it.
+        /// The subscription has another owner, now or in the past: published for each customer that lost or gained it
+        /// or some of its past access.
         case customerChanged = "customer_changed"
     }
 
     package enum Cause: Sendable, Hashable {
         /// An event reported it.
         case event(position: Int64)
-        /// A period began or ended without an event.
+        /// A period began or ended, or the time of another owner began, without an event.
         case clock
         /// The configuration of the app's products changed.
         case products
@@ -36,11 +37,13 @@ package struct Change: Sendable, Hashable {
 
     package var kind: Kind
     package var originalTransactionId: String
-    /// When the change took effect: the start or end of a period for ``Cause/clock``, otherwise the time of processing.
+    /// When the change took effect: the start or end of a period or of ownership for ``Cause/clock``, otherwise the time
+    /// of processing.
     package var at: Instant
     package var cause: Cause
     /// The product that gives access; for ``Kind/closed``, the one that did. For ``Kind/customerChanged``, the product
-    /// that gave or gives access to the customer. Nil for changes that are not about access.
+    /// that gave or gives access to the customer; nil if the change is about the past only. Nil for changes that are not
+    /// about access.
     package var productId: String?
     /// The end of the unbroken access; ``Instant/latest`` if it has none. Nil if there is no access.
     package var until: Instant?
@@ -48,7 +51,8 @@ package struct Change: Sendable, Hashable {
     package var autoRenewStatus: Bool?
     /// For ``Kind/nextProduct``; nil if the current product renews.
     package var nextProductId: String?
-    /// For ``Kind/customerChanged``: the customer that lost the subscription, with a nil ``until``, or gained it.
+    /// For ``Kind/customerChanged``: the customer that lost or gained the subscription. Its ``until`` is nil unless it
+    /// owns the subscription now.
     package var customer: CustomerKey?
 
     package init(

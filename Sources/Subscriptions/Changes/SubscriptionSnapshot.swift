@@ -66,31 +66,64 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
         return changes
     }
 
-    /// Returns the change for each customer that lost the subscription, without an end of access, and then for each
-    /// that gained it, with the end of its current access. There is no change for a store account whose app user is not
-    /// known.
+    /// Returns the change for each customer that lost or gained the subscription, or the access of some past time.
+    ///
+    /// First those that do not own it now, without an end of access, and then those that do, with the end of the current
+    /// access. There is no change for a store account whose app user is not known. What is still to come is published by
+    /// the clock.
     package func ownerChanges(
-        from old: Set<CustomerKey>, to new: Set<CustomerKey>, at instant: Instant, cause: Change.Cause
+        from old: [Ownership], to new: [Ownership], at instant: Instant, cause: Change.Cause
     ) -> [Change] {
         let use = access.use(at: instant)
-        func changes(_ customers: Set<CustomerKey>, until: Instant?) -> [Change] {
-            customers.filter { $0.kind != .subscription }.sorted().map { customer in
-                Change(
-                    .customerChanged, of: originalTransactionId, at: instant, cause: cause, productId: use?.productId,
-                    until: until, customer: customer)
-            }
+        let (before, now) = (old.owners(at: instant), new.owners(at: instant))
+        let (pastBefore, past) = (pastAccess(old, until: instant), pastAccess(new, until: instant))
+        let changed = Set((old + new).map(\.owner)).filter { customer in
+            customer.kind != .subscription
+                && (before.contains(customer) != now.contains(customer) || pastBefore[customer] != past[customer])
+        }.sorted()
+        func change(_ customer: CustomerKey, productId: String?, until: Instant?) -> Change {
+            Change(
+                .customerChanged, of: originalTransactionId, at: instant, cause: cause, productId: productId,
+                until: until, customer: customer)
         }
-        return changes(old.subtracting(new), until: nil) + changes(new.subtracting(old), until: use?.until)
+        let former = changed.filter { !now.contains($0) }.map { customer in
+            change(customer, productId: before.contains(customer) ? use?.productId : nil, until: nil)
+        }
+        return former
+            + changed.filter { now.contains($0) }.map { change($0, productId: use?.productId, until: use?.until) }
     }
 
-    /// Returns the changes that take effect without an event after one instant and up to and including another: one for
-    /// each start or end of a period that makes a difference, in order of time.
+    /// The access before an instant that each owner has or had.
+    private func pastAccess(_ intervals: [Ownership], until instant: Instant) -> [CustomerKey: Set<Range<Instant>>] {
+        var past: [CustomerKey: Set<Range<Instant>>] = [:]
+        for owned in intervals {
+            for period in access {
+                let (start, end) = (max(period.start, owned.from), min(period.end, owned.until, instant))
+                if start < end { past[owned.owner, default: []].insert(start..<end) }
+            }
+        }
+        return past
+    }
+
+    /// Returns the changes that take effect without an event after one instant and up to and including another: those of
+    /// each start or end of a period that makes a difference, and of each new owner, in order of time. The former owner
+    /// comes before the new one.
+    ///
+    /// - Parameter owners: The owners of the subscription; empty to return changes of access only.
     package static func clockChanges(
-        of originalTransactionId: String, _ access: [AccessPeriod], after start: Instant, through end: Instant
+        of originalTransactionId: String, _ access: [AccessPeriod], owners: [Ownership] = [], after start: Instant,
+        through end: Instant
     ) -> [Change] {
-        let boundaries = Set(access.flatMap { [$0.start, $0.end] }).filter { $0 > start && $0 <= end }.sorted()
+        let instants = access.flatMap { [$0.start, $0.end] } + owners.map(\.from)
+        let boundaries = Set(instants).filter { $0 > start && $0 <= end }.sorted()
         var changes: [Change] = []
         var before = access.use(at: start)
+        var ownersBefore = owners.owners(at: start)
+        func change(_ customer: CustomerKey, _ boundary: Instant, productId: String?, until: Instant?) -> Change {
+            Change(
+                .customerChanged, of: originalTransactionId, at: boundary, cause: .clock, productId: productId,
+                until: until, customer: customer)
+        }
         for boundary in boundaries {
             let now = access.use(at: boundary)
             if let kind = Use.difference(from: before, to: now) {
@@ -99,7 +132,15 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
                         kind, of: originalTransactionId, at: boundary, cause: .clock,
                         productId: (now ?? before)?.productId, until: now?.until))
             }
+            let ownersNow = owners.owners(at: boundary)
+            for customer in ownersBefore.subtracting(ownersNow).sorted() where customer.kind != .subscription {
+                changes.append(change(customer, boundary, productId: before?.productId, until: nil))
+            }
+            for customer in ownersNow.subtracting(ownersBefore).sorted() where customer.kind != .subscription {
+                changes.append(change(customer, boundary, productId: now?.productId, until: now?.until))
+            }
             before = now
+            ownersBefore = ownersNow
         }
         return changes
     }

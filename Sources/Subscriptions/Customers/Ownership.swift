@@ -46,6 +46,13 @@ package struct Ownership: Sendable, Hashable {
     }
 }
 
+extension [Ownership] {
+    /// The owners at an instant: several only under ``OwnershipPolicy/shared``.
+    package func owners(at instant: Instant) -> Set<CustomerKey> {
+        Set(filter { $0.isInForce(at: instant) }.map(\.owner))
+    }
+}
+
 extension Subscription {
     /// Returns the subscription with only the access that falls into some intervals, which must be disjoint.
     package func owned(during intervals: [Range<Instant>]) -> Subscription {
