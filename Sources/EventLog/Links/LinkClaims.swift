@@ -4,7 +4,7 @@ import Subscriptions
 
 /// Who owns what a link statement names, before it is appended.
 package struct LinkClaims: Sendable {
-    package let policy: OwnershipPolicy
+    let policy: OwnershipPolicy
     /// The owners of each key at any time, by the projections and by the link statements that are not folded yet.
     package let owners: [CustomerKey: Set<CustomerKey>]
     /// The customer that named each key last, in the link statements that are not folded yet.
@@ -26,16 +26,30 @@ package struct LinkClaims: Sendable {
 }
 
 extension LogReader {
+    /// The ownership policy of an app.
+    ///
+    /// - Throws: ``ReadError``.
+    package func ownershipPolicy(of app: String) async throws(ReadError) -> OwnershipPolicy {
+        do throws(PostgresError) {
+            let configured = try await pool.query(
+                ClaimStatements.policy, [Parameter(app)], deadline: .now + Limits.readWaitMax)
+            let policy: String? = try configured.first?.value(at: 0)
+            return policy.flatMap(OwnershipPolicy.init(rawValue:)) ?? .standard
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
     /// Returns who owns what a statement names.
     ///
     /// - Throws: ``ReadError``.
     package func linkClaims(
-        of statement: LinkStatement, in stream: StreamKey
+        of statement: LinkStatement, in stream: StreamKey, _ policy: OwnershipPolicy
     ) async throws(ReadError) -> LinkClaims {
         do throws(PostgresError) {
             return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
                 (connection) async throws(PostgresError) -> LinkClaims in
-                try await Self.claims(of: statement, in: stream, connection)
+                try await Self.claims(of: statement, in: stream, policy, connection)
             }
         } catch {
             throw ReadError(error)
@@ -48,7 +62,7 @@ extension LogReader {
     ///
     /// - Throws: ``ReadError``. The body may have run.
     package func withLinkClaims<Value: Sendable>(
-        of statement: LinkStatement, in stream: StreamKey,
+        of statement: LinkStatement, in stream: StreamKey, _ policy: OwnershipPolicy,
         _ body: @Sendable (LinkClaims, PlacedLinks?) async -> Value
     ) async throws(ReadError) -> Value {
         do throws(PostgresError) {
@@ -61,7 +75,7 @@ extension LogReader {
                 let last = try await Self.lastLinks(ofCustomer: customer, in: stream, connection)
                 let both = LinkStatement(
                     backendCustomerId: customer, links: statement.links + (last?.statement.links ?? []))
-                let claims = try await Self.claims(of: both, in: stream, connection)
+                let claims = try await Self.claims(of: both, in: stream, policy, connection)
                 let value = await body(claims, last)
                 try await connection.rollback(deadline: .now + Limits.readWaitMax)
                 return value
@@ -72,11 +86,9 @@ extension LogReader {
     }
 
     private static func claims(
-        of statement: LinkStatement, in stream: StreamKey, _ connection: PostgresConnection
+        of statement: LinkStatement, in stream: StreamKey, _ policy: OwnershipPolicy, _ connection: PostgresConnection
     ) async throws(PostgresError) -> LinkClaims {
         let deadline = ContinuousClock.now + Limits.readWaitMax
-        let configured = try await connection.query(
-            Step(ClaimStatements.policy, [Parameter(stream.app)]), deadline: deadline)
         let rows = try await connection.query(
             Step(
                 ClaimStatements.owners,
@@ -91,9 +103,7 @@ extension LogReader {
             owners[key, default: []].insert(owner)
             if try row.optional(Int64.self, at: 4) != nil { latest[key] = owner }
         }
-        let policy: String? = try configured.first?.value(at: 0)
-        return LinkClaims(
-            policy: policy.flatMap(OwnershipPolicy.init(rawValue:)) ?? .standard, owners: owners, latest: latest)
+        return LinkClaims(policy: policy, owners: owners, latest: latest)
     }
 
     private enum ClaimStatements {

@@ -45,15 +45,16 @@ package struct LinkService: Sendable {
         _ statement: LinkStatement, in stream: StreamKey, transfer: Bool, receivedAt: Instant
     ) async throws -> Outcome {
         let customer = statement.backendCustomerId.text
-        let last = try await log.linkStatement(ofCustomer: customer, in: stream)
-        let claims = try await log.linkClaims(of: statement, in: stream)
-        if let last, last.statement == statement, claims.areHeld(by: statement) {
+        let policy = try await log.ownershipPolicy(of: stream.app)
+        if let last = try await log.linkStatement(ofCustomer: customer, in: stream), last.statement == statement,
+            try await log.linkClaims(of: statement, in: stream, policy).areHeld(by: statement)
+        {
             return .stated(position: last.position, isNew: false)
         }
-        guard claims.policy == .firstBuyer, !transfer else {
+        guard policy == .firstBuyer, !transfer else {
             return try await append(statement, in: stream, receivedAt: receivedAt).get()
         }
-        return try await log.withLinkClaims(of: statement, in: stream) {
+        return try await log.withLinkClaims(of: statement, in: stream, policy) {
             (claims, _) async -> Result<Outcome, AppendError> in
             if let key = statement.contested(owners: { claims.owners[$0] ?? [] }) {
                 return .success(.contested(key))
@@ -74,14 +75,15 @@ package struct LinkService: Sendable {
         _ subscriptions: [String], to backendCustomerId: String, in stream: StreamKey, receivedAt: Instant
     ) async throws -> Outcome {
         let keys = subscriptions.prefix(LinkStatement.linksMax).map { CustomerKey(.subscription, $0) }
+        let policy = try await log.ownershipPolicy(of: stream.app)
         let named = LinkStatement(backendCustomerId: backendCustomerId, links: keys)
         if let last = try await log.linkStatement(ofCustomer: backendCustomerId, in: stream),
             Set(last.statement.links).isSuperset(of: keys),
-            try await log.linkClaims(of: named, in: stream).areHeld(by: named)
+            try await log.linkClaims(of: named, in: stream, policy).areHeld(by: named)
         {
             return .stated(position: last.position, isNew: false)
         }
-        return try await log.withLinkClaims(of: named, in: stream) {
+        return try await log.withLinkClaims(of: named, in: stream, policy) {
             (claims, last) async -> Result<Outcome, AppendError> in
             let linked = last?.statement.links ?? []
             let others = linked.filter { !keys.contains($0) && claims.isHeld($0, by: backendCustomerId) }
@@ -91,7 +93,7 @@ package struct LinkService: Sendable {
                 return .success(.stated(position: last.position, isNew: false))
             }
             let statement = LinkStatement(backendCustomerId: backendCustomerId, links: others + added.links)
-            if claims.policy == .firstBuyer, let key = statement.contested(owners: { claims.owners[$0] ?? [] }) {
+            if policy == .firstBuyer, let key = statement.contested(owners: { claims.owners[$0] ?? [] }) {
                 return .success(.contested(key))
             }
             return await append(statement, in: stream, receivedAt: receivedAt)

@@ -73,8 +73,9 @@ package final class BodyReader: Sendable {
 // MARK: - Shared room
 
 extension BodyReader {
-    /// The bytes that one body uses of the shared room. The mutex of the reader's state guards all members but
-    /// `channel`.
+    /// The bytes that one body uses of the shared room.
+    ///
+    /// Unchecked: the mutex of the reader's state guards all members but `channel`, which never changes and is `Sendable`.
     private final class Room: @unchecked Sendable {
         /// Nil outside of a listener.
         let channel: (any Channel)?

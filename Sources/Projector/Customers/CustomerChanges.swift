@@ -23,7 +23,7 @@ struct CustomerChanges: Sendable {
     var isEmpty: Bool { touched.isEmpty && statements.isEmpty }
 
     /// - Parameters:
-    ///   - subscriptions: The subscriptions after the events.
+    ///   - subscriptions: The subscriptions after the events, with their evidence.
     ///   - before: The evidence of those that were known before the events.
     init(
         _ events: [FoldableEvent], _ subscriptions: some Sequence<ProjectedSubscription>,
@@ -31,8 +31,8 @@ struct CustomerChanges: Sendable {
     ) {
         for subscription in subscriptions {
             let id = subscription.facts.originalTransactionId
-            let (old, new) = (before[id], subscription.facts.ownershipEvidence())
-            guard old != new else { continue }
+            let old = before[id]
+            guard let new = subscription.evidence, old != new else { continue }
             if old == nil { newSubscriptions.insert(id) }
             touched[new.subscription] = subscription.position
             let (oldKeys, newKeys) = (old?.edges ?? [:], new.edges)

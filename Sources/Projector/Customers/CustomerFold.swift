@@ -31,7 +31,7 @@ struct CustomerFold {
         touched.merge(try await applyLinks(changes.statements), uniquingKeysWith: max)
         try await writeEdges(changes)
         let known = changes.touched.keys.filter { $0.kind == .subscription }
-            .reduce(into: [String: SubscriptionFacts]()) { $0[$1.id.text] = states[$1.id.text]?.facts }
+            .reduce(into: [String: ProjectedSubscription]()) { $0[$1.id.text] = states[$1.id.text] }
         return try await update(around: touched, known: known) { .event(position: $0) }
             .map { moved in
                 moved.filter { !changes.newSubscriptions.contains($0.facts.originalTransactionId) }
@@ -42,10 +42,10 @@ struct CustomerFold {
     /// Computes the store accounts of some subscriptions by a changed policy.
     func refresh(_ states: [ProjectedSubscription]) async throws(PostgresError) -> ProjectionOutcome<[Moved]> {
         var touched: [CustomerKey: Int64] = [:]
-        var known: [String: SubscriptionFacts] = [:]
+        var known: [String: ProjectedSubscription] = [:]
         for state in states {
             touched[CustomerKey(.subscription, state.facts.originalTransactionId)] = state.position
-            known[state.facts.originalTransactionId] = state.facts
+            known[state.facts.originalTransactionId] = state
         }
         return try await update(around: touched, known: known) { _ in .ownership }
     }
@@ -78,10 +78,10 @@ struct CustomerFold {
     ///
     /// - Parameters:
     ///   - touched: The keys, each with the position of the last event that touched it.
-    ///   - known: The facts of subscriptions that need not be read.
+    ///   - known: Subscriptions that need not be read.
     ///   - cause: The cause of a change, given the last position.
     func update(
-        around touched: [CustomerKey: Int64], known: [String: SubscriptionFacts],
+        around touched: [CustomerKey: Int64], known: [String: ProjectedSubscription],
         cause: (Int64) -> Change.Cause
     ) async throws(PostgresError) -> ProjectionOutcome<[Moved]> {
         let stored: StoredCustomers

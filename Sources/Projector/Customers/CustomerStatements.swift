@@ -1,3 +1,4 @@
+import EventLog
 import Postgres
 
 /// SQL for folding customers. As in ``ProjectionStatements``, tables are named without a schema.
@@ -14,38 +15,43 @@ enum CustomerStatements {
           select tied.kind, tied.id
           from reached
           cross join lateral (
-            select customer_edge.kind, customer_edge.id
-            from customer_edge
-            where customer_edge.stream_id = $1
-              and customer_edge.original_transaction_id = reached.id
-              and reached.kind = 'subscription'
-              and customer_edge.kind <> 'account'
-            union all
-            select 'subscription', customer_edge.original_transaction_id
-            from customer_edge
-            where customer_edge.stream_id = $1
-              and customer_edge.kind = reached.kind
-              and customer_edge.id = reached.id
+            \(CustomerTies.step(in: "", where: "customer_edge.kind <> 'account'"))
           ) as tied
         )
         select kind, id
         from reached
         """)
 
-    /// The links on some keys, and all links of some customers. `offset 0` makes PostgreSQL look up each key.
+    /// Looks up the rows of a table by a key that two arrays give. `offset 0` makes PostgreSQL look up each one.
+    private static func found(_ columns: SQL, in table: SQL) -> SQL {
+        found(columns, in: table, by: ["kind", "id"], of: "input (kind, id)", from: "$2::text[], $3::text[]")
+    }
+
+    /// - Parameters:
+    ///   - key: The columns by which rows are looked up. They should begin an index.
+    ///   - input: The name `input` and the columns that the arrays give, which may be more.
+    private static func found(
+        _ columns: SQL, in table: SQL, by key: [SQL], of input: SQL, from arrays: SQL
+    ) -> SQL {
+        let isSame = key.map { column -> SQL in "\(table).\(column) = input.\(column)" }.joined(separator: " and ")
+        return """
+            unnest(\(arrays)) as \(input)
+            cross join lateral (
+              select \(columns)
+              from \(table)
+              where \(table).stream_id = $1
+                and \(isSame)
+              offset 0
+            ) as found
+            """
+    }
+
+    /// The links on some keys, and all links of some customers.
     static let loadLinks = Statement(
         "customer_load_links",
         """
         select found.backend_customer_id, found.kind, found.id, found.position, found.replaced_position
-        from unnest($2::text[], $3::text[]) as input (kind, id)
-        cross join lateral (
-          select backend_customer_id, customer_link.kind, customer_link.id, position, replaced_position
-          from customer_link
-          where customer_link.stream_id = $1
-            and customer_link.kind = input.kind
-            and customer_link.id = input.id
-          offset 0
-        ) as found
+        from \(found("backend_customer_id, kind, id, position, replaced_position", in: "customer_link"))
         union all
         select backend_customer_id, kind, id, position, replaced_position
         from customer_link
@@ -84,15 +90,7 @@ enum CustomerStatements {
         "customer_load_identities",
         """
         select found.kind, found.id, found.customer_kind, found.customer_id, found.starts_at, found.ends_at
-        from unnest($2::text[], $3::text[]) as input (kind, id)
-        cross join lateral (
-          select kind, id, customer_kind, customer_id, starts_at, ends_at
-          from customer_identity
-          where customer_identity.stream_id = $1
-            and customer_identity.kind = input.kind
-            and customer_identity.id = input.id
-          offset 0
-        ) as found
+        from \(found("kind, id, customer_kind, customer_id, starts_at, ends_at", in: "customer_identity"))
         """)
 
     static let deleteIdentities = Statement(
@@ -101,15 +99,7 @@ enum CustomerStatements {
         delete from customer_identity
         where ctid = any (array(
           select found.ctid
-          from unnest($2::text[], $3::text[]) as old (kind, id)
-          cross join lateral (
-            select customer_identity.ctid
-            from customer_identity
-            where customer_identity.stream_id = $1
-              and customer_identity.kind = old.kind
-              and customer_identity.id = old.id
-            offset 0
-          ) as found
+          from \(found("ctid", in: "customer_identity"))
         ))
         """)
 
@@ -142,22 +132,20 @@ enum CustomerStatements {
         set position = excluded.position
         """)
 
+    /// The lookup of edges by their subscription, which has few: by the id, PostgreSQL could read all edges of a token.
+    private static let edgesOfSubscriptions = found(
+        "ctid, kind, id", in: "customer_edge", by: ["original_transaction_id"],
+        of: "input (original_transaction_id, kind, id)", from: "$2::text[], $3::text[], $4::text[]")
+
     static let deleteEdges = Statement(
         "customer_delete_edges",
         """
         delete from customer_edge
         where ctid = any (array(
           select found.ctid
-          from unnest($2::text[], $3::text[], $4::text[]) as old (original_transaction_id, kind, id)
-          cross join lateral (
-            select customer_edge.ctid
-            from customer_edge
-            where customer_edge.stream_id = $1
-              and customer_edge.original_transaction_id = old.original_transaction_id
-              and customer_edge.kind = old.kind
-              and customer_edge.id = old.id
-            limit 1
-          ) as found
+          from \(edgesOfSubscriptions)
+          where found.kind = input.kind
+            and found.id = input.id
         ))
         """)
 

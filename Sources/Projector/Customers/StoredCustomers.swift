@@ -16,9 +16,9 @@ struct StoredCustomers {
     private(set) var ownership: Set<Ownership> = []
     private(set) var identities: Set<CustomerIdentity> = []
 
-    /// - Parameter known: The facts of subscriptions that need not be read.
+    /// - Parameter known: Subscriptions that need not be read.
     static func load(
-        _ streamId: Int32, around seeds: Set<CustomerKey>, known: [String: SubscriptionFacts],
+        _ streamId: Int32, around seeds: Set<CustomerKey>, known: [String: ProjectedSubscription],
         _ connection: PostgresConnection
     ) async throws(PostgresError) -> ProjectionOutcome<StoredCustomers> {
         var stored = StoredCustomers()
@@ -30,22 +30,26 @@ struct StoredCustomers {
         }
         let subscriptions = stored.keys.filter { $0.kind == .subscription }.map(\.id.text).sorted()
         let unknown = subscriptions.filter { known[$0] == nil }
-        for id in subscriptions { stored.facts[id] = known[id] }
+        for id in subscriptions { if let state = known[id] { stored.add(state) } }
         if !unknown.isEmpty {
             switch try ProjectedSubscription.read(
                 try await connection.query(
                     Step(ProjectionStatements.loadSubscriptions, [Parameter(streamId), .array(unknown)])))
             {
             case .success(let states):
-                for state in states { stored.facts[state.facts.originalTransactionId] = state.facts }
+                for state in states { stored.add(state) }
             case .failure(let failure): return .failure(failure)
             }
         }
-        stored.evidence = stored.facts.values.map { $0.ownershipEvidence() }
         for one in stored.evidence { stored.keys.formUnion(one.purchases.map(\.token)) }
         try await stored.loadLinks(streamId, connection)
         try await stored.loadRows(streamId, subscriptions, connection)
         return .success(stored)
+    }
+
+    private mutating func add(_ state: ProjectedSubscription) {
+        facts[state.facts.originalTransactionId] = state.facts
+        evidence.append(state.evidence ?? state.facts.ownershipEvidence())
     }
 
     private mutating func loadLinks(

@@ -85,10 +85,14 @@ struct BatchReader: Sendable {
             // Already set if an unwritten batch holds the subscription.
             if state.written == nil { state.written = Subscription(facts, products: products) }
             state.isNew = state.position == 0
-            if !state.isNew { before[id] = facts.ownershipEvidence() }
+            if !state.isNew { before[id] = state.evidence ?? facts.ownershipEvidence() }
             states[id] = state
         }
         for event in page.events { event.fold(into: &states) }
+        for id in touched {
+            let evidence = states[id]?.facts.ownershipEvidence()
+            states[id]?.evidence = evidence
+        }
         let folded = touched.compactMap { states[$0] }
         let writer = ProjectionWriter(streamId: streamId, products: products, checks: checks, tables: tables)
         let subscriptions = writer.subscriptions(folded)

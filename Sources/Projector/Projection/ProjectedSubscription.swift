@@ -9,6 +9,8 @@ struct ProjectedSubscription: Sendable {
     var position: Int64
     /// The content of the stored rows, so that only changed rows are written; nil if it is not known.
     var written: Subscription?
+    /// What the facts say about the owner; nil if it is not known.
+    var evidence: OwnershipEvidence?
     /// True if the subscription has no rows yet, so that they can be written by `copy`.
     var isNew = false
 }
@@ -47,5 +49,6 @@ extension FoldableEvent {
     private func fold(_ facts: StatedFacts, into state: inout ProjectedSubscription) {
         fold(facts, into: &state.facts)
         state.position = position
+        state.evidence = nil
     }
 }

@@ -116,8 +116,9 @@ private struct KnownCustomer: CustomerMatch {
 }
 
 extension Entitlement.Grant {
-    /// Reads the columns from the subscription to the entitlement; nil if there is no period. The columns of the start
-    /// and the end are those of the part of the period in which the customer owns the subscription.
+    /// Reads the columns from the subscription to the entitlement; nil if they have no product, as for a customer without
+    /// periods of one. The columns of the start and the end are those of the part of the period in which the customer
+    /// owns the subscription.
     static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement.Grant? {
         guard let product: String = try row.optional(at: column + 4) else { return nil }
         return Entitlement.Grant(

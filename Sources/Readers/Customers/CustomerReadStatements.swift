@@ -140,17 +140,7 @@ enum CustomerReadStatements {
           select tied.kind, tied.id
           from reached
           cross join lateral (
-            select customer_edge.kind, customer_edge.id
-            from subledger.customer_edge
-            where customer_edge.stream_id = $1
-              and customer_edge.original_transaction_id = reached.id
-              and reached.kind = 'subscription'
-            union all
-            select 'subscription', customer_edge.original_transaction_id
-            from subledger.customer_edge
-            where customer_edge.stream_id = $1
-              and customer_edge.kind = reached.kind
-              and customer_edge.id = reached.id
+            \(CustomerTies.step(in: "subledger.", where: "true"))
             union all
             select customer_link.kind, customer_link.id
             from subledger.customer_link
