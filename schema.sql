@@ -22,7 +22,7 @@
 --   product, product_entitlement                            the owner's configuration      no
 --   app_ownership                                           from the owner's apps file     no
 --   customer_edge, customer_link                            projections of the log         `subledger rebuild`
---   ownership, customer_identity                            projections of the log         `subledger rebuild`
+--   ownership, customer_identity, shared_account_token      projections of the log         `subledger rebuild`
 --   change_head, change                                     the published change feed      no
 --   receipt                                                 receipts that were handed in   no
 --   token                                                   access tokens                  no
@@ -34,7 +34,8 @@
 --   projections     comments, view subscription_now
 --   checks          comments
 --   products        comments, view product_catalog
---   customers       comments, functions customer_entitlement and entitlement_at, view entitlement
+--   customers       comments, functions customer_entitlement and entitlement_at, views entitlement and
+--                   subscription_defect
 --   changes         comments, view change_feed
 --   receipts        comments
 --   tokens          comments
@@ -232,7 +233,7 @@ create table subledger.checkpoint (
   stream_id          integer not null,
   position           bigint  not null,
   products           text    not null,
-  ownership          text    not null default 'latest-buyer',
+  ownership          text    not null default 'latest-buyer 10',
   check_lead         text    not null default '',
   projection_version integer not null default 0,
   constraint checkpoint_pkey primary key (stream_id),
@@ -499,10 +500,12 @@ create table subledger.product_entitlement (
 -- Whose purchase it is: projections of the log, computed by the app's policy.
 
 create table subledger.app_ownership (
-  app    text not null,
-  policy text not null,
+  app                          text    not null,
+  policy                       text    not null,
+  store_accounts_per_token_max integer not null default 10,
   constraint app_ownership_pkey primary key (app),
-  constraint app_ownership_policy_check check (policy in ('latest-buyer', 'first-buyer', 'shared'))
+  constraint app_ownership_policy_check check (policy in ('latest-buyer', 'first-buyer', 'shared')),
+  constraint app_ownership_store_accounts_check check (store_accounts_per_token_max between 1 and 1000)
 );
 
 create table subledger.customer_edge (
@@ -511,11 +514,21 @@ create table subledger.customer_edge (
   kind                    text    not null,
   id                      text    not null,
   position                bigint  not null,
+  store_account           text,
   constraint customer_edge_pkey primary key (stream_id, original_transaction_id, kind, id),
-  constraint customer_edge_kind_check check (kind in ('account', 'app_transaction', 'subscription'))
+  constraint customer_edge_kind_check check (kind in ('account', 'app_transaction', 'subscription')),
+  constraint customer_edge_store_account_check check ((kind = 'account') = (store_account is not null))
 );
 
-create index customer_edge_id_idx on subledger.customer_edge (stream_id, kind, id);
+-- Finds the subscriptions of an id, and counts the store accounts of a token by jumping from one to the next.
+create index customer_edge_id_idx
+  on subledger.customer_edge (stream_id, kind, id, store_account, original_transaction_id);
+
+create table subledger.shared_account_token (
+  stream_id     integer not null,
+  account_token text    not null,
+  constraint shared_account_token_pkey primary key (stream_id, account_token)
+);
 
 create table subledger.customer_link (
   stream_id           integer not null,
@@ -708,7 +721,7 @@ grant select, insert, update, delete
   on subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
     subledger.refunded_period, subledger.check_schedule, subledger.projector_stall, subledger.app_ownership,
     subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
-    subledger.customer_identity
+    subledger.customer_identity, subledger.shared_account_token
   to subledger_projector;
 
 -- The poller reads what is due and what is known, bodies and receipts included, because it asks with those. It records
@@ -741,7 +754,7 @@ grant select
     subledger.refunded_period, subledger.check_schedule, subledger.store_check, subledger.projector_stall,
     subledger.product, subledger.product_entitlement, subledger.app_ownership, subledger.app_checks,
     subledger.customer_edge, subledger.customer_link, subledger.ownership, subledger.customer_identity,
-    subledger.change_head, subledger.change
+    subledger.shared_account_token, subledger.change_head, subledger.change
   to subledger_reader, subledger_analyst;
 
 -- Repeatable --------------------------------------------------------------------------------------------------------
@@ -997,7 +1010,8 @@ comment on column subledger.checkpoint.projection_version is
 comment on column subledger.checkpoint.products is
   'Text of product_catalog from which the rows were computed, byte for byte; if it differs, they are recomputed';
 comment on column subledger.checkpoint.ownership is
-  'Ownership policy by which the rows were computed, see app_ownership; if it differs, they are recomputed';
+  'Policy and store_accounts_per_token_max by which the rows were computed, with a space between, see app_ownership; '
+  'if they differ, the rows are recomputed';
 comment on column subledger.checkpoint.check_lead is
   'Lead of checks by which the rows were computed, see app_checks; if it differs, they are recomputed';
 
@@ -1230,11 +1244,13 @@ comment on view subledger.product_catalog is
 -- Customers ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.app_ownership is
-  'Who owns a subscription that several app users bought or linked: the policy of each app that configures one. The '
-  'projector writes it when it starts. Compare checkpoint.ownership';
+  'Who owns a subscription that several app users bought or linked: the rules of each configured app. The projector '
+  'writes them when it starts. Compare checkpoint.ownership';
 comment on column subledger.app_ownership.policy is
   'latest-buyer: the app user of each purchase, from its purchase date on; first-buyer: the app user of the first '
   'purchase; shared: all of them';
+comment on column subledger.app_ownership.store_accounts_per_token_max is
+  'An account token with purchases of more store accounts identifies no app user, see shared_account_token';
 
 comment on table subledger.customer_edge is
   'What says whose a subscription is, according to Apple: the account token of a purchase (not the buyer''s if '
@@ -1243,6 +1259,16 @@ comment on column subledger.customer_edge.kind is
   'account: an appAccountToken, in lower case; app_transaction: an appTransactionId; subscription: the smallest '
   'original_transaction_id of the notification, or the one before a migration. The last two make a store account';
 comment on column subledger.customer_edge.position is 'First event that reported it';
+comment on column subledger.customer_edge.store_account is
+  'For account: the smallest appTransactionId of the subscription; if none was reported, the smallest '
+  'original_transaction_id among its own and those to which edges tie it. The store accounts of a token are counted '
+  'by it';
+
+comment on table subledger.shared_account_token is
+  'Account tokens with purchases of more store accounts than the app''s rules allow, such as one constant token of an '
+  'app for everybody. They lead to no customer, and neither purchases with them nor links on them say whose a '
+  'subscription is';
+comment on column subledger.shared_account_token.account_token is 'As customer_edge.id: in lower case';
 
 comment on table subledger.customer_link is
   'Customer links set by a backend. Each link event has the complete links of a customer; the links of earlier events '
@@ -1396,6 +1422,28 @@ comment on column subledger.entitlement.until is
 comment on column subledger.entitlement.positions is
   'Positions of the first events that reported that access, ascending';
 
+create or replace view subledger.subscription_defect as
+select
+  stream.app, stream.environment, customer_edge.original_transaction_id, 'shared_account_token' as defect,
+  customer_edge.id as account_token, customer_edge.position
+from subledger.shared_account_token
+join subledger.stream using (stream_id)
+join subledger.customer_edge
+  on customer_edge.stream_id = shared_account_token.stream_id
+  and customer_edge.kind = 'account'
+  and customer_edge.id = shared_account_token.account_token;
+
+comment on view subledger.subscription_defect is
+  'Subscriptions with data that cannot be used because of other subscriptions. A defect of one field of one event is in '
+  'event.defects';
+comment on column subledger.subscription_defect.app is 'Bundle ID';
+comment on column subledger.subscription_defect.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column subledger.subscription_defect.original_transaction_id is 'The subscription';
+comment on column subledger.subscription_defect.defect is
+  'shared_account_token: too many store accounts have purchases with the account token, so it identifies no customer';
+comment on column subledger.subscription_defect.account_token is 'The token, in lower case';
+comment on column subledger.subscription_defect.position is 'First event that reported the token';
+
 -- Changes -----------------------------------------------------------------------------------------------------------
 
 comment on table subledger.change_head is 'Last published change of each stream';
@@ -1418,7 +1466,7 @@ comment on column subledger.change.at is
   'When it took effect: the start or end of a period or of ownership if cause is clock, published_at if not';
 comment on column subledger.change.cause is
   'event: see position; clock: a period began or ended, or the time of another customer began; products: product '
-  'settings changed; ownership: the app''s ownership policy changed; rebuild: recomputing the log gave a different '
+  'settings changed; ownership: the app''s ownership rules changed; rebuild: recomputing the log gave a different '
   'result';
 comment on column subledger.change.position is
   'The event that reported the access, if it was just applied; if not, the last applied event about the subscription';
@@ -3649,7 +3697,9 @@ comment on column analyst.delivery_lag.max_seconds is 'Maximum';
 -- Privileges on views and functions ---------------------------------------------------------------------------------
 
 grant select on subledger.product_catalog to subledger_projector, subledger_poller;
-grant select on subledger.subscription_now, subledger.product_catalog, subledger.entitlement, subledger.change_feed
+grant select
+  on subledger.subscription_now, subledger.product_catalog, subledger.entitlement, subledger.subscription_defect,
+    subledger.change_feed
   to subledger_reader, subledger_analyst;
 grant select on all tables in schema analyst to subledger_reader, subledger_analyst;
 

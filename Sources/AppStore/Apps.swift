@@ -12,8 +12,8 @@ package struct App: Sendable, Hashable {
     package let sharedSecrets: [String]
     /// True if V1 notifications without a secret are accepted. Anyone who knows the URL can then forge them.
     package let acceptsWithoutSecret: Bool
-    /// Who owns a subscription that several app users bought or linked.
-    package let ownership: OwnershipPolicy
+    /// Who owns a subscription that several app users bought or linked, and which tokens identify an app user.
+    package let ownership: OwnershipRules
     /// How often the App Store is asked about receipts of the app.
     package let callBudget: CallBudget
     /// When its subscriptions are checked with the App Store.
@@ -30,9 +30,8 @@ package struct App: Sendable, Hashable {
     /// - Precondition: No shared secret is shorter than ``sharedSecretBytesMin``.
     package init(
         bundleId: String, appAppleId: Int64? = nil, environments: Set<Environment> = Self.usualEnvironments,
-        sharedSecrets: [String] = [], acceptsWithoutSecret: Bool = false, ownership: OwnershipPolicy = .standard,
-        callBudget: CallBudget = .standard, checks: CheckPolicy = .standard,
-        polling: Bool = true
+        sharedSecrets: [String] = [], acceptsWithoutSecret: Bool = false, ownership: OwnershipRules = .standard,
+        callBudget: CallBudget = .standard, checks: CheckPolicy = .standard, polling: Bool = true
     ) {
         precondition(sharedSecrets.allSatisfy { $0.utf8.count >= Self.sharedSecretBytesMin }, "a secret is too short")
         self.bundleId = bundleId

@@ -50,7 +50,7 @@ enum Limits {
     /// Pause after a failure before the next try.
     static let failurePause = Duration.seconds(1)
     /// Longest wait for a projector to end its batch. Recomputing all subscriptions after a change of products
-    /// or of a policy takes a while.
+    /// or of a policy or limit of an app takes a while.
     static let leadWaitMax = Duration.seconds(600)
     /// Longest wait for a rebuild or skip that is about to finish, or for autovacuum to give way, which takes
     /// PostgreSQL a second.
@@ -67,7 +67,10 @@ enum Limits {
     static let auditSubscriptionsMax = 1000
     /// Most ids of customers that are checked at a time.
     static let auditCustomersMax: Int64 = 1000
-    /// Most linked ids whose store accounts are computed again at a time after a change of the ownership policy.
+    /// Most subscriptions whose store accounts are computed again at a time when their account token turns out to be
+    /// shared by too many store accounts.
+    static let tokenSubscriptionsMax: Int64 = 500
+    /// Most linked ids whose store accounts are computed again at a time after a change of the ownership rules.
     static let linkedKeysMax: Int64 = 1000
     /// Most rows in one page of subscription ids or events.
     static let auditIdsMax: Int64 = 10_000

@@ -18,6 +18,8 @@ package struct SubscriptionReader: Sendable {
         package let subscription: Subscription
         /// Nil if the store was not asked about the subscription and will not be.
         package let checks: SubscriptionChecks?
+        /// The account tokens of its purchases that too many store accounts share, in order.
+        package let sharedAccountTokens: [String]
     }
 
     /// The subscriptions with this id in an environment: one for each app that has it, in order of bundle id.
@@ -36,12 +38,16 @@ package struct SubscriptionReader: Sendable {
                 let document = try JSONDocument(try rows[index].value(JSONText.self, at: 2).utf8)
                 let facts = try SubscriptionFacts(
                     originalTransactionId: originalTransactionId, json: document.root)
+                var tokens: [String] = []
+                if let shared = try rows[index].optional(JSONText.self, at: 4) {
+                    tokens = try JSONDocument(shared.utf8).root.elements.compactMap(\.string)
+                }
                 let products = ProductCatalog(configured: try rows[index].optional(at: 3) ?? "")
                 found.append(
                     Found(
                         app: try rows[index].value(at: 0), position: try rows[index].value(at: 1),
                         subscription: Subscription(facts, products: products),
-                        checks: try SubscriptionChecks(rows[index], at: 4)))
+                        checks: try SubscriptionChecks(rows[index], at: 5), sharedAccountTokens: tokens))
             }
             return found
         } catch let error as PostgresError {
@@ -59,6 +65,20 @@ package struct SubscriptionReader: Sendable {
             select product_catalog.products
             from subledger.product_catalog
             where product_catalog.app = stream.app
+          ),
+          (
+            select json_agg(customer_edge.id order by customer_edge.id collate "C")::text
+            from subledger.customer_edge
+            where customer_edge.stream_id = subscription.stream_id
+              and customer_edge.original_transaction_id = subscription.original_transaction_id
+              and customer_edge.kind = 'account'
+              and exists (
+                select
+                from subledger.shared_account_token
+                where shared_account_token.stream_id = customer_edge.stream_id
+                  and shared_account_token.account_token = customer_edge.id
+                offset 0
+              )
           ),
           case when check_schedule.has_receipt then check_schedule.next_at end, check_schedule.reason,
           last.asked_at, last.result, last.status, last.position

@@ -9,7 +9,7 @@ struct BatchPipelineTests {
     private static let startOver = """
         truncate subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
           subledger.refunded_period, subledger.check_schedule, subledger.customer_edge, subledger.customer_link,
-          subledger.ownership, subledger.customer_identity
+          subledger.ownership, subledger.customer_identity, subledger.shared_account_token
         """
 
     private static let waitingWriter: StaticString = """

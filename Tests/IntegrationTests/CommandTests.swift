@@ -181,6 +181,9 @@ struct CommandTests {
             arguments: ["[{\"bundleId\":\"x\",\"receipts\":{\"concurrency\":257}}]"], status: 78,
             says: "app x: receipts.concurrency 257: expected a number from 1 to 256\n"),
         Misuse(
+            arguments: ["[{\"bundleId\":\"x\",\"maxStoreAccountsPerToken\":0}]"], status: 78,
+            says: "app x: maxStoreAccountsPerToken 0: expected a number from 1 to 1000\n"),
+        Misuse(
             arguments: ["[{\"bundleId\":\"x\",\"receipts\":{\"callsPerSecond\":1}}]"], status: 78,
             says: "unknown setting \"receipts.callsPerSecond\"\n"),
         Misuse(

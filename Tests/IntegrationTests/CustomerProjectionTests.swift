@@ -378,7 +378,8 @@ struct CustomerProjectionTests {
     }
 }
 
-private func permutations<Element>(of elements: [Element]) -> [[Element]] {
+/// Every order of some elements.
+func permutations<Element>(of elements: [Element]) -> [[Element]] {
     guard elements.count > 1 else { return [elements] }
     return elements.indices.flatMap { index in
         var rest = elements

@@ -199,7 +199,9 @@ extension OwnershipCasesTests {
         at day: String, _ test: (TestBundle, Clock) async throws -> Void
     ) async throws {
         let clock = Clock(day)
-        let apps = OwnershipPolicy.allCases.map { App(bundleId: OwnershipCases.bundleId($0), ownership: $0) }
+        let apps = OwnershipPolicy.allCases.map {
+            App(bundleId: OwnershipCases.bundleId($0), ownership: OwnershipRules(policy: $0))
+        }
         try await TestBundle.withServer(apps: apps, roots: SignedBody.roots, now: { clock.now }) { server in
             for policy in OwnershipPolicy.allCases {
                 try await CustomerRoutesTests.script(

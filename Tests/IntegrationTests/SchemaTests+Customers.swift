@@ -24,6 +24,20 @@ extension SchemaTests {
         "insert into subledger.app_ownership (app, policy) values ('a', '\(name)')"
     }
 
+    private static func tokens(of limit: Int) -> String {
+        "insert into subledger.app_ownership (app, policy, store_accounts_per_token_max) values ('a', 'shared', \(limit))"
+    }
+
+    private static func edge(_ kind: String, storeAccount: String) -> String {
+        """
+        insert into subledger.customer_edge (stream_id, original_transaction_id, kind, id, position, store_account)
+        values (1, 'o', '\(kind)', 'i', 1, \(storeAccount))
+        """
+    }
+
+    private static let sharedToken =
+        "insert into subledger.shared_account_token (stream_id, account_token) values (1, 't')"
+
     private static func change(_ kind: String, customerKind: String, customerId: String) -> String {
         """
         insert into subledger.change (
@@ -37,6 +51,16 @@ extension SchemaTests {
         Broken(
             constraint: "app_ownership_pkey", sqlstate: "23505", statement: "\(policy("shared")); \(policy("shared"))"),
         Broken(constraint: "app_ownership_policy_check", sqlstate: "23514", statement: policy("everybody")),
+        Broken(constraint: "app_ownership_store_accounts_check", sqlstate: "23514", statement: tokens(of: 0)),
+        Broken(constraint: "app_ownership_store_accounts_check", sqlstate: "23514", statement: tokens(of: 1001)),
+        Broken(
+            constraint: "customer_edge_store_account_check", sqlstate: "23514",
+            statement: edge("account", storeAccount: "null")),
+        Broken(
+            constraint: "customer_edge_store_account_check", sqlstate: "23514",
+            statement: edge("app_transaction", storeAccount: "'7'")),
+        Broken(
+            constraint: "shared_account_token_pkey", sqlstate: "23505", statement: "\(sharedToken); \(sharedToken)"),
         Broken(constraint: "ownership_pkey", sqlstate: "23505", statement: "\(ownership()); \(ownership())"),
         Broken(
             constraint: "ownership_ends_at_check", sqlstate: "23514",

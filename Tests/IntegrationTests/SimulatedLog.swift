@@ -179,6 +179,8 @@ struct SimulatedLog {
             select format('ownership %s', ownership) from subledger.ownership
             union all
             select format('customer_identity %s', customer_identity) from subledger.customer_identity
+            union all
+            select format('shared_account_token %s', shared_account_token) from subledger.shared_account_token
             order by 1
             """)
     }

@@ -3,7 +3,7 @@ import Postgres
 /// SQL that follows the ties between the ids of customers.
 package enum CustomerTies {
     /// One step of a recursion over `reached (kind, id)`: the keys of a reached subscription, and the subscriptions of a
-    /// reached key. `$1` is the stream.
+    /// reached key. `$1` is the stream. A shared account token leads to no subscription: it may have a million.
     ///
     /// - Parameters:
     ///   - schema: The schema of the tables, with a dot; empty to take the tables from the search path.
@@ -22,6 +22,15 @@ package enum CustomerTies {
         where customer_edge.stream_id = $1
           and customer_edge.kind = reached.kind
           and customer_edge.id = reached.id
+          and (
+            reached.kind <> 'account'
+            or not exists (
+              select
+              from \(schema)shared_account_token
+              where shared_account_token.stream_id = $1
+                and shared_account_token.account_token = reached.id
+            )
+          )
         """
     }
 }

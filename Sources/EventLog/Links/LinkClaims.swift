@@ -5,8 +5,11 @@ import Subscriptions
 /// Who owns what a link statement names, before it is appended.
 package struct LinkClaims: Sendable {
     let policy: OwnershipPolicy
-    /// The owners of each key at any time, by the projections and by the link statements that are not folded yet.
+    /// The owners of each key at any time, by the projections and by the link statements that are not folded yet. A
+    /// shared account token has none.
     package let owners: [CustomerKey: Set<CustomerKey>]
+    /// The account tokens that too many store accounts share. A link on one has no effect.
+    let sharedTokens: Set<CustomerKey>
     /// The customer that named each key last, in the link statements that are not folded yet.
     let latest: [CustomerKey: CustomerKey]
 
@@ -19,7 +22,7 @@ package struct LinkClaims: Sendable {
     ///
     /// - Parameter key: Must be among those that the claims are about.
     func isHeld(_ key: CustomerKey, by backendCustomerId: String) -> Bool {
-        if policy == .shared { return true }
+        if policy == .shared || sharedTokens.contains(key) { return true }
         let customer = CustomerKey(.link, backendCustomerId)
         return latest[key].map { $0 == customer } ?? owners[key]?.contains(customer) ?? false
     }
@@ -103,7 +106,18 @@ extension LogReader {
             owners[key, default: []].insert(owner)
             if try row.optional(Int64.self, at: 4) != nil { latest[key] = owner }
         }
-        return LinkClaims(policy: policy, owners: owners, latest: latest)
+        var sharedTokens: Set<CustomerKey> = []
+        let tokens = statement.links.filter { $0.kind == .account }.map(\.id.text)
+        for row in try await connection.query(
+            Step(
+                ClaimStatements.sharedTokens,
+                [Parameter(stream.app), Parameter(stream.environment.rawValue), .array(tokens)]), deadline: deadline)
+        {
+            let token: String = try row.value(at: 0)
+            sharedTokens.insert(CustomerKey(.account, token))
+        }
+        for token in sharedTokens { owners[token] = nil }
+        return LinkClaims(policy: policy, owners: owners, sharedTokens: sharedTokens, latest: latest)
     }
 
     private enum ClaimStatements {
@@ -120,6 +134,18 @@ extension LogReader {
             select policy
             from subledger.app_ownership
             where app = $1
+            """)
+
+        /// Those of some account tokens that too many store accounts share.
+        static let sharedTokens = Statement(
+            "log_shared_account_tokens",
+            """
+            select shared_account_token.account_token
+            from subledger.stream
+            join subledger.shared_account_token using (stream_id)
+            where stream.app = $1
+              and stream.environment = $2
+              and shared_account_token.account_token = any ($3::text[])
             """)
 
         static let owners = Statement(

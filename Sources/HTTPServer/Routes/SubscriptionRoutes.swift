@@ -18,6 +18,7 @@ struct SubscriptionRoutes: Sendable {
                     writer.key("check")
                     checks.write(to: &writer)
                 }
+                writeDefects(of: found, to: &writer)
             }
         }
         routes.read.get("/subscriptions/:originalTransactionId/content") { request, context in
@@ -28,6 +29,19 @@ struct SubscriptionRoutes: Sendable {
                 writer.member("asOf", at)
                 writer.key("issues")
                 writer.array(subscription.contentAccess(issues: issues, at: at)) { $1.write(to: &$0) }
+            }
+        }
+    }
+
+    /// Writes what cannot be used of the subscription because of other subscriptions; nothing if there is none.
+    private func writeDefects(of found: SubscriptionReader.Found, to writer: inout JSONWriter) {
+        guard !found.sharedAccountTokens.isEmpty else { return }
+        writer.key("defects")
+        writer.array(found.sharedAccountTokens) { writer, token in
+            writer.object { writer in
+                writer.member("path", "appAccountToken")
+                writer.member("problem", "is shared by too many store accounts, and identifies no customer")
+                writer.member("appAccountToken", token)
             }
         }
     }

@@ -55,8 +55,7 @@ struct AuditWorker: Sendable {
             let states = fresh.keys.sorted().compactMap { fresh[$0] }
             for step in writer.steps(states, writer.subscriptions(states)) { _ = try await query(step) }
             let edges = fresh.sorted { $0.key < $1.key }.flatMap { id, folded in
-                folded.facts.ownershipEvidence().edges
-                    .map { (originalTransactionId: id, key: $0.key, position: $0.value) }
+                CustomerChanges.edges(id, folded.facts.ownershipEvidence())
             }
             _ = try await query(Step(AuditStatements.copyNextChecks))
             _ = try await query(Step(CustomerStatements.writeEdges, CustomerFold.parameters(stream, edges)))

@@ -14,8 +14,20 @@ extension ProjectionAudit {
         }
     }
 
+    /// Checks that exactly those account tokens are recorded as shared of which the edges show too many store accounts.
+    func checkSharedTokens(_ stream: Int32) async throws {
+        try await atOneMoment(of: stream) { _, rules in
+            let rows = try await query(
+                Step(
+                    CustomerAuditStatements.firstDifferingToken,
+                    [Parameter(stream), Parameter(Int64(rules.storeAccountsPerTokenMax))]), Limits.tableWaitMax)
+            guard rows.count > 0 else { return }
+            throw Problem(description: "shared_account_token \(try rows[0].value(String.self, at: 0))")
+        }
+    }
+
     /// Checks that every subscription has exactly the owners, and every id leads to exactly the customers, that edges,
-    /// links and policy give.
+    /// links and rules give.
     ///
     /// - Parameter isWanted: Decides by an id whether its store account is checked.
     func checkCustomers(_ stream: Int32, isWanted: (String) -> Bool) async throws {
@@ -28,7 +40,7 @@ extension ProjectionAudit {
         while let last = after {
             try Task.checkCancellation()
             after = nil
-            try await atOneMoment(of: stream) { _, policy in
+            try await atOneMoment(of: stream) { _, rules in
                 let keys = try await query(
                     Step(
                         CustomerAuditStatements.pageKeys,
@@ -42,7 +54,7 @@ extension ProjectionAudit {
                 let wanted = Set(keys.filter { isWanted($0.id.text) })
                 guard !wanted.isEmpty else { return }
                 switch try await StoredCustomers.load(stream, around: wanted, known: [:], connection) {
-                case .success(let stored): if let problem = Self.problem(of: stored, policy) { throw problem }
+                case .success(let stored): if let problem = Self.problem(of: stored, rules.policy) { throw problem }
                 case .failure(let failure): throw Problem(description: "\(failure)")
                 }
             }
@@ -68,9 +80,9 @@ extension ProjectionAudit {
     }
 
     /// Runs the body in a read-only transaction with one snapshot. The body receives the position up to which the
-    /// stream was folded then, and the ownership policy of its rows.
+    /// stream was folded then, and the ownership rules of its rows.
     private func atOneMoment(
-        of stream: Int32, _ body: (Int64, OwnershipPolicy) async throws -> Void
+        of stream: Int32, _ body: (Int64, OwnershipRules) async throws -> Void
     ) async throws {
         try await connection.begin(deadline: .now + Limits.statementWaitMax)
         do {
@@ -81,8 +93,8 @@ extension ProjectionAudit {
                 Step(AuditStatements.selectTables, [Parameter(tables)]), Limits.statementWaitMax)
             let place = try await query(
                 Step(AuditStatements.streamPosition, [Parameter(stream)]), Limits.statementWaitMax)
-            let policy = OwnershipPolicy(rawValue: try place[0].optional(at: 4) ?? "") ?? .standard
-            try await body(try place[0].optional(at: 1) ?? 0, policy)
+            let rules = OwnershipRules(text: try place[0].optional(at: 4) ?? "") ?? .standard
+            try await body(try place[0].optional(at: 1) ?? 0, rules)
             try await connection.rollback(deadline: .now + Limits.statementWaitMax)
         } catch {
             try? await connection.rollback(deadline: .now + Limits.statementWaitMax)
@@ -132,6 +144,32 @@ enum CustomerAuditStatements {
         from (table live except table fresh) as differing
         union all
         select concat_ws(' ', kind, id, 'of', backend_customer_id) || ': is missing'
+        from (table fresh except table live) as missing
+        limit 1
+        """)
+
+    /// The first account token that is recorded as shared but has at most a number of store accounts, or the other way
+    /// round, as the end of a line.
+    static let firstDifferingToken = Statement(
+        "audit_first_differing_token",
+        """
+        with fresh as (
+          select id as account_token
+          from subledger.customer_edge
+          where stream_id = $1
+            and kind = 'account'
+          group by id
+          having count(distinct store_account) > $2
+        ),
+        live as (
+          select account_token
+          from subledger.shared_account_token
+          where stream_id = $1
+        )
+        select account_token || ': differs from a fresh fold'
+        from (table live except table fresh) as differing
+        union all
+        select account_token || ': is missing'
         from (table fresh except table live) as missing
         limit 1
         """)

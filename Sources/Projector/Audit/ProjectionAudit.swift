@@ -76,8 +76,8 @@ package struct ProjectionAudit: Sendable {
             throw Problem(
                 description: "checkpoint: rows have another projection version: let the projector run, then verify")
         }
-        guard OwnershipPolicy(rawValue: try place[0].optional(at: 4) ?? OwnershipPolicy.standard.rawValue) != nil else {
-            throw Problem(description: "checkpoint: unknown ownership policy")
+        guard OwnershipRules(text: try place[0].optional(at: 4) ?? OwnershipRules.standard.text) != nil else {
+            throw Problem(description: "checkpoint: unknown ownership rules")
         }
         guard CheckPolicy(recorded: try place[0].optional(at: 5) ?? CheckPolicy.standard.lead) != nil else {
             throw Problem(description: "checkpoint: unknown lead of checks")
@@ -89,6 +89,7 @@ package struct ProjectionAudit: Sendable {
         let orphan = try await query(Step(AuditStatements.firstOrphan, [Parameter(stream)]), Limits.tableWaitMax)
         if orphan.count > 0 { throw try Self.problem(orphan[0]) }
         try await checkLinks(stream)
+        try await checkSharedTokens(stream)
         let counted = try await query(
             Step(AuditStatements.countSubscriptions, [Parameter(stream)]), Limits.tableWaitMax)
         let subscriptions: Int64 = try counted[0].value(at: 0)

@@ -4,12 +4,13 @@ import Subscriptions
 
 /// What a batch of events changes in the evidence of who owns which subscription. Most batches change nothing.
 struct CustomerChanges: Sendable {
-    typealias Edge = (originalTransactionId: String, key: CustomerKey, position: Int64)
+    /// The store account is that of the purchases; nil if the key is not an account token.
+    typealias Edge = (originalTransactionId: String, key: CustomerKey, position: Int64, storeAccount: String?)
     typealias Statement = (link: LinkStatement, position: Int64)
 
     /// Subscriptions that were not known before.
     private(set) var newSubscriptions: Set<String> = []
-    /// Edges that are new or have another first event.
+    /// Edges that are new, or have another first event or store account.
     private(set) var newEdges: [Edge] = []
     /// Edges that no longer hold, because their transaction turned out to belong to a family member or to carry another
     /// token.
@@ -17,6 +18,9 @@ struct CustomerChanges: Sendable {
     /// The subscriptions with other evidence than before, and the tokens that they no longer carry, each with the
     /// position of the last event about the subscription.
     private(set) var touched: [CustomerKey: Int64] = [:]
+    /// The account tokens with another set of store accounts than before, perhaps, each with the position of the last
+    /// event about one of its subscriptions.
+    private(set) var tokens: [CustomerKey: Int64] = [:]
     /// Link statements of backends, in order of position.
     private(set) var statements: [Statement] = []
 
@@ -36,16 +40,29 @@ struct CustomerChanges: Sendable {
             if old == nil { newSubscriptions.insert(id) }
             touched[new.subscription] = subscription.position
             let (oldKeys, newKeys) = (old?.edges ?? [:], new.edges)
-            for (key, position) in newKeys.sorted(by: { $0.key < $1.key }) where oldKeys[key] != position {
-                newEdges.append((id, key, position))
+            let hasMoved = old?.storeAccount != new.storeAccount
+            for edge in Self.edges(id, new) where oldKeys[edge.key] != edge.position || hasMoved {
+                newEdges.append(edge)
+                if edge.key.kind == .account, hasMoved || oldKeys[edge.key] == nil {
+                    tokens[edge.key] = max(tokens[edge.key] ?? 0, subscription.position)
+                }
             }
             for key in oldKeys.keys.sorted() where newKeys[key] == nil {
-                oldEdges.append((id, key, subscription.position))
+                oldEdges.append((id, key, subscription.position, nil))
                 touched[key] = max(touched[key] ?? 0, subscription.position)
+                if key.kind == .account { tokens[key] = max(tokens[key] ?? 0, subscription.position) }
             }
         }
         for event in events {
             if let link = event.link { statements.append((link, event.position)) }
+        }
+    }
+
+    /// The edges that should be stored for a subscription, in order of their keys.
+    static func edges(_ originalTransactionId: String, _ evidence: OwnershipEvidence) -> [Edge] {
+        let storeAccount = evidence.storeAccount.text
+        return evidence.edges.sorted { $0.key < $1.key }.map { key, position in
+            (originalTransactionId, key, position, key.kind == .account ? storeAccount : nil)
         }
     }
 }

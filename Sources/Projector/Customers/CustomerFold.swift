@@ -8,7 +8,7 @@ import Subscriptions
 /// Only the store accounts with new evidence or links are computed again, from the facts of their subscriptions.
 struct CustomerFold {
     let streamId: Int32
-    let policy: OwnershipPolicy
+    let rules: OwnershipRules
     let connection: PostgresConnection
 
     /// A subscription whose owners changed.
@@ -19,27 +19,47 @@ struct CustomerFold {
         let cause: Change.Cause
     }
 
+    /// What a batch changed.
+    struct Applied {
+        /// The subscriptions that existed before and whose owners changed, in order of the events that are the cause.
+        var moved: [Moved] = []
+        /// The number of account tokens that are shared from now on.
+        var newlySharedTokens = 0
+    }
+
     /// Writes what the batch changes.
     ///
     /// - Parameter states: The subscriptions that the batch is about, after it. Their rows must have been written.
-    /// - Returns: The subscriptions that existed before and whose owners changed, in order of their ids.
     func apply(
         _ changes: CustomerChanges, _ states: [String: ProjectedSubscription]
-    ) async throws(PostgresError) -> ProjectionOutcome<[Moved]> {
-        guard !changes.isEmpty else { return .success([]) }
+    ) async throws(PostgresError) -> ProjectionOutcome<Applied> {
+        guard !changes.isEmpty else { return .success(Applied()) }
         var touched = changes.touched
         touched.merge(try await applyLinks(changes.statements), uniquingKeysWith: max)
         try await writeEdges(changes)
+        let crossed = try await recount(changes.tokens)
+        for token in crossed.noLongerShared + crossed.newlyShared {
+            touched[token] = max(touched[token] ?? 0, changes.tokens[token] ?? 0)
+        }
         let known = changes.touched.keys.filter { $0.kind == .subscription }
             .reduce(into: [String: ProjectedSubscription]()) { $0[$1.id.text] = states[$1.id.text] }
-        return try await update(around: touched, known: known) { .event(position: $0) }
-            .map { moved in
-                moved.filter { !changes.newSubscriptions.contains($0.facts.originalTransactionId) }
-                    .sorted { $0.cause.position ?? 0 < $1.cause.position ?? 0 }
+        var applied = Applied(newlySharedTokens: crossed.newlyShared.count)
+        switch try await update(around: touched, known: known, cause: { .event(position: $0) }) {
+        case .success(let moved): applied.moved = moved
+        case .failure(let failure): return .failure(failure)
+        }
+        for token in crossed.newlyShared {
+            switch try await update(subscriptionsOf: token, position: changes.tokens[token] ?? 0) {
+            case .success(let moved): applied.moved += moved
+            case .failure(let failure): return .failure(failure)
             }
+        }
+        applied.moved.removeAll { changes.newSubscriptions.contains($0.facts.originalTransactionId) }
+        applied.moved.sort { $0.cause.position ?? 0 < $1.cause.position ?? 0 }
+        return .success(applied)
     }
 
-    /// Computes the store accounts of some subscriptions by a changed policy.
+    /// Computes the store accounts of some subscriptions by changed rules.
     func refresh(_ states: [ProjectedSubscription]) async throws(PostgresError) -> ProjectionOutcome<[Moved]> {
         var touched: [CustomerKey: Int64] = [:]
         var known: [String: ProjectedSubscription] = [:]
@@ -50,7 +70,7 @@ struct CustomerFold {
         return try await update(around: touched, known: known) { _ in .ownership }
     }
 
-    /// Computes where the linked keys lead by a changed policy. Subscriptions must be refreshed before.
+    /// Computes where the linked keys lead by changed rules. Subscriptions must be refreshed before.
     func refreshLinkedKeys() async throws(PostgresError) -> ProjectionOutcome<Void> {
         var last = CustomerKey(.account, "")
         while true {
@@ -89,7 +109,7 @@ struct CustomerFold {
         case .success(let loaded): stored = loaded
         case .failure(let failure): return .failure(failure)
         }
-        let fresh = stored.computed(by: policy)
+        let fresh = stored.computed(by: rules.policy)
         try await write(ownership: fresh.ownership, over: stored)
         try await write(identities: fresh.identities, over: stored)
         let positions = stored.positions(touched)
@@ -154,7 +174,7 @@ struct CustomerFold {
     private func writeEdges(_ changes: CustomerChanges) async throws(PostgresError) {
         if !changes.oldEdges.isEmpty {
             _ = try await connection.query(
-                Step(CustomerStatements.deleteEdges, Array(Self.parameters(streamId, changes.oldEdges).dropLast())))
+                Step(CustomerStatements.deleteEdges, Array(Self.parameters(streamId, changes.oldEdges).prefix(4))))
         }
         if !changes.newEdges.isEmpty {
             _ = try await connection.query(
@@ -165,7 +185,7 @@ struct CustomerFold {
     static func parameters(_ streamId: Int32, _ edges: [CustomerChanges.Edge]) -> [Parameter] {
         [
             Parameter(streamId), .array(edges.map(\.originalTransactionId)), .array(edges.map(\.key.kind.rawValue)),
-            .array(edges.map(\.key.id.text)), .array(edges.map(\.position)),
+            .array(edges.map(\.key.id.text)), .array(edges.map(\.position)), .array(edges.map(\.storeAccount)),
         ]
     }
 

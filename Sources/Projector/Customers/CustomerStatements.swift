@@ -3,8 +3,8 @@ import Postgres
 
 /// SQL for folding customers. As in ``ProjectionStatements``, tables are named without a schema.
 enum CustomerStatements {
-    /// All keys of the store accounts that some keys belong to. An account token leads to the subscriptions that it is
-    /// on, but joins no store accounts.
+    /// All keys of the store accounts that some keys belong to. An account token that is not shared leads to the
+    /// subscriptions that it is on, but joins no store accounts.
     static let reach = Statement(
         "customer_reach",
         """
@@ -126,10 +126,11 @@ enum CustomerStatements {
     static let writeEdges = Statement(
         "customer_write_edges",
         """
-        insert into customer_edge (stream_id, original_transaction_id, kind, id, position)
-        select $1, unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bigint[])
+        insert into customer_edge (stream_id, original_transaction_id, kind, id, position, store_account)
+        select $1, unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bigint[]), unnest($6::text[])
         on conflict (stream_id, original_transaction_id, kind, id) do update
-        set position = excluded.position
+        set position = excluded.position,
+          store_account = excluded.store_account
         """)
 
     /// The lookup of edges by their subscription, which has few: by the id, PostgreSQL could read all edges of a token.

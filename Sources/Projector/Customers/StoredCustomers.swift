@@ -11,6 +11,8 @@ struct StoredCustomers {
     /// The facts of the subscriptions.
     private(set) var facts: [String: SubscriptionFacts] = [:]
     private(set) var evidence: [OwnershipEvidence] = []
+    /// The shared ones of the account tokens.
+    private var sharedTokens: Set<CustomerKey> = []
     private var links = CustomerLinks([CustomerLinks.Link]())
     /// The stored rows.
     private(set) var ownership: Set<Ownership> = []
@@ -42,6 +44,7 @@ struct StoredCustomers {
             }
         }
         for one in stored.evidence { stored.keys.formUnion(one.purchases.map(\.token)) }
+        try await stored.loadSharedTokens(streamId, connection)
         try await stored.loadLinks(streamId, connection)
         try await stored.loadRows(streamId, subscriptions, connection)
         return .success(stored)
@@ -50,6 +53,18 @@ struct StoredCustomers {
     private mutating func add(_ state: ProjectedSubscription) {
         facts[state.facts.originalTransactionId] = state.facts
         evidence.append(state.evidence ?? state.facts.ownershipEvidence())
+    }
+
+    private mutating func loadSharedTokens(
+        _ streamId: Int32, _ connection: PostgresConnection
+    ) async throws(PostgresError) {
+        let tokens = keys.filter { $0.kind == .account }.map(\.id.text).sorted()
+        guard !tokens.isEmpty else { return }
+        for row in try await connection.query(
+            Step(CustomerStatements.sharedTokens, [Parameter(streamId), .array(tokens)]))
+        {
+            sharedTokens.insert(CustomerKey(.account, try row.value(String.self, at: 0)))
+        }
     }
 
     private mutating func loadLinks(
@@ -92,7 +107,7 @@ struct StoredCustomers {
 
     /// The rows that should be stored.
     func computed(by policy: OwnershipPolicy) -> (ownership: [Ownership], identities: [CustomerIdentity]) {
-        let customers = Customers(of: evidence, links: links, policy: policy)
+        let customers = Customers(of: evidence, links: links, policy: policy, sharedTokens: sharedTokens)
         // A customer's links on other keys say where the customer leads, but not all about those keys.
         return (customers.ownership, customers.identities.filter { keys.contains($0.key) })
     }

@@ -9,6 +9,8 @@ struct BatchWriter: Sendable {
     let streamId: Int32
     let tables: ProjectionTables
     let now: @Sendable () -> Instant
+    /// See ``StreamProjector/onSharedTokens``.
+    let onSharedTokens: @Sendable (Int) -> Void
 
     /// The stream's current checkpoint. Creates its row if the stream is new.
     func checkpoint() async -> ProjectionOutcome<Checkpoint> {
@@ -41,32 +43,51 @@ struct BatchWriter: Sendable {
     ///   written then.
     func write(_ batch: FoldedBatch, after expected: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
         guard batch.start == expected.position else { return .success(nil) }
-        return await leading(after: expected) {
-            (connection, changeWriter) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
+        let written = await leading(after: expected) {
+            (connection, changeWriter) async throws(PostgresError) -> ProjectionOutcome<Written> in
             for step in batch.steps { _ = try await connection.query(step) }
-            let customers = CustomerFold(streamId: streamId, policy: expected.policy, connection: connection)
-            let moved: [CustomerFold.Moved]
+            let customers = CustomerFold(streamId: streamId, rules: expected.rules, connection: connection)
+            let applied: CustomerFold.Applied
             switch try await customers.apply(batch.customers, batch.subscriptions) {
-            case .success(let found): moved = found
+            case .success(let found): applied = found
             case .failure(let failure): return .failure(failure)
             }
             changeWriter?.add(batch.differences) { .event(position: $0.position) }
-            changeWriter?.add(moved, batch.products)
-            return .success(try await move(expected, to: batch.position, connection))
+            changeWriter?.add(applied.moved, batch.products)
+            return .success(
+                Written(
+                    checkpoint: try await move(expected, to: batch.position, connection),
+                    newlySharedTokens: applied.newlySharedTokens))
+        }
+        return report(written)
+    }
+
+    /// What a committed transaction wrote.
+    private struct Written: Sendable {
+        let checkpoint: Checkpoint
+        let newlySharedTokens: Int
+    }
+
+    /// Reports the newly shared tokens of a committed transaction.
+    private func report(_ written: ProjectionOutcome<Written?>) -> ProjectionOutcome<Checkpoint?> {
+        written.map { written in
+            if let written, written.newlySharedTokens > 0 { onSharedTokens(written.newlySharedTokens) }
+            return written?.checkpoint
         }
     }
 
-    /// Recomputes the rows of all subscriptions from their stored facts, because products or a policy were configured
-    /// differently, or a release with another projection version wrote the rows.
+    /// Recomputes the rows of all subscriptions from their stored facts, because products or the rules of the app were
+    /// configured differently, or a release with another projection version wrote the rows.
     func refoldAll(
         _ products: ProductCatalog, after expected: Checkpoint
     ) async -> ProjectionOutcome<StreamProjector.Progress> {
         let written = await leading(after: expected) {
-            (connection, changeWriter) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
+            (connection, changeWriter) async throws(PostgresError) -> ProjectionOutcome<Written> in
             let old = ProductCatalog(configured: expected.products.text)
             let writer = ProjectionWriter(
                 streamId: streamId, products: products, checks: expected.checks, tables: tables)
-            let customers = CustomerFold(streamId: streamId, policy: expected.policy, connection: connection)
+            let customers = CustomerFold(streamId: streamId, rules: expected.rules, connection: connection)
+            let newlySharedTokens = try await customers.recountAllTokens()
             var after = ""
             while true {
                 // There may be many pages, and shutdown must not wait for them.
@@ -97,9 +118,12 @@ struct BatchWriter: Sendable {
                 after = last.facts.originalTransactionId
             }
             if case .failure(let failure) = try await customers.refreshLinkedKeys() { return .failure(failure) }
-            return .success(try await move(expected, to: expected.position, connection))
+            return .success(
+                Written(
+                    checkpoint: try await move(expected, to: expected.position, connection),
+                    newlySharedTokens: newlySharedTokens))
         }
-        return written.map { $0.map { .folded($0.position) } ?? .ledElsewhere }
+        return report(written).map { $0.map { .folded($0.position) } ?? .ledElsewhere }
     }
 
     /// Publishes the boundaries that are due, up to the limit of one transaction.
@@ -173,8 +197,8 @@ struct BatchWriter: Sendable {
         }
     }
 
-    /// Records that the rows up to the position were computed with the products and the policies configured in the
-    /// checkpoint.
+    /// Records that the rows up to the position were computed with the products, ownership rules and checks configured in
+    /// the checkpoint.
     private func move(
         _ checkpoint: Checkpoint, to position: Int64, _ connection: PostgresConnection
     ) async throws(PostgresError) -> Checkpoint {
@@ -182,14 +206,14 @@ struct BatchWriter: Sendable {
             ProjectionStatements.writeCheckpoint,
             [
                 Parameter(streamId), Parameter(position), Parameter(checkpoint.configured.text),
-                Parameter(checkpoint.policy.rawValue), Parameter(checkpoint.checks.lead),
+                Parameter(checkpoint.rules.text), Parameter(checkpoint.checks.lead),
                 Parameter(Checkpoint.projectionVersion),
             ],
             deadline: .now + Limits.statementWaitMax)
         var moved = checkpoint
         moved.position = position
         moved.products = checkpoint.configured
-        moved.ownership = checkpoint.policy.rawValue
+        moved.ownership = checkpoint.rules.text
         moved.checkLead = checkpoint.checks.lead
         moved.projectionVersion = Checkpoint.projectionVersion
         moved.version = try rows[0].value(at: 0)
@@ -202,7 +226,7 @@ struct BatchWriter: Sendable {
             projectionVersion: try rows[0].value(at: 2), configured: ByteString(try rows[0].value(at: 3)),
             version: try rows[0].value(at: 4), skips: try rows[0].value(at: 5),
             ownership: try rows[0].value(at: 7),
-            policy: OwnershipPolicy(rawValue: try rows[0].value(at: 8)) ?? .standard,
+            rules: OwnershipRules(text: try rows[0].value(at: 8)) ?? .standard,
             checkLead: try rows[0].value(at: 9),
             checks: CheckPolicy(recorded: try rows[0].value(at: 10)) ?? .standard)
     }

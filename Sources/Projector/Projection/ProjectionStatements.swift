@@ -24,7 +24,7 @@ enum ProjectionStatements {
           or checkpoint.position > 0
             and (
               checkpoint.products <> coalesce(product_catalog.products, '')
-              or checkpoint.ownership <> coalesce(app_ownership.policy, 'latest-buyer')
+              or checkpoint.ownership <> \(configuredOwnership)
               or checkpoint.check_lead <> coalesce(app_checks.check_lead, '')
               or checkpoint.projection_version <> $2
             )
@@ -32,15 +32,22 @@ enum ProjectionStatements {
         order by stream.stream_id
         """)
 
-    /// Records the ownership policies of some apps.
-    static let recordPolicies = Statement(
-        "projector_record_policies",
+    /// The ownership rules that are configured for an app now, as ``OwnershipRules/text``.
+    static let configuredOwnership: SQL = """
+        coalesce(app_ownership.policy || ' ' || app_ownership.store_accounts_per_token_max, 'latest-buyer 10')
         """
-        insert into subledger.app_ownership (app, policy)
-        select unnest($1::text[]), unnest($2::text[])
+
+    /// Records the ownership rules of some apps.
+    static let recordOwnership = Statement(
+        "projector_record_ownership",
+        """
+        insert into subledger.app_ownership (app, policy, store_accounts_per_token_max)
+        select unnest($1::text[]), unnest($2::text[]), unnest($3::bigint[])
         on conflict (app) do update
-        set policy = excluded.policy
+        set policy = excluded.policy,
+          store_accounts_per_token_max = excluded.store_accounts_per_token_max
         where app_ownership.policy <> excluded.policy
+          or app_ownership.store_accounts_per_token_max <> excluded.store_accounts_per_token_max
         """)
 
     /// Records when the subscriptions of some apps are checked.
@@ -75,8 +82,8 @@ enum ProjectionStatements {
         """)
 
     /// The stream's checkpoint with its products and projection version, the products configured now, the version of
-    /// the checkpoint row, the number of skipped events, the database's clock, and the ownership policies and
-    /// the leads of checks of the checkpoint and of now.
+    /// the checkpoint row, the number of skipped events, the database's clock, and the ownership rules and the leads of
+    /// checks of the checkpoint and of now.
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
@@ -90,12 +97,8 @@ enum ProjectionStatements {
             select count(*)
             from subledger.projector_skip
             where projector_skip.stream_id = stream.stream_id
-          ), clock_timestamp(), coalesce(checkpoint.ownership, ''),
-          coalesce((
-            select app_ownership.policy
-            from subledger.app_ownership
-            where app_ownership.app = stream.app
-          ), ''), coalesce(checkpoint.check_lead, ''),
+          ), clock_timestamp(), coalesce(checkpoint.ownership, ''), \(configuredOwnership),
+          coalesce(checkpoint.check_lead, ''),
           coalesce((
             select app_checks.check_lead
             from subledger.app_checks
@@ -103,6 +106,7 @@ enum ProjectionStatements {
           ), '')
         from subledger.stream
         left join checkpoint using (stream_id)
+        left join subledger.app_ownership using (app)
         where stream.stream_id = $1
         """)
 

@@ -19,10 +19,11 @@ struct ProjectionTable {
     static let ownership = ProjectionTable(
         name: "ownership", key: ["original_transaction_id", "starts_at", "customer_kind", "customer_id"])
     static let customerIdentity = ProjectionTable(name: "customer_identity", key: ["kind", "id", "starts_at"])
+    static let sharedAccountToken = ProjectionTable(name: "shared_account_token", key: ["account_token"])
 
     static let all = [
         subscription, transaction, accessPeriod, refundedPeriod, checkSchedule, customerEdge, customerLink, ownership,
-        customerIdentity,
+        customerIdentity, sharedAccountToken,
     ]
     /// All tables that a fold writes.
     static let foldedNames: [SQL] = ["checkpoint"] + all.map(\.name)

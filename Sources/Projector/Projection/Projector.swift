@@ -18,20 +18,20 @@ package struct Projector: Sendable {
     private let metrics = ProjectorMetrics()
     private let refolds = RefoldHistory()
     private let watch: StallWatch
-    private let policies: [String: OwnershipPolicy]
+    private let ownership: [String: OwnershipRules]
     private let checks: [String: CheckPolicy]
 
     /// How long a stream may stay at one position while events wait before it is reported as stalled.
     package static let stallAfter = Limits.stallAfter
 
     /// - Parameters:
-    ///   - policies: The ownership policies of the configured apps, by bundle id. They are recorded in the database when
+    ///   - ownership: The ownership rules of the configured apps, by bundle id. They are recorded in the database when
     ///     the projector runs.
     ///   - checks: When the subscriptions of these apps are checked; recorded in the same way.
     ///   - stallAfter: See ``stallAfter``.
     ///   - now: Decides when the beginning or end of a period is published.
     package init(
-        pool: PostgresPool, listener: ConnectionConfiguration, policies: [String: OwnershipPolicy] = [:],
+        pool: PostgresPool, listener: ConnectionConfiguration, ownership: [String: OwnershipRules] = [:],
         checks: [String: CheckPolicy] = [:], stallAfter: Duration = Self.stallAfter,
         now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
@@ -39,7 +39,7 @@ package struct Projector: Sendable {
         self.listener = listener
         self.now = now
         self.logger = logger
-        self.policies = policies
+        self.ownership = ownership
         self.checks = checks
         watch = StallWatch(pool: pool, stallAfter: stallAfter, now: now, logger: logger)
     }
@@ -79,9 +79,9 @@ package struct Projector: Sendable {
     private func keepUp() async {
         var connection: PostgresConnection?
         var schedule = StreamSchedule(now: .now)
-        var hasRecordedPolicies = policies.isEmpty && checks.isEmpty
+        var hasRecordedRules = ownership.isEmpty && checks.isEmpty
         while !Task.isCancelled {
-            if !hasRecordedPolicies { hasRecordedPolicies = await recordPolicies() }
+            if !hasRecordedRules { hasRecordedRules = await recordRules() }
             if connection == nil {
                 connection = await listen()
                 // Notifications sent before this connection listened were missed, so check all streams.
@@ -100,19 +100,22 @@ package struct Projector: Sendable {
         await connection?.close()
     }
 
-    /// Records the configured policies. Rows that were computed by other ones are recomputed when their stream
-    /// is folded next.
+    /// Records the configured ownership rules and leads of checks. Rows that were computed by other ones are recomputed
+    /// when their stream is folded next.
     ///
     /// - Returns: False if the database failed.
-    private func recordPolicies() async -> Bool {
-        let (owned, checked) = (policies.keys.sorted(), checks.keys.sorted())
+    private func recordRules() async -> Bool {
+        let owned = ownership.sorted { $0.key < $1.key }
+        let checked = checks.sorted { $0.key < $1.key }
         let steps = [
             Step(
-                ProjectionStatements.recordPolicies,
-                [.array(owned), .array(owned.map { (policies[$0] ?? .standard).rawValue })]),
+                ProjectionStatements.recordOwnership,
+                [
+                    .array(owned.map(\.key)), .array(owned.map(\.value.policy.rawValue)),
+                    .array(owned.map { Int64($0.value.storeAccountsPerTokenMax) }),
+                ]),
             Step(
-                ProjectionStatements.recordChecks,
-                [.array(checked), .array(checked.map { (checks[$0] ?? .standard).lead })]),
+                ProjectionStatements.recordChecks, [.array(checked.map(\.key)), .array(checked.map(\.value.lead))]),
         ]
         do throws(PostgresError) {
             _ = try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
@@ -122,7 +125,7 @@ package struct Projector: Sendable {
             return true
         } catch {
             logger.warning(
-                "policies not recorded",
+                "rules of apps not recorded",
                 metadata: ["db.error": "\(error.label)", "db.sqlstate": "\(error.sqlstate ?? "")"])
             return false
         }
@@ -226,7 +229,16 @@ package struct Projector: Sendable {
     private func fold(
         streamId: Int32, app: String, environment: String, until end: ContinuousClock.Instant
     ) async -> StreamSchedule.Outcome {
-        let projector = StreamProjector(pool: pool, streamId: streamId, now: now, refolds: refolds)
+        let projector = StreamProjector(
+            pool: pool, streamId: streamId, now: now, refolds: refolds,
+            onSharedTokens: { [logger, metrics] count in
+                metrics.sharedTokens.increment(by: count)
+                logger.warning(
+                    "account tokens shared by too many store accounts",
+                    metadata: [
+                        "stream.app": "\(app)", "stream.environment": "\(environment)", "count": "\(count)",
+                    ])
+            })
         do throws(ProjectionError) {
             let progress = try await projector.fold(batchesMax: Limits.batchesAtOnceMax, until: end)
             if progress == .ledElsewhere {

@@ -6,4 +6,6 @@ struct ProjectorMetrics: Sendable {
     let lag = Gauge(label: "subledger_projector_lag_events")
     /// Failed reads of the log and failed folds. While reads fail, the lag is not updated.
     let failures = Counter(label: "subledger_projector_failures_total")
+    /// Account tokens that turned out to be shared by more store accounts than the app's rules allow.
+    let sharedTokens = Counter(label: "subledger_account_tokens_shared_total")
 }

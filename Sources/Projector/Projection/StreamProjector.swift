@@ -13,6 +13,9 @@ struct StreamProjector: Sendable {
     let now: @Sendable () -> Instant
     /// The refolds of all streams that this process folds into the same tables.
     let refolds: RefoldHistory
+    /// Called with the number of account tokens that are shared by too many store accounts from now on, after each
+    /// commit that found some.
+    var onSharedTokens: @Sendable (Int) -> Void = { _ in }
 
     /// One connection writes, one loads subscriptions, one reads events.
     static let connectionsMax = 3
@@ -78,13 +81,15 @@ struct StreamProjector: Sendable {
         }
     }
 
-    private var writer: BatchWriter { BatchWriter(pool: pool, streamId: streamId, tables: tables, now: now) }
+    private var writer: BatchWriter {
+        BatchWriter(pool: pool, streamId: streamId, tables: tables, now: now, onSharedTokens: onSharedTokens)
+    }
 }
 
 /// The position up to which a stream is folded, and what its rows were computed with.
 struct Checkpoint: Sendable, Hashable {
     /// The version of this release. It changes in every release in which equal facts give different rows.
-    static let projectionVersion: Int32 = 8
+    static let projectionVersion: Int32 = 9
 
     var position: Int64 = 0
     /// The configured products that the rows were computed with, byte for byte as ``configured`` was then.
@@ -98,10 +103,10 @@ struct Checkpoint: Sendable, Hashable {
     var version = ""
     /// The number of events that operators have skipped. Events that were read before another skip must be read again.
     var skips: Int64 = 0
-    /// The policy by which the rows were computed.
-    var ownership = OwnershipPolicy.standard.rawValue
-    /// The policy that is configured now.
-    var policy = OwnershipPolicy.standard
+    /// The ownership rules by which the rows were computed.
+    var ownership = OwnershipRules.standard.text
+    /// The ownership rules that are configured now.
+    var rules = OwnershipRules.standard
     /// The lead of checks by which the rows were computed.
     var checkLead = CheckPolicy.standard.lead
     /// The policy of checks that is configured now.
@@ -110,7 +115,7 @@ struct Checkpoint: Sendable, Hashable {
     /// True if there are rows and they must be rewritten before anything else.
     var isOutOfDate: Bool {
         position > 0
-            && (products != configured || ownership != policy.rawValue || checkLead != checks.lead
+            && (products != configured || ownership != rules.text || checkLead != checks.lead
                 || projectionVersion != Self.projectionVersion)
     }
 }

@@ -92,5 +92,6 @@ extension RebuildStatements {
         TableSwap(.customerLink),
         TableSwap(.ownership, deleted: "gone_ownership", inserted: "new_ownership"),
         TableSwap(.customerIdentity),
+        TableSwap(.sharedAccountToken),
     ]
 }

@@ -18,7 +18,7 @@ final class RefoldHistory: Sendable {
         let projectionVersion: Int32
         let configured: ByteString
         let ownership: String
-        let policy: OwnershipPolicy
+        let rules: OwnershipRules
         let checkLead: String
         let checks: CheckPolicy
 
@@ -27,7 +27,7 @@ final class RefoldHistory: Sendable {
             projectionVersion = checkpoint.projectionVersion
             configured = checkpoint.configured
             ownership = checkpoint.ownership
-            policy = checkpoint.policy
+            rules = checkpoint.rules
             checkLead = checkpoint.checkLead
             checks = checkpoint.checks
         }

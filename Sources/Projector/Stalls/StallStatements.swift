@@ -18,7 +18,7 @@ enum StallStatements {
           or checkpoint.position > 0
             and (
               checkpoint.products <> coalesce(product_catalog.products, '')
-              or checkpoint.ownership <> coalesce(app_ownership.policy, 'latest-buyer')
+              or checkpoint.ownership <> \(ProjectionStatements.configuredOwnership)
               or checkpoint.check_lead <> coalesce(app_checks.check_lead, '')
               or checkpoint.projection_version <> $1
             )

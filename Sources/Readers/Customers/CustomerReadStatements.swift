@@ -129,7 +129,7 @@ enum CustomerReadStatements {
         """)
 
     /// All keys that were ever tied to one of the given keys, directly or through other keys, with the facts of those
-    /// that are subscriptions.
+    /// that are subscriptions. Account tokens that are shared today tie nothing.
     static let everTied = Statement(
         "customer_ever_tied",
         """
@@ -161,6 +161,16 @@ enum CustomerReadStatements {
           on reached.kind = 'subscription'
           and subscription.stream_id = $1
           and subscription.original_transaction_id = reached.id
+        """)
+
+    /// Those of some account tokens that too many store accounts share today.
+    static let sharedTokens = Statement(
+        "customer_known_shared_tokens",
+        """
+        select account_token
+        from subledger.shared_account_token
+        where stream_id = $1
+          and account_token = any ($2::text[])
         """)
 
     /// The links of some customers by the events received up to an instant.

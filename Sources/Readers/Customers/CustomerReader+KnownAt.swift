@@ -5,7 +5,7 @@ import Subscriptions
 
 extension CustomerReader {
     /// Like ``entitlements(_:)``, but by the events received up to an instant only: their facts, and the links. The
-    /// ownership policy is today's.
+    /// ownership policy, and which account tokens too many store accounts share, are today's.
     ///
     /// Slower, since it folds the events of all affected subscriptions again.
     package func entitlements(_ question: Question, knownAt: Instant) async throws(ReadError) -> Answer<Found> {
@@ -22,7 +22,7 @@ extension CustomerReader {
                 matches += try await matchesKnown(
                     try stream.value(at: 0), app: try stream.value(at: 1), question, knownAt,
                     ProductCatalog(configured: try stream.optional(at: 2) ?? ""),
-                    OwnershipPolicy(rawValue: try stream.optional(at: 3) ?? "") ?? .standard)
+                    (OwnershipRules(text: try stream.optional(at: 3) ?? "") ?? .standard).policy)
             }
             let past = Answer(matches)
             var granted: [String: [String]] = [:]
@@ -76,8 +76,11 @@ extension CustomerReader {
                     backendCustomerId: ByteString(try row.value(at: 0)), key: key, position: try row.value(at: 3),
                     replacedPosition: try row.optional(at: 4)))
         }
+        let evidence = folded.values.map { $0.ownershipEvidence() }
+        let tokens = Set(evidence.flatMap(\.purchases).map(\.token) + asked.filter { $0.kind == .account })
         let known = Customers(
-            of: folded.values.map { $0.ownershipEvidence() }, links: CustomerLinks(links), policy: policy)
+            of: evidence, links: CustomerLinks(links), policy: policy,
+            sharedTokens: try await sharedTokens(among: tokens, streamId))
         let all = folded.values.map { Subscription($0, products: products) }
         return asked.compactMap { key in
             known.customer(key, at: question.at).map { customer in
@@ -86,6 +89,20 @@ extension CustomerReader {
                     subscriptions: known.subscriptions(of: customer, among: all))
             }
         }
+    }
+
+    private func sharedTokens(
+        among tokens: Set<CustomerKey>, _ streamId: Int32
+    ) async throws(PostgresError) -> Set<CustomerKey> {
+        var shared: Set<CustomerKey> = []
+        for row in try await pool.query(
+            CustomerReadStatements.sharedTokens, [Parameter(streamId), .array(tokens.map(\.id.text).sorted())],
+            deadline: .now + Limits.readWaitMax)
+        {
+            let token: String = try row.value(at: 0)
+            shared.insert(CustomerKey(.account, token))
+        }
+        return shared
     }
 
     private func fold(

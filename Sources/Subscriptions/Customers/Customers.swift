@@ -35,14 +35,20 @@ package struct Customers: Sendable, Hashable {
     /// - Parameters:
     ///   - evidence: Of whole store accounts.
     ///   - links: All that name one of their keys.
-    package init(of evidence: [OwnershipEvidence], links: CustomerLinks, policy: OwnershipPolicy) {
+    ///   - sharedTokens: The account tokens of more store accounts than the app's rules allow. They lead to no customer,
+    ///     and neither purchases with them nor links on them say who owns a subscription.
+    package init(
+        of evidence: [OwnershipEvidence], links: CustomerLinks, policy: OwnershipPolicy,
+        sharedTokens: Set<CustomerKey> = []
+    ) {
+        let evidence = evidence.map { $0.ignoring(sharedTokens) }
         let accounts = StoreAccount.all(of: evidence)
         ownership = accounts.flatMap { $0.ownership(links: links, policy: policy) }
             .sorted { ($0.originalTransactionId, $0.from, $0.owner) < ($1.originalTransactionId, $1.from, $1.owner) }
         var identities = accounts.flatMap { $0.identities(links: links, policy: policy) }
         let known = Set(identities.map(\.key))
         let tokens = Set(evidence.flatMap { $0.purchases.map(\.token) })
-        for key in tokens.union(links.keys).subtracting(known) {
+        for key in tokens.union(links.keys).subtracting(known).subtracting(sharedTokens) {
             let unlinked = tokens.contains(key) ? key : nil
             guard let customer = links.inForce(on: key, policy: policy).last?.customer ?? unlinked else { continue }
             identities.append(CustomerIdentity(key: key, customer: customer, from: .earliest, until: .latest))

@@ -41,6 +41,23 @@ package struct OwnershipEvidence: Sendable, Hashable {
         self.ties = ties
     }
 
+    /// The store account as which the subscription counts among those that buy with one token: its smallest
+    /// `appTransactionId`, or the smallest subscription to which it is tied, itself included, if none was reported. One
+    /// receipt may have many purchases, and must not count many times.
+    package var storeAccount: ByteString {
+        func smallest(_ kind: CustomerKey.Kind) -> ByteString? {
+            ties.keys.lazy.filter { $0.kind == kind }.map(\.id).min()
+        }
+        return smallest(.appTransaction) ?? min(smallest(.subscription) ?? subscription.id, subscription.id)
+    }
+
+    /// Returns the evidence without the purchases that carry one of some tokens.
+    func ignoring(_ tokens: Set<CustomerKey>) -> OwnershipEvidence {
+        guard purchases.contains(where: { tokens.contains($0.token) }) else { return self }
+        return OwnershipEvidence(
+            subscription: subscription, purchases: purchases.filter { !tokens.contains($0.token) }, ties: ties)
+    }
+
     /// The keys that say whose the subscription is, each with the position of the first event that is evidence of it:
     /// the ties and the account tokens.
     package var edges: [CustomerKey: Int64] {

@@ -4,8 +4,9 @@ import Subscriptions
 
 /// The apps file: an array of
 /// `{"bundleId": "com.example.app", "appAppleId": 1234567890, "environments": ["Production", "Sandbox"],
-/// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer", "checkLead": "PT6H",
-/// "receipts": {"callsPerMinute": 300, "concurrency": 8, "polling": true}}`. Only the bundle id is required.
+/// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer", "maxStoreAccountsPerToken": 10,
+/// "checkLead": "PT6H", "receipts": {"callsPerMinute": 300, "concurrency": 8, "polling": true}}`. Only the bundle id is
+/// required.
 enum AppsFile {
     private struct Entry: Decodable {
         let bundleId: String
@@ -14,6 +15,7 @@ enum AppsFile {
         let sharedSecrets: [String]?
         let acceptWithoutSecret: Bool?
         let ownership: String?
+        let maxStoreAccountsPerToken: Int?
         let checkLead: String?
         let receipts: Receipts?
     }
@@ -36,19 +38,21 @@ enum AppsFile {
         }
         var apps: [App] = []
         for entry in entries {
+            let place = "apps file \(path), app \(entry.bundleId)"
             guard !entry.bundleId.isEmpty else {
                 throw SettingError(description: "apps file \(path) has an empty bundleId")
             }
             let secrets = entry.sharedSecrets ?? []
-            try checkSecrets(secrets, "apps file \(path), app \(entry.bundleId)")
+            try checkSecrets(secrets, place)
             apps.append(
                 App(
                     bundleId: entry.bundleId, appAppleId: entry.appAppleId,
-                    environments: try environments(entry.environments, "apps file \(path), app \(entry.bundleId)"),
+                    environments: try environments(entry.environments, place),
                     sharedSecrets: secrets, acceptsWithoutSecret: entry.acceptWithoutSecret ?? false,
-                    ownership: try ownership(entry.ownership, "apps file \(path), app \(entry.bundleId)"),
-                    callBudget: try callBudget(entry.receipts, "apps file \(path), app \(entry.bundleId)"),
-                    checks: try checks(entry.checkLead, "apps file \(path), app \(entry.bundleId)"),
+                    ownership: OwnershipRules(
+                        policy: try ownership(entry.ownership, place),
+                        storeAccountsPerTokenMax: try storeAccountsPerToken(entry.maxStoreAccountsPerToken, place)),
+                    callBudget: try callBudget(entry.receipts, place), checks: try checks(entry.checkLead, place),
                     polling: entry.receipts?.polling ?? true))
         }
         return apps
@@ -57,8 +61,8 @@ enum AppsFile {
     /// Rejects unknown keys: ignoring a misspelt one would silently drop a setting.
     private static func refuseUnknownKeys(_ data: Data, _ path: String) throws(SettingError) {
         let known: Set = [
-            "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership", "checkLead",
-            "receipts",
+            "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership",
+            "maxStoreAccountsPerToken", "checkLead", "receipts",
         ]
         let knownOfReceipts: Set = ["callsPerMinute", "concurrency", "polling"]
         guard let entries = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { return }
@@ -94,6 +98,13 @@ enum AppsFile {
                 description: "\(place): unknown ownership \"\(name)\": expected latest-buyer, first-buyer or shared")
         }
         return policy
+    }
+
+    /// Checks the limit; nil selects that of ``OwnershipRules/standard``.
+    private static func storeAccountsPerToken(_ limit: Int?, _ place: String) throws(SettingError) -> Int {
+        let limit = limit ?? OwnershipRules.standard.storeAccountsPerTokenMax
+        try check(limit, OwnershipRules.storeAccountsPerTokenRange, "\(place): maxStoreAccountsPerToken")
+        return limit
     }
 
     /// Checks the numbers; nil selects those of ``CallBudget/standard``.

@@ -18,7 +18,7 @@ struct ProjectorServices {
         service = ProjectorService(
             projector: Projector(
                 pool: pool, listener: session,
-                policies: Dictionary(uniqueKeysWithValues: apps.map { ($0.bundleId, $0.ownership) }),
+                ownership: Dictionary(uniqueKeysWithValues: apps.map { ($0.bundleId, $0.ownership) }),
                 checks: Dictionary(uniqueKeysWithValues: apps.map { ($0.bundleId, $0.checks) }),
                 now: SystemClock.now, logger: logger))
     }
