@@ -20,6 +20,11 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
         throw fail("\(error)", .unavailable)
     } catch let error as PostgresError {
         throw fail("database: \(error.debugDescription)", .unavailable)
+    } catch let error as ReadError {
+        if case .damaged(let detail) = error { throw fail("\(detail)", .failure) }
+        throw fail("\(error)", .unavailable)
+    } catch let error as AppendError {
+        throw fail("\(error)", .unavailable)
     } catch let error as MigrationError {
         throw fail("\(error)", .unavailable)
     } catch let error as DurabilityError {

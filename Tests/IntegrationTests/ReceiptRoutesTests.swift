@@ -2,7 +2,6 @@ import AppStore
 import Encoding
 import Foundation
 import Postgres
-import Synchronization
 import TestSupport
 import Testing
 
@@ -22,17 +21,6 @@ struct ReceiptRoutesTests {
             let gateway = HTTPClient(
                 port: server.backend.port, token: try await TestBundle.token(.submit, server.database))
             try await test(server, store, gateway)
-        }
-    }
-
-    /// A clock that a test sets.
-    private final class SetClock: Sendable {
-        private let state = Mutex(TestBundle.now)
-
-        var now: Instant { state.withLock { $0 } }
-
-        func advance(by duration: Duration) {
-            state.withLock { $0 = $0.advanced(by: duration) }
         }
     }
 

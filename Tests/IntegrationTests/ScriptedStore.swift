@@ -44,6 +44,21 @@ final class ScriptedStore: StoreTransport {
     }
 }
 
+/// A clock that a test sets.
+final class SetClock: Sendable {
+    private let state: Mutex<Instant>
+
+    init(_ start: Instant = TestBundle.now) { state = Mutex(start) }
+
+    var now: Instant { state.withLock { $0 } }
+
+    func advance(by duration: Duration) {
+        state.withLock { $0 = $0.advanced(by: duration) }
+    }
+
+    func set(_ now: Instant) { state.withLock { $0 = now } }
+}
+
 /// Receipts and answers for tests.
 enum ReceiptSample {
     /// The base64 of an app receipt that differs for each number.

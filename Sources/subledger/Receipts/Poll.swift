@@ -1,0 +1,116 @@
+import AppStore
+import ArgumentParser
+import Encoding
+import EventLog
+import Logging
+import StoreClient
+import Subscriptions
+
+struct Poll: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Ask the App Store about a subscription now; a server may keep running.",
+        discussion: """
+            Prints the result as a JSON object, records the check, and stores the answer as an event if it states \
+            something new. Its schedule is unchanged, except by a new event. Configure the app and its shared secret as \
+            for `serve`. Exit status 65 if the subscription is unknown, no receipt of it is stored, or the App Store \
+            refuses the receipt; 69 if the App Store or the database cannot be asked; 78 if the App Store rejects the \
+            shared secret.
+            """)
+
+    @Option(help: ArgumentHelp("The app.", valueName: "bundle-id"))
+    var app: String
+
+    @Option(help: ArgumentHelp("The subscription.", valueName: "original-transaction-id"))
+    var subscription: String
+
+    @Option(help: ArgumentHelp("Its environment: production or sandbox. [the one that has it]", valueName: "name"))
+    var environment: StreamEnvironment?
+
+    @Option(
+        help: ArgumentHelp("JSON file with the apps, as for `serve`. [SUBLEDGER_APPS_FILE]", valueName: "file"))
+    var appsFile: String?
+
+    @OptionGroup var database: DatabaseFlags
+
+    func run() async throws {
+        try await reportingFailures {
+            let flags = database.values.merging(settings([(["apps", "file"], appsFile)])) { first, _ in first }
+            let settings = Settings(flags: flags)
+            guard let app = try settings.apps().first(where: { $0.bundleId == app }) else {
+                throw SettingError(description: "app \(app) is not configured")
+            }
+            let logger = try settings.logger()
+            let store = StoreServices(addresses: try settings.receiptAddresses(), logger: logger)
+            let checked = try await Database.withExisting(settings, logger: logger) { database in
+                try await check(of: app, store, database, logger: logger)
+            }
+            await store.service.transport.shutDown()
+            guard let (environment, checked) = checked else {
+                printError("subledger: no subscription \(subscription) of \(app.bundleId) is known")
+                throw ExitCode.dataError
+            }
+            print(line(checked, environment))
+            if let problem = Self.problem(checked.record.result) {
+                printError("subledger: \(problem.text)")
+                throw problem.exitCode
+            }
+        }
+    }
+
+    /// Asks in the first environment that has the subscription; nil if none has.
+    private func check(
+        of app: App, _ store: StoreServices, _ database: Database, logger: Logger
+    ) async throws -> (Subscriptions.Environment, Checker.Checked)? {
+        try await database.check([.poller, .receiver])
+        let pools = (
+            poller: database.pool(.poller, limit: 2, logger: logger),
+            receiver: database.pool(.receiver, limit: 3, logger: logger)
+        )
+        let appender = Appender(pool: pools.receiver, logger: logger)
+        let checker = Checker(
+            apps: [app], client: store.client, pool: pools.poller, appender: appender, clock: store.clock,
+            logger: logger)
+        async let appending: Void = appender.run()
+        let result: Result<(Subscriptions.Environment, Checker.Checked)?, any Error>
+        do {
+            var found: (Subscriptions.Environment, Checker.Checked)?
+            for candidate in environment.map({ [$0.value] }) ?? [.production, .sandbox] where found == nil {
+                found = try await checker.checkNow(subscription, of: app, in: candidate).map { (candidate, $0) }
+            }
+            result = .success(found)
+        } catch {
+            result = .failure(error)
+        }
+        await appender.stop()
+        await appending
+        await pools.poller.close()
+        await pools.receiver.close()
+        return try result.get()
+    }
+
+    private func line(_ checked: Checker.Checked, _ environment: Subscriptions.Environment) -> String {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("app", app)
+            writer.member("environment", environment.rawValue)
+            writer.member("originalTransactionId", subscription)
+            writer.member("result", checked.record.result.label)
+            writer.member("status", checked.record.status)
+            writer.member("position", checked.record.result.position)
+            writer.member("nextAt", checked.nextAt)
+        }
+        return writer.text
+    }
+
+    /// Why there is no answer; nil if there is one.
+    private static func problem(_ result: CheckResult) -> (text: String, exitCode: ExitCode)? {
+        switch result {
+        case .unchanged, .appended: nil
+        case .noReceipt: ("no receipt of the subscription is stored", .dataError)
+        case .refused: ("the App Store refuses the receipt", .dataError)
+        case .secretRejected: ("the App Store rejects the shared secret of the app", .configurationError)
+        case .unreadable: ("the answer of the App Store cannot be read", .unavailable)
+        case .unavailable: ("the App Store cannot be asked now", .unavailable)
+        }
+    }
+}
