@@ -216,6 +216,30 @@ extension ServerAPITransactionTests {
         }
     }
 
+    @Test("a purchaser with a shared subscription has two rows in one group, under any of the ids")
+    func family() async throws {
+        var settings = SimulatedServerAPI.Settings()
+        settings.joinsFamilies = true
+        try await ServerAPIBundle.with([.family], settings) { bundle in
+            let accounts = bundle.simulation.storyteller.accounts(ofStory: 0)
+            let ids = [
+                accounts[0].appTransactionId, accounts[1].appTransactionId, bundle.originalTransactionId,
+                accounts[1].subscriptions[0].originalTransactionId,
+            ]
+            for id in ids {
+                let answer = try await bundle.call("GET", "v1/subscriptions/\(id)")
+
+                #expect((answer.json["data"] as? [Any])?.count == 1)
+                let transactions = try Self.rows(answer).map {
+                    try signedPayload(#require($0["signedTransactionInfo"] as? String))
+                }
+                let ownerships = transactions.compactMap { $0["inAppOwnershipType"] as? String }
+                #expect(ownerships.sorted() == ["FAMILY_SHARED", "PURCHASED"])
+                #expect(Set(transactions.compactMap { $0["appTransactionId"] as? String }) == [ids[0]])
+            }
+        }
+    }
+
     @Test("a subscription that was switched off has status 1 until its end and 2 from then on")
     func expired() async throws {
         try await ServerAPIBundle.with([.switchOffAndExpire]) { bundle in

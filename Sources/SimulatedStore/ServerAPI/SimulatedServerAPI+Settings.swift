@@ -28,6 +28,8 @@ extension SimulatedServerAPI {
         package var newIdDelay = Duration.zero
         /// The number of requests for statuses after each renewal that still show the time before it.
         package var staleStatuses = 0
+        /// Joins the accounts of a family: the purchaser also has the subscription that is shared with the member.
+        package var joinsFamilies = false
         /// Signs the notifications of the history again, instead of repeating the bytes that were sent.
         package var signsHistoryAnew = false
         package var paginationTokenLife = Duration.seconds(3600)

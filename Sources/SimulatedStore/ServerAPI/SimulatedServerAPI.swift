@@ -234,7 +234,7 @@ extension SimulatedServerAPI {
             found.knownSince.advanced(by: settings.newIdDelay) <= request.now
         else { throw .transactionNotFound }
         guard !request.deleted.contains(found.account.key) else { throw .accountNotFound }
-        return found
+        return settings.joinsFamilies ? simulation.joiningFamily(found) : found
     }
 
     var amendments: BookAmendments { state.withLock { $0.amendments } }

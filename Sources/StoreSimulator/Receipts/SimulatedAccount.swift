@@ -23,7 +23,7 @@ package struct SimulatedAccount: Sendable {
 
     package let key: Key
     package let story: Story
-    package let subscriptions: [SimulatedSubscription]
+    package private(set) var subscriptions: [SimulatedSubscription]
     /// The form of the receipts that this account's app has.
     package let style: ReceiptStyle
     let restoredCopy: RestoredCopy?
@@ -59,6 +59,13 @@ package struct SimulatedAccount: Sendable {
 
     package var hasSubscription: Bool {
         subscriptions.contains { $0.products.contains { $0.kind == .autoRenewable } }
+    }
+
+    /// The account as if a family shared these subscriptions with it.
+    func sharing(_ shared: [SimulatedSubscription]) -> SimulatedAccount {
+        var account = self
+        account.subscriptions += shared.map { $0.copy(appTransactionId: appTransactionId) }
+        return account
     }
 
     /// When the account bought for the first time.

@@ -37,6 +37,22 @@ extension Simulation {
     }
 }
 
+extension Simulation {
+    /// The id as if the purchaser of a family also had the subscription that is shared with the member: both accounts are
+    /// one, with a row of its own and a shared one. Ids of other stories are returned as they are.
+    package func joiningFamily(_ found: SimulatedLookup) -> SimulatedLookup {
+        let accounts = storyteller.accounts(ofStory: found.account.key.story)
+        let shared = accounts.flatMap(\.subscriptions).filter(\.customer.isFamilyMember)
+        guard let purchaser = accounts.first, !shared.isEmpty else { return found }
+        let account = purchaser.sharing(shared)
+        let subscription = account.subscriptions.first {
+            $0.originalTransactionId == found.subscription?.originalTransactionId
+        }
+        return SimulatedLookup(
+            kind: found.kind, account: account, subscription: subscription, knownSince: found.knownSince)
+    }
+}
+
 extension SimulatedAccount {
     fileprivate func lookup(transactionId id: String) -> SimulatedLookup? {
         let copied = restoredCopy?.transactionId == id ? restoredCopy : nil

@@ -2,7 +2,7 @@ import Encoding
 
 /// One subscription or one-time purchase of a story.
 package struct SimulatedSubscription: Sendable {
-    package let customer: Customer
+    package private(set) var customer: Customer
     /// Ordered by signing time.
     package let notifications: [StoreNotification]
     /// The simulator's own record of access.
@@ -42,6 +42,13 @@ package struct SimulatedSubscription: Sendable {
     /// The books at the instant; nil before the first purchase.
     package func books(at instant: Instant) -> BookEntry? {
         history.last { $0.at <= instant }
+    }
+
+    /// The same subscription on another Apple Account.
+    func copy(appTransactionId: String) -> SimulatedSubscription {
+        var copy = self
+        copy.customer.appTransactionId = appTransactionId
+        return copy
     }
 
     package var originalTransactionId: String { notifications.first?.purchases.first?.transactionId ?? "" }
