@@ -228,6 +228,15 @@ struct SimulateCommandTests {
         #expect(try ServerProcess.run(arguments + ["--write-receipts", "-"]).output == written.output)
     }
 
+    @Test("the key of the simulated Server API is written as PEM")
+    func apiKey() throws {
+        let written = try ServerProcess.run(["simulate", "--write-api-key", "-"])
+
+        #expect(written.status == 0)
+        #expect(written.output.hasPrefix("-----BEGIN PRIVATE KEY-----\n"))
+        #expect(written.output.hasSuffix("-----END PRIVATE KEY-----\n"))
+    }
+
     @Test("the same arguments write the same bodies; - is standard output")
     func repeatable() throws {
         let arguments = ["simulate", "--format", "v1", "--order", "shuffled", "--output", "-"] + Self.app
@@ -264,6 +273,11 @@ struct SimulateCommandTests {
             (["--output", "-", "--ownership", "everybody"], "The value 'everybody' is invalid for '--ownership"),
             (["--serve-store", "65536"], "--serve-store is out of range: expected 0 to 65535."),
             (["--output", "-", "--store-faults", "0.1"], "--store-faults requires --serve-store."),
+            (
+                ["--output", "-", "--store-notifications", "http://127.0.0.1/"],
+                "--store-notifications requires --serve-store."
+            ),
+            (["--serve-store", "0", "--store-notifications", "nowhere"], "invalid URL \"nowhere\": expected "),
             (["--serve-store", "0", "--store-faults", "2"], "--store-faults is out of range: expected 0 to 1."),
             (["--output", "-", "--lose", "1.5"], "--lose is out of range: expected 0 to 1."),
             (["--output", "-", "--subscriptions", "0"], "--subscriptions is out of range: expected 1 to "),

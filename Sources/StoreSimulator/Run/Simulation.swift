@@ -65,6 +65,9 @@ package struct Simulation: Sendable {
     /// No event of any story is later.
     package static var end: Instant { Draw.window.upperBound }
 
+    /// Before the first event of every story.
+    package static var start: Instant { Draw.window.lowerBound }
+
     /// The notifications in the order of sending.
     package var deliveries: Deliveries { Deliveries(simulation: self) }
 }

@@ -21,7 +21,9 @@ struct Simulate: AsyncParsableCommand {
 
             Each Apple Account of a story has receipts (--write-receipts). With --serve-store, the simulated App Store \
             answers them at /production/verifyReceipt and /sandbox/verifyReceipt. Set its clock with `PUT /clock`; \
-            `GET /requests` returns the number of requests by receipt and answer.
+            `GET /requests` returns the number of requests by receipt and answer. The store also serves the App Store \
+            Server API at /production/inApps and /sandbox/inApps, to tokens of a test key (--write-api-key), and posts \
+            its notifications when its clock passes them (--store-notifications).
 
             Requests that fail or are answered 5xx are retried five times. Exit status 69 if the server did not answer, \
             or a request failed after its retries; 65 if a request was rejected; 1 if a comparison found a difference \
@@ -65,6 +67,12 @@ struct Simulate: AsyncParsableCommand {
     var writeReceipts: String?
 
     @Option(
+        name: .customLong("write-api-key"),
+        help: ArgumentHelp(
+            "Write the private key of the simulated App Store Server API here, as PEM (.p8).", valueName: "file"))
+    var writeAPIKey: String?
+
+    @Option(
         help: ArgumentHelp(
             """
             After all other actions, serve the simulated App Store on this port of 127.0.0.1, print its address and run \
@@ -79,6 +87,14 @@ struct Simulate: AsyncParsableCommand {
             off, large, empty or marked as HTML.
             """, valueName: "fraction"))
     var storeFaults = 0.0
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            The store posts its notifications of version 2 to this URL when its clock passes them, and retries as \
+            Apple does. Its clock then starts before all stories. --lose, --order and --connections apply.
+            """, valueName: "url"))
+    var storeNotifications: String?
 
     @Option(
         help: ArgumentHelp(
@@ -108,10 +124,10 @@ struct Simulate: AsyncParsableCommand {
 
     func validate() throws {
         guard url == nil || output == nil else { throw ValidationError("--url and --output exclude each other.") }
-        guard listStories || writeRoot != nil || isSimulating else {
+        guard listStories || writeRoot != nil || writeAPIKey != nil || isSimulating else {
             throw ValidationError(
                 "no action given: expected --url, --output, --write-root, --write-products, --write-links, "
-                    + "--write-receipts, --expected, --figures, --compare, --serve-store or --list-stories.")
+                    + "--write-receipts, --write-api-key, --expected, --figures, --compare, --serve-store or --list-stories.")
         }
         guard (0...65535).contains(serveStore ?? 0) else {
             throw ValidationError("--serve-store is out of range: expected 0 to 65535.")
@@ -122,6 +138,9 @@ struct Simulate: AsyncParsableCommand {
         guard (0...1).contains(storeFaults) else {
             throw ValidationError("--store-faults is out of range: expected 0 to 1.")
         }
+        guard storeNotifications == nil || serveStore != nil else {
+            throw ValidationError("--store-notifications requires --serve-store.")
+        }
         guard links == nil || url != nil else { throw ValidationError("--links requires --url.") }
         guard (1...1000).contains(connections) else {
             throw ValidationError("--connections is out of range: expected 1 to 1000.")
@@ -129,7 +148,7 @@ struct Simulate: AsyncParsableCommand {
         guard rate.map({ $0 > 0 && $0 <= 1_000_000 }) ?? true else {
             throw ValidationError("--rate is out of range: expected more than 0 and at most 1000000.")
         }
-        for address in [url, links, compare].compactMap(\.self) {
+        for address in [url, links, compare, storeNotifications].compactMap(\.self) {
             guard let parsed = URL(string: address), ["http", "https"].contains(parsed.scheme), parsed.host != nil
             else {
                 throw ValidationError("invalid URL \"\(address)\": expected an http or https URL.")
@@ -146,6 +165,7 @@ struct Simulate: AsyncParsableCommand {
         }
         try await reportingFailures {
             if let writeRoot { try OutputFile.write(TestCertificates.standard.rootPEM, to: writeRoot) }
+            if let writeAPIKey { try OutputFile.write(SimulatedAPIKey.standard.pem, to: writeAPIKey) }
             guard isSimulating else { return }
             let simulation = try scenario.simulation()
             try await simulate(simulation)
@@ -162,7 +182,19 @@ struct Simulate: AsyncParsableCommand {
     private func serve(_ simulation: Simulation, port: Int) async throws {
         var logger = Logger(label: "subledger")
         logger.logLevel = .error
-        let store = SimulatedStore(simulation, faults: storeFaults)
+        var api = SimulatedServerAPI.Settings()
+        // A server dates its tokens by its own clock.
+        api.tokenClock = { SystemClock.now() }
+        if let storeNotifications {
+            let target = NotificationTarget(url: storeNotifications)
+            var sending = NotificationSending { await target.post($0) }
+            sending.lose = scenario.lose
+            sending.isShuffled = scenario.order != .inOrder
+            sending.connections = connections
+            api.sending = sending
+        }
+        let store = SimulatedStore(
+            simulation, now: storeNotifications == nil ? nil : Simulation.start, faults: storeFaults, api: api)
         let listener = StoreListener(store, port: port, logger: logger) { address in
             // Unbuffered, for scripts that wait for it.
             FileHandle.standardOutput.write(Data("\(address)\n".utf8))
