@@ -240,7 +240,7 @@ extension SimulatedServerAPI {
     var amendments: BookAmendments { state.withLock { $0.amendments } }
 
     /// The app in signed answers.
-    private func app(_ fault: StoreAPIFault?) -> SimulatedApp {
+    private func shownApp(_ fault: StoreAPIFault?) -> SimulatedApp {
         var shown = app
         if fault == .otherApp { shown.bundleId += ".other" }
         if fault == .otherEnvironment { shown.environment = app.environment == .production ? .sandbox : .production }
@@ -248,11 +248,11 @@ extension SimulatedServerAPI {
     }
 
     func sign(_ transaction: SimulatedTransaction, _ request: StoreAPIRequest) -> String {
-        sign(transaction.payload(app: app(request.fault), signedDate: request.now), request.fault)
+        sign(transaction.payload(app: shownApp(request.fault), signedDate: request.now), request.fault)
     }
 
     func signRenewalInfo(of status: SimulatedStatus, _ request: StoreAPIRequest) -> String {
-        sign(status.renewalInfo(app: app(request.fault), signedDate: request.now).json, request.fault)
+        sign(status.renewalInfo(app: shownApp(request.fault), signedDate: request.now).json, request.fault)
     }
 
     private func sign(_ payload: [UInt8], _ fault: StoreAPIFault?) -> String {

@@ -127,7 +127,8 @@ struct Simulate: AsyncParsableCommand {
         guard listStories || writeRoot != nil || writeAPIKey != nil || isSimulating else {
             throw ValidationError(
                 "no action given: expected --url, --output, --write-root, --write-products, --write-links, "
-                    + "--write-receipts, --write-api-key, --expected, --figures, --compare, --serve-store or --list-stories.")
+                    + "--write-receipts, --write-api-key, --expected, --figures, --compare, --serve-store or --list-stories."
+            )
         }
         guard (0...65535).contains(serveStore ?? 0) else {
             throw ValidationError("--serve-store is out of range: expected 0 to 65535.")
