@@ -101,6 +101,7 @@ struct NotificationHistoryTests {
             let both = "\"notificationType\":\"REFUND\",\"transactionId\":\"\(bundle.originalTransactionId)\""
             #expect(try await filtered(both) == 4_000_019)
             #expect(try await filtered("\"transactionId\":\"abc\"") == 4_000_006)
+            #expect(try await filtered("\"transactionId\":\"\(bundle.account.appTransactionId)\"") == 4_000_006)
             #expect(try await filtered("\"transactionId\":\"2000010000009999\"") == 4_040_010)
         }
     }

@@ -10,7 +10,11 @@ extension SimulatedServerAPI {
         guard let body = request.call.json else { throw .request }
         let filter = try NotificationFilter(body, at: request.now, host: request.call.host)
         var account: SimulatedAccount.Key?
-        if let id = filter.transactionId { account = try find(id, request).account.key }
+        if let id = filter.transactionId {
+            let found = try find(id, request)
+            guard found.kind != .account else { throw .transactionId }
+            account = found.account.key
+        }
         let token = try paginationToken(request)
         var items = items(filter, of: account, after: token?.place, request)
         var hasMore = items.count > settings.pageItems
