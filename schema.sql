@@ -153,7 +153,7 @@ create table subledger.event (
   constraint event_position_check check (position > 0),
   constraint event_dedupe_key_check check (octet_length(dedupe_key) in (16, 32)),
   constraint event_fingerprint_check check (octet_length(fingerprint) = 32),
-  constraint event_source_check check (source in ('apple-v1', 'apple-v2', 'apple-receipt', 'backend')),
+  constraint event_source_check check (source in ('apple-v1', 'apple-v2', 'apple-receipt', 'apple-device', 'backend')),
   constraint event_facts_check check (jsonb_typeof(facts) = 'object'),
   constraint event_defects_check check (jsonb_typeof(defects) = 'array'),
   constraint event_body_sha256_check check (octet_length(body_sha256) = 32),
@@ -803,7 +803,8 @@ comment on column subledger.event.occurred_at is
   'When it happened, by the dates in the notification; null if it has none';
 comment on column subledger.event.source is
   'Wire format: apple-v1 or apple-v2 for notifications; apple-receipt for answers of the App Store to questions about '
-  'receipts; backend for customer links set by the owner''s own backend';
+  'receipts; apple-device for signed data that apps get from StoreKit 2 and backends hand in; backend for customer '
+  'links set by the owner''s own backend';
 comment on column subledger.event.type is
   'As Apple spells it, even if this version does not know it; null if unreadable';
 comment on column subledger.event.subtype is 'As Apple spells it; V1 has none';
@@ -814,12 +815,13 @@ comment on column subledger.event.kind is
   'grace_end, expiration, refund, refund_declined, refund_reversal, revoke (family sharing ended), price_consent, '
   'price_change, metadata_update, migration, consumption_request, external_purchase, consent_rescinded, receipt '
   '(the App Store answered a question about a receipt), account_deletion (it answered that the Apple Account was '
-  'deleted), test, link (a backend sets the links of a customer), other (a type without a word here yet). Never '
+  'deleted), transaction and app_transaction (signed data of a device was handed in), test, link (a backend sets the links of a customer), other (a type without a word here yet). Never '
   'decides access: the facts do';
 comment on column subledger.event.dedupe_key is
   'Equal for two deliveries of one notification: the notificationUUID, 16 bytes, or a SHA-256 of the content if there '
   'is none. V1 has no UUID: the SHA-256 of the stored body, which a later notification may have again. Answers about '
-  'receipts: a SHA-256 of the body''s digest and received_at';
+  'receipts: a SHA-256 of the body''s digest and received_at. Signed data of devices: a SHA-256 of the signed text; of '
+  'an app transaction, of its content without device and time of signing';
 comment on column subledger.event.fingerprint is
   'Equal for V1 notifications with the same content apart from their receipts: a SHA-256 of that content. Most such '
   'notifications are one notification sent several times, but V1 does not say which. Null for other sources';
@@ -1579,7 +1581,8 @@ comment on column analyst.events.occurred_at is
   'When Apple signed it; for V1, which has no such date, when it happened by the dates in it; for an answer about a '
   'receipt, when Apple gave it';
 comment on column analyst.events.source is
-  'apple-v1, apple-v2, apple-receipt for answers about receipts, or backend for customer links';
+  'apple-v1, apple-v2, apple-receipt for answers about receipts, apple-device for signed data of devices, or backend '
+  'for customer links';
 comment on column analyst.events.type is 'As Apple spells it; null if unreadable';
 comment on column analyst.events.subtype is 'As Apple spells it; V1 has none';
 comment on column analyst.events.kind is 'What happened, in one vocabulary for all sources: see subledger.event';
@@ -3647,8 +3650,8 @@ select
 from subledger.event
 join subledger.stream using (stream_id)
 where event.occurred_at is not null
-  -- Answers about receipts and links by backends are not delivered.
-  and event.source not in ('apple-receipt', 'backend');
+  -- Answers about receipts, signed data of devices and links by backends are not delivered.
+  and event.source not in ('apple-receipt', 'apple-device', 'backend');
 
 comment on view analyst.delivery_lag_detail is
   'How long each notification was in transit, including Apple''s retries after an outage of ours. V1 has no signing '

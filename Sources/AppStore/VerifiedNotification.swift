@@ -34,8 +34,8 @@ extension Evidence {
 
 /// Verifies that a body is a notification from Apple about a configured app.
 package struct NotificationVerifier: Sendable {
-    private let apps: Apps
-    private let signatures: SignatureVerifier
+    let apps: Apps
+    let signatures: SignatureVerifier
     private let revocation: RevocationChecker?
 
     /// - Parameter revocation: Nil to disable revocation checks.
@@ -81,7 +81,7 @@ package struct NotificationVerifier: Sendable {
             chain: signingChain, hasShortChain: chains.contains(where: \.isShort))
     }
 
-    private func revocation(
+    func revocation(
         of chain: CertificateChain, _ part: V2Notification.Part
     ) async throws(Refusal) -> SigningChain.Revocation {
         guard let revocation, revocation.mode != .off else { return .off }

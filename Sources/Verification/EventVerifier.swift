@@ -54,6 +54,7 @@ package struct EventVerifier: Sendable {
         switch EventSource(rawValue: stored.source) {
         case .backend: return checkStatement(body, stored)
         case .appleReceipt: return checkAnswer(body, stored)
+        case .appleDevice: return await checkDevice(body, stored)
         case .appleV1, .appleV2, nil: return await checkNotification(body, stored)
         }
     }
@@ -118,6 +119,31 @@ package struct EventVerifier: Sendable {
         return stored.isUnsigned ? Result(event) : Result(problem: "chain_id does not match the body")
     }
 
+    /// Checks signed data of a device.
+    private func checkDevice(_ body: [UInt8], _ stored: AuditedEvent) async -> Result {
+        do throws(DeviceRefusal) {
+            guard let statement = try DeviceStatement(decoding: body), statement.evidence.bytes == body else {
+                return Result(problem: "body cannot be decoded: expected signed data of a device")
+            }
+            let event = statement.event()
+            if let column = differingColumn(stored, event) {
+                return Result(problem: "\(column) does not match the body")
+            }
+            guard event.environment == stream.environment, event.app == stream.app else {
+                return Result(problem: "app or environment of the body does not match the stream")
+            }
+            // Apple does not sign data of local environments.
+            let chains =
+                stream.environment.isLocal
+                ? [] : try await signatures.verify(statement, fallback: stored.receivedAt)
+            try AppExpectation(bundleId: stream.app, environments: [stream.environment]).check(statement)
+            guard stored.hasChain(chains.first) else { return Result(problem: "chain_id does not match the body") }
+            return Result(event)
+        } catch {
+            return Result(problem: "body fails verification: \(error)")
+        }
+    }
+
     /// Returns the first column that differs. The database compares facts, since `jsonb` defines their equality.
     private func differingColumn(_ stored: AuditedEvent, _ event: Event) -> String? {
         if stored.source != event.source.rawValue { return "source" }
@@ -139,13 +165,18 @@ package struct EventVerifier: Sendable {
             stream.environment.isLocal
             ? [] : try await signatures.verify(notification, fallback: stored.receivedAt)
         try AppExpectation(bundleId: stream.app, environments: [stream.environment]).check(notification)
-        if stored.isUnsigned { return true }
-        return stored.chainId == chains.first?.certificates.id.sha256
-            && stored.revocation.map { SigningChain.Revocation(rawValue: $0) != nil } ?? false
+        return stored.isUnsigned || stored.hasChain(chains.first)
     }
 }
 
 extension AuditedEvent {
     /// True if no certificate chain is stored with the event.
     fileprivate var isUnsigned: Bool { chainId == nil && revocation == nil }
+
+    /// Whether the stored chain is this one; without one, whether none is stored.
+    fileprivate func hasChain(_ chain: VerifiedChain?) -> Bool {
+        guard let chain else { return isUnsigned }
+        return chainId == chain.certificates.id.sha256
+            && revocation.map { SigningChain.Revocation(rawValue: $0) != nil } ?? false
+    }
 }

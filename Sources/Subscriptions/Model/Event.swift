@@ -62,8 +62,8 @@ extension Event {
     /// Longest time between a V1 notification and its repeat: Apple's last attempt comes 78 hours after the first.
     package static let repeatAgeMax = Duration.seconds(4 * 24 * 3600)
 
-    /// Whether the dedupe key identifies this one event: Apple's or the backend's own id, or the digest of an answer
-    /// and its time. V1 has no id: its key is the digest of the stored body, and a body with a stored key is a repeat
+    /// Whether the dedupe key identifies this one event: Apple's or the backend's own id, the digest of an answer
+    /// and its time, or that of signed data. V1 has no id: its key is the digest of the stored body, and a body with a stored key is a repeat
     /// only within ``repeatAgeMax``, and only while no other event about one of its ``subscriptions`` was stored.
     package var hasUniqueKey: Bool { source != .appleV1 }
 
@@ -84,6 +84,8 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
     case appleV2 = "apple-v2"
     /// An answer of verifyReceipt to a question about a receipt.
     case appleReceipt = "apple-receipt"
+    /// Signed data that an app got from StoreKit 2 and its backend handed in.
+    case appleDevice = "apple-device"
     /// The operator's backend, over the private listener.
     case backend
 }
@@ -118,6 +120,10 @@ package enum EventKind: String, Sendable, Hashable, CaseIterable {
     case receipt
     /// The App Store answered that the Apple Account of a receipt was deleted.
     case accountDeletion = "account_deletion"
+    /// A backend handed in a signed transaction of a device.
+    case transaction
+    /// A backend handed in a signed app transaction of a device.
+    case appTransaction = "app_transaction"
     case test
     /// A backend linked purchases to a customer.
     case link
@@ -170,8 +176,8 @@ package protocol ProvenEvent: Sendable {
     var event: Event { get }
     /// The bytes to store. V1: the body as it arrived, with its secret emptied. V2: `{"signedPayload":"…"}`
     /// with the signed text as it arrived; anything around it was not signed and is dropped. Answer of verifyReceipt: as
-    /// it arrived; for a deleted account, with the subscriptions that are known by the receipt. Backend: the canonical
-    /// JSON.
+    /// it arrived; for a deleted account, with the subscriptions that are known by the receipt. Device:
+    /// an object of the signed texts, see ``AppStore/DeviceStatement``. Backend: the canonical JSON.
     var evidence: Evidence { get }
     /// SHA-256 of the bytes of the evidence.
     var bodyDigest: [UInt8] { get }

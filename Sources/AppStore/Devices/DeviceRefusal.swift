@@ -1,0 +1,74 @@
+/// Why signed data of a device was rejected. The description is one line and quotes nothing from the data.
+package struct DeviceRefusal: Error, Hashable, CustomStringConvertible {
+    package enum Problem: Hashable, Sendable {
+        case tooLong
+        case malformed(MalformedJWS)
+        /// A genuine JWS may have the payload of another kind of object.
+        case otherKind
+        /// Renewal info is not about the subscription and environment of the transaction.
+        case otherPurchase
+        /// The signature or its certificates could not be verified.
+        case unverified(VerificationFailure)
+        case otherApp
+        case appleIdWrong
+        case environmentRefused
+        case appUnknown
+    }
+
+    package let part: DeviceStatement.Part
+    package let problem: Problem
+
+    init(_ part: DeviceStatement.Part, _ problem: Problem) {
+        self.part = part
+        self.problem = problem
+    }
+
+    /// The reason why a check of notifications rejected the part.
+    init(_ part: DeviceStatement.Part, refusal: Refusal) {
+        let problem: Problem =
+            switch refusal {
+            case .unverified(let failure, _): .unverified(failure)
+            case .appleIdWrong: .appleIdWrong
+            case .environmentRefused: .environmentRefused
+            case .appUnknown: .appUnknown
+            case .appMissing, .mismatch, .appWrong, .appAmbiguous, .secretMissing, .secretWrong, .undecodable: .otherApp
+            }
+        self.init(part, problem)
+    }
+
+    package var description: String { "\(part.rawValue) \(explanation)" }
+
+    private var explanation: String {
+        switch problem {
+        case .tooLong: "is longer than \(DeviceStatement.textBytesMax) bytes"
+        case .malformed(let problem): problem.explanation
+        case .otherKind:
+            switch part {
+            case .transaction: "is not a transaction: expected transactionId and originalTransactionId in its payload"
+            case .renewal: "is not renewal info: expected originalTransactionId, but no transactionId, in its payload"
+            case .appTransaction: "is not an app transaction: expected receiptType in its payload"
+            }
+        case .otherPurchase: "is not of the subscription and environment of signedTransaction"
+        case .unverified(let failure): failure.explanation
+        case .otherApp: "is of another app"
+        case .appleIdWrong: "does not contain the App Store id (appAppleId) of the app"
+        case .environmentRefused: "is of an environment that the app does not accept"
+        case .appUnknown: "is of an app that is not configured"
+        }
+    }
+
+    /// A word for logs and metrics, from a closed list.
+    package var label: String {
+        switch problem {
+        case .tooLong: "too_long"
+        case .malformed(let problem): problem.rawValue
+        case .otherKind: "other_kind"
+        case .otherPurchase: "other_purchase"
+        case .unverified(let failure): failure.rawValue
+        case .otherApp: "app_wrong"
+        case .appleIdWrong: "apple_id_wrong"
+        case .environmentRefused: "environment_refused"
+        case .appUnknown: "app_unknown"
+        }
+    }
+}

@@ -1,0 +1,92 @@
+import Encoding
+import Subscriptions
+
+/// Signed data of a device whose origin was verified. Created only by ``NotificationVerifier``.
+package struct VerifiedStatement: ProvenEvent {
+    package let stream: StreamKey
+    package let event: Event
+    package let evidence: Evidence
+    package let bodyDigest: [UInt8]
+    package let chain: SigningChain?
+    package let hasShortChain: Bool
+
+    fileprivate init(_ statement: DeviceStatement, app: String, chain: SigningChain?, hasShortChain: Bool) {
+        event = statement.event()
+        stream = StreamKey(app: app, environment: event.environment)
+        evidence = statement.evidence
+        bodyDigest = evidence.digest
+        self.chain = chain
+        self.hasShortChain = hasShortChain
+    }
+}
+
+extension NotificationVerifier {
+    /// Verifies signed data of a device like a notification: the same roots, revocation checks, apps and environments.
+    ///
+    /// - Parameters:
+    ///   - app: The bundle id that the data must name.
+    ///   - receivedAt: Our clock.
+    package func verify(
+        _ statement: DeviceStatement, of app: String, receivedAt: Instant
+    ) async throws(DeviceRefusal) -> VerifiedStatement {
+        // Local data is not signed by Apple. It is accepted if the app is configured for that environment.
+        let isLocal = statement.environment?.isLocal == true
+        let chains = isLocal ? [] : try await signatures.verify(statement, fallback: receivedAt)
+        guard let configured = apps.app(app) else { throw DeviceRefusal(statement.parts[0].part, .appUnknown) }
+        try AppExpectation(configured).check(statement)
+        var signingChain: SigningChain?
+        for (part, chain) in zip(statement.parts, chains) {
+            do throws(Refusal) {
+                let revocation = try await revocation(of: chain.certificates, part.part.ofNotification)
+                signingChain = signingChain ?? SigningChain(id: chain.certificates.id.sha256, revocation: revocation)
+            } catch {
+                throw DeviceRefusal(part.part, refusal: error)
+            }
+        }
+        return VerifiedStatement(
+            statement, app: app, chain: signingChain, hasShortChain: chains.contains(where: \.isShort))
+    }
+}
+
+extension SignatureVerifier {
+    /// Verifies every signed part separately, as it does for notifications.
+    ///
+    /// - Returns: The chains of the signatures, in the order of the parts.
+    package func verify(
+        _ statement: DeviceStatement, fallback: Instant
+    ) async throws(DeviceRefusal) -> [VerifiedChain] {
+        var chains: [VerifiedChain] = []
+        for (part, jws) in statement.parts {
+            do throws(Refusal) {
+                chains.append(try await verify(SignedObject(jws, as: part.ofNotification), fallback: fallback))
+            } catch {
+                throw DeviceRefusal(part, refusal: error)
+            }
+        }
+        return chains
+    }
+}
+
+extension AppExpectation {
+    /// Checks the app and the environment of each part.
+    package func check(_ statement: DeviceStatement) throws(DeviceRefusal) {
+        for (part, jws) in statement.parts {
+            do throws(Refusal) {
+                try check(SignedObject(jws, as: part.ofNotification))
+            } catch {
+                throw DeviceRefusal(part, refusal: error)
+            }
+        }
+    }
+}
+
+extension DeviceStatement.Part {
+    /// The part of a notification that has the same content.
+    fileprivate var ofNotification: V2Notification.Part {
+        switch self {
+        case .transaction: .transaction
+        case .renewal: .renewal
+        case .appTransaction: .appTransaction
+        }
+    }
+}
