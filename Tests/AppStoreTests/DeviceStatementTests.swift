@@ -194,4 +194,39 @@ struct DeviceStatementTests {
         let expected = "signedRenewalInfo is not of the subscription and environment of signedTransaction"
         #expect(problems == [expected, expected])
     }
+
+    @Test("an error names the place of its text in a list")
+    func places() async throws {
+        let first = DeviceText.signed(DeviceText.transaction("2000000000000001"))
+        let other = DeviceText.signed(DeviceText.transaction("2000000000000002", bundle: "com.example.other"))
+
+        let statements = try DeviceStatement.decode(transactions: [first, other], renewals: [], appTransaction: nil)
+        var problem: String?
+        do throws(DeviceRefusal) {
+            _ = try await receiver.verifier.verify(
+                statements[1], of: testBundle, receivedAt: V2Receiver.receivedAt)
+        } catch {
+            problem = error.description
+        }
+
+        #expect(problem == "signedTransaction[1] is of another app")
+    }
+
+    @Test("renewal info joins the first transaction of its subscription")
+    func joined() throws {
+        let second = "1000000000000002"
+        let transactions = [
+            DeviceText.transaction("2000000000000001"),
+            DeviceText.transaction("2000000000000002", subscription: second),
+            DeviceText.transaction("2000000000000003", subscription: second),
+        ]
+
+        let statements = try DeviceStatement.decode(
+            transactions: transactions.map { DeviceText.signed($0) },
+            renewals: [DeviceText.signed(DeviceText.renewal(subscription: second))],
+            appTransaction: DeviceText.signed(v2AppTransaction(at: "2025-03-01")))
+
+        #expect(statements.map { $0.event().renewals.count } == [0, 1, 0, 0])
+        #expect(statements.map { $0.event().kind } == [.transaction, .transaction, .transaction, .appTransaction])
+    }
 }

@@ -7,6 +7,8 @@ package struct DeviceRefusal: Error, Hashable, CustomStringConvertible {
         case otherKind
         /// Renewal info is not about the subscription and environment of the transaction.
         case otherPurchase
+        /// One request may not mix environments.
+        case otherEnvironment
         /// The signature or its certificates could not be verified.
         case unverified(VerificationFailure)
         case otherApp
@@ -17,6 +19,8 @@ package struct DeviceRefusal: Error, Hashable, CustomStringConvertible {
 
     package let part: DeviceStatement.Part
     package let problem: Problem
+    /// The place of the text in its list, from 0; nil if there is no list.
+    package var index: Int?
 
     init(_ part: DeviceStatement.Part, _ problem: Problem) {
         self.part = part
@@ -36,7 +40,16 @@ package struct DeviceRefusal: Error, Hashable, CustomStringConvertible {
         self.init(part, problem)
     }
 
-    package var description: String { "\(part.rawValue) \(explanation)" }
+    func at(_ index: Int?) -> DeviceRefusal {
+        var copy = self
+        copy.index = index
+        return copy
+    }
+
+    /// The member that contains the text, such as `signedTransaction[1]`.
+    package var field: String { part.rawValue + (index.map { "[\($0)]" } ?? "") }
+
+    package var description: String { "\(field) \(explanation)" }
 
     private var explanation: String {
         switch problem {
@@ -49,6 +62,7 @@ package struct DeviceRefusal: Error, Hashable, CustomStringConvertible {
             case .appTransaction: "is not an app transaction: expected receiptType in its payload"
             }
         case .otherPurchase: "is not of the subscription and environment of signedTransaction"
+        case .otherEnvironment: "is of another environment than the first signed text"
         case .unverified(let failure): failure.explanation
         case .otherApp: "is of another app"
         case .appleIdWrong: "does not contain the App Store id (appAppleId) of the app"
@@ -64,6 +78,7 @@ package struct DeviceRefusal: Error, Hashable, CustomStringConvertible {
         case .malformed(let problem): problem.rawValue
         case .otherKind: "other_kind"
         case .otherPurchase: "other_purchase"
+        case .otherEnvironment: "other_environment"
         case .unverified(let failure): failure.rawValue
         case .otherApp: "app_wrong"
         case .appleIdWrong: "apple_id_wrong"

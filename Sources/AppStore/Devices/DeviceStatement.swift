@@ -20,7 +20,9 @@ package struct DeviceStatement: Sendable {
         case appTransaction(JWS)
     }
 
-    private let content: Content
+    private var content: Content
+    /// The place of the transaction in the list that was handed in, for errors; nil if there was no list.
+    private var index: Int?
 
     /// Apple's transactions have about 8,000 characters, most of them certificates.
     package static let textBytesMax = 128 << 10
@@ -31,15 +33,72 @@ package struct DeviceStatement: Sendable {
         transaction text: ArraySlice<UInt8>, renewal: ArraySlice<UInt8>? = nil
     ) throws(DeviceRefusal) {
         let transaction = try Self.decode(text, .transaction)
-        guard let renewal else {
-            content = .transaction(transaction, renewal: nil)
-            return
+        content = .transaction(transaction, renewal: nil)
+        guard let renewal else { return }
+        guard let whole = adding(renewal: try Self.decode(renewal, .renewal)) else {
+            throw DeviceRefusal(.renewal, .otherPurchase)
         }
-        let info = try Self.decode(renewal, .renewal)
-        guard Self.subscription(info) == Self.subscription(transaction),
-            AppClaim(info.payload.root).environment == AppClaim(transaction.payload.root).environment
-        else { throw DeviceRefusal(.renewal, .otherPurchase) }
-        content = .transaction(transaction, renewal: info)
+        self = whole
+    }
+
+    /// Decodes what one request contains.
+    ///
+    /// - Parameters:
+    ///   - transactions: A single one, or several, whose errors name their place.
+    ///   - renewals: Each joins the first transaction of its subscription that has none yet.
+    /// - Returns: One statement for each transaction, in their order, and the app transaction, if there is one.
+    package static func decode(
+        transactions: [ArraySlice<UInt8>], renewals: [ArraySlice<UInt8>], appTransaction: ArraySlice<UInt8>?
+    ) throws(DeviceRefusal) -> [DeviceStatement] {
+        var statements: [DeviceStatement] = []
+        for (place, text) in transactions.enumerated() {
+            let index = transactions.count > 1 ? place : nil
+            do throws(DeviceRefusal) {
+                var statement = try DeviceStatement(transaction: text)
+                statement.index = index
+                statements.append(statement)
+            } catch {
+                throw error.at(index)
+            }
+        }
+        for (place, text) in renewals.enumerated() {
+            let index = renewals.count > 1 ? place : nil
+            do throws(DeviceRefusal) {
+                let renewal = try decode(text, .renewal)
+                var isJoined = false
+                for index in statements.indices where !isJoined {
+                    guard let whole = statements[index].adding(renewal: renewal) else { continue }
+                    statements[index] = whole
+                    isJoined = true
+                }
+                guard isJoined else { throw DeviceRefusal(.renewal, .otherPurchase) }
+            } catch {
+                throw error.at(index)
+            }
+        }
+        if let appTransaction { statements.append(try DeviceStatement(appTransaction: appTransaction)) }
+        return statements
+    }
+
+    /// The statement with renewal info added; nil if that is about another purchase, or the statement has one.
+    private func adding(renewal: JWS) -> DeviceStatement? {
+        guard case .transaction(let transaction, renewal: nil) = content,
+            Self.subscription(renewal) == Self.subscription(transaction),
+            AppClaim(renewal.payload.root).environment == environment
+        else { return nil }
+        var whole = self
+        whole.content = .transaction(transaction, renewal: renewal)
+        return whole
+    }
+
+    /// The refusal of the statement's first part.
+    package func refusal(_ problem: DeviceRefusal.Problem) -> DeviceRefusal {
+        DeviceRefusal(parts[0].part, problem).at(index)
+    }
+
+    /// The refusal of one of the statement's parts by a check of notifications.
+    func refusal(of part: Part, _ refusal: Refusal) -> DeviceRefusal {
+        DeviceRefusal(part, refusal: refusal).at(part == .transaction ? index : nil)
     }
 
     package init(appTransaction text: ArraySlice<UInt8>) throws(DeviceRefusal) {

@@ -32,7 +32,7 @@ extension NotificationVerifier {
         // Local data is not signed by Apple. It is accepted if the app is configured for that environment.
         let isLocal = statement.environment?.isLocal == true
         let chains = isLocal ? [] : try await signatures.verify(statement, fallback: receivedAt)
-        guard let configured = apps.app(app) else { throw DeviceRefusal(statement.parts[0].part, .appUnknown) }
+        guard let configured = apps.app(app) else { throw statement.refusal(.appUnknown) }
         try AppExpectation(configured).check(statement)
         var signingChain: SigningChain?
         for (part, chain) in zip(statement.parts, chains) {
@@ -40,7 +40,7 @@ extension NotificationVerifier {
                 let revocation = try await revocation(of: chain.certificates, part.part.ofNotification)
                 signingChain = signingChain ?? SigningChain(id: chain.certificates.id.sha256, revocation: revocation)
             } catch {
-                throw DeviceRefusal(part.part, refusal: error)
+                throw statement.refusal(of: part.part, error)
             }
         }
         return VerifiedStatement(
@@ -60,7 +60,7 @@ extension SignatureVerifier {
             do throws(Refusal) {
                 chains.append(try await verify(SignedObject(jws, as: part.ofNotification), fallback: fallback))
             } catch {
-                throw DeviceRefusal(part, refusal: error)
+                throw statement.refusal(of: part, error)
             }
         }
         return chains
@@ -74,7 +74,7 @@ extension AppExpectation {
             do throws(Refusal) {
                 try check(SignedObject(jws, as: part.ofNotification))
             } catch {
-                throw DeviceRefusal(part, refusal: error)
+                throw statement.refusal(of: part, error)
             }
         }
     }

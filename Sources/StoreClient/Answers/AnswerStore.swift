@@ -40,31 +40,8 @@ struct AnswerStore: Sendable {
             return .failure(error)
         }
         if let stream, stream != verified.stream { return .failure(.wrongEnvironment) }
-        let ids = verified.event.subscriptions.sorted().map(\.text)
-        let before = try await subscriptions.subscriptions(ids, in: verified.stream)
-        var position: Int64?
-        if try await isNews(verified, ids, before) {
-            let event = PreparedEvent(verified, receivedAt: verified.receivedAt)
-            position = try await appender.append(event).position
-        }
-        return .success(Kept(verified: verified, ids: ids, before: before, position: position))
-    }
-
-    /// Whether an answer is to be appended: it changes what is known, or it is the first receipt of a subscription, with
-    /// which Apple can be asked from now on.
-    ///
-    /// If the projections lag, an answer may be appended once too often, which changes nothing.
-    private func isNews(
-        _ verified: VerifiedReceipt, _ ids: [String], _ before: [SubscriptionReader.Stored]
-    ) async throws -> Bool {
-        guard before.count == ids.count else { return true }
-        let isChanged = before.contains { known in
-            known.facts.isChanged(
-                by: verified.event, receivedAt: verified.receivedAt, products: known.products)
-        }
-        if isChanged { return true }
-        let positions = before.reduce(into: Set<Int64>()) { $0.formUnion($1.facts.positions) }
-        let withReceipt = try await log.positionsWithReceipt(among: positions.sorted(), in: verified.stream)
-        return before.contains { $0.facts.positions.isDisjoint(with: withReceipt) }
+        let news = NewsAppender(log: log, subscriptions: subscriptions, appender: appender)
+        let kept = try await news.append(verified, receivedAt: verified.receivedAt, containsReceipt: true)
+        return .success(Kept(verified: verified, ids: kept.ids, before: kept.before, position: kept.position))
     }
 }

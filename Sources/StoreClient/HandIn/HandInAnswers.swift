@@ -7,9 +7,7 @@ import Subscriptions
 struct HandInAnswers: Sendable {
     let answers: AnswerStore
     let handIns: HandInLog
-    let log: LogReader
-    let links: LinkService
-    let clock: StoreClock
+    let purchases: PurchaseLinks
 
     struct Outcome: Sendable {
         let state: HandIn.State
@@ -50,43 +48,10 @@ struct HandInAnswers: Sendable {
         guard let customerId = claim.customerId else {
             return Outcome(.answered, findings, lastPosition: findings.position)
         }
-        let linked = try await link(verified, to: customerId, &findings)
-        return Outcome(.answered, findings, lastPosition: [findings.position, linked].compactMap(\.self).max())
-    }
-
-    /// Links the purchases to a customer, as the app's ownership permits, and adds what came of it to the findings.
-    ///
-    /// - Returns: The position of the customer's links; nil if it has none.
-    private func link(
-        _ verified: VerifiedReceipt, to customerId: String, _ findings: inout HandIn.Findings
-    ) async throws -> Int64? {
-        let purchases = Self.newestFirst(verified.event)
-        guard !purchases.isEmpty else { return nil }
-        let now = clock.date()
-        let owners = try await log.linkedOwners(of: purchases, in: verified.stream, at: now)
-        if !owners.subtracting([ByteString(customerId)]).isEmpty { findings.registration = .otherCustomer }
-        switch try await links.add(purchases, to: customerId, in: verified.stream, receivedAt: now) {
-        case .stated(let position, _):
-            findings.isLinked = true
-            return position
-        case .contested:
-            findings.registration = .otherCustomer
-            findings.isLinked = false
-            return nil
-        }
-    }
-
-    /// The `originalTransactionId`s that can be linked, those with the newest purchase first.
-    private static func newestFirst(_ event: Event) -> [String] {
-        var latest: [ByteString: Instant] = [:]
-        for id in event.subscriptions where (try? LinkStatement.check(id.text, "originalTransactionId")) != nil {
-            latest[id] = .earliest
-        }
-        for transaction in event.transactions {
-            let id = ByteString(transaction.originalTransactionId)
-            guard let known = latest[id], let purchaseDate = transaction.purchaseDate else { continue }
-            latest[id] = max(known, purchaseDate)
-        }
-        return latest.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map(\.key.text)
+        let linked = try await purchases.link([verified.event], to: customerId, in: verified.stream)
+        if linked.isOfOtherCustomer { findings.registration = .otherCustomer }
+        findings.isLinked = linked.isLinked
+        return Outcome(
+            .answered, findings, lastPosition: [findings.position, linked.position].compactMap(\.self).max())
     }
 }

@@ -50,7 +50,7 @@ package struct HandInService: Sendable {
         answers = HandInAnswers(
             answers: AnswerStore(
                 apps: Apps(apps), log: log, subscriptions: subscriptions, appender: appender),
-            handIns: handIns, log: log, links: links, clock: clock)
+            handIns: handIns, purchases: PurchaseLinks(log: log, links: links, clock: clock))
         metrics = HandInMetrics(factory: factory)
     }
 
@@ -114,12 +114,7 @@ package struct HandInService: Sendable {
     ///
     /// - Parameter waits: False to return at once.
     package func isFolded(_ stream: StreamKey, through position: Int64, waits: Bool) async throws -> Bool {
-        let end = clock.now() + (waits ? Limits.projectionWaitMax : .zero)
-        while try await log.foldedPosition(of: stream) < position {
-            guard clock.now() < end else { return false }
-            try await clock.sleep(clock.now() + Limits.handInLookInterval)
-        }
-        return true
+        try await log.isFolded(stream, through: position, waits: waits, clock: clock)
     }
 
     private func waitWhileAsked(_ known: HandIn) async throws -> HandIn {

@@ -1,0 +1,57 @@
+import Encoding
+import EventLog
+import Subscriptions
+
+/// Links purchases that were handed in to the customer who handed them in.
+struct PurchaseLinks: Sendable {
+    let log: LogReader
+    let links: LinkService
+    let clock: StoreClock
+
+    struct Outcome: Sendable {
+        /// Whether another customer owned one of the purchases.
+        var isOfOtherCustomer = false
+        /// Whether the customer is linked to the purchases; nil if there is none.
+        var isLinked: Bool?
+        /// The position of the customer's links; nil if they did not change and were not confirmed.
+        var position: Int64?
+    }
+
+    /// Links the purchases of events to a customer, as the app's ownership permits.
+    ///
+    /// Safe to repeat.
+    ///
+    /// - Throws: ``ReadError``, ``AppendError``.
+    func link(_ events: [Event], to customerId: String, in stream: StreamKey) async throws -> Outcome {
+        var outcome = Outcome()
+        let purchases = Self.newestFirst(events)
+        guard !purchases.isEmpty else { return outcome }
+        let now = clock.date()
+        let owners = try await log.linkedOwners(of: purchases, in: stream, at: now)
+        outcome.isOfOtherCustomer = !owners.subtracting([ByteString(customerId)]).isEmpty
+        switch try await links.add(purchases, to: customerId, in: stream, receivedAt: now) {
+        case .stated(let position, _):
+            outcome.isLinked = true
+            outcome.position = position
+        case .contested:
+            outcome.isOfOtherCustomer = true
+            outcome.isLinked = false
+        }
+        return outcome
+    }
+
+    /// The `originalTransactionId`s that can be linked, those with the newest purchase first.
+    private static func newestFirst(_ events: [Event]) -> [String] {
+        var latest: [ByteString: Instant] = [:]
+        for id in events.flatMap(\.subscriptions)
+        where (try? LinkStatement.check(id.text, "originalTransactionId")) != nil {
+            latest[id] = .earliest
+        }
+        for transaction in events.flatMap(\.transactions) {
+            let id = ByteString(transaction.originalTransactionId)
+            guard let known = latest[id], let purchaseDate = transaction.purchaseDate else { continue }
+            latest[id] = max(known, purchaseDate)
+        }
+        return latest.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map(\.key.text)
+    }
+}
