@@ -8,6 +8,11 @@ package enum Limits {
     /// Largest body with a receipt. Receipts have at most ``AppStore/Receipt/bytesMax`` bytes, and JSON may escape each
     /// of their slashes.
     static let receiptBodyBytesMax = 6 << 20
+    /// Largest body with signed data of a device: ``transactionsMax`` transactions have less than 1 MiB.
+    static let transactionsBodyBytesMax = 2 << 20
+    /// Most transactions of one request. The current entitlements of a customer are a few; an app hands in its whole
+    /// history in several requests.
+    static let transactionsMax = 100
     /// Bytes that every body may use. Nearly all of Apple's bodies fit, so they are accepted under any load.
     static let bodyBytesFree = 32 << 10
     /// Most bytes of one read from a connection: most notifications arrive in one.

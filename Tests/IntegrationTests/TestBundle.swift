@@ -62,6 +62,11 @@ struct TestBundle {
             client: ReceiptClient(transport: store, clock: clock, random: { 0 }, logger: logger), apps: apps,
             handIns: HandInLog(pool: records), log: log, subscriptions: SubscriptionReader(pool: reader),
             appender: appender, links: links, clock: clock, logger: logger)
+        let verifier = NotificationVerifier(apps: Apps(apps), signatures: SignatureVerifier(roots: roots))
+        let devices = DeviceService(
+            verifier: verifier, apps: Set(apps.map(\.bundleId)), log: log,
+            subscriptions: SubscriptionReader(pool: reader), appender: appender, links: links, clock: clock,
+            logger: logger)
         let queue = ReceiptQueue(service: handIns, clock: clock, logger: logger)
         let signal = ChangeSignal(listener: database.with(role: "subledger_reader"), logger: logger)
         let publicPort = AsyncStream<Int>.makeStream()
@@ -70,14 +75,13 @@ struct TestBundle {
         let anywhere = ListenAddress(host: "127.0.0.1", port: 0)
         let open = Listener.public(
             at: anywhere,
-            verifier: NotificationVerifier(apps: Apps(apps), signatures: SignatureVerifier(roots: roots)),
-            appender: appender, health: health + [.database(log)], now: now, logger: logger,
+            verifier: verifier, appender: appender, health: health + [.database(log)], now: now, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
         let routes = PrivateRoutes(
             tokens: TokenCache(read: TokenReader(pool: authenticator).active), log: log,
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
-            links: links, receipts: handIns,
+            links: links, receipts: handIns, devices: devices,
             changes: ChangeReader(pool: reader), signal: signal, metrics: MetricsRegistry(),
             health: health + [.database(log)], now: now, logger: logger)
         let operations = routes.operations

@@ -33,18 +33,21 @@ extension PrivateRoutes {
     ///   - tokens: The active tokens.
     ///   - links: Nil if this process cannot append to the log.
     ///   - receipts: Nil if this process cannot append to the log.
+    ///   - devices: Nil if this process cannot append to the log.
     ///   - health: What the server's readiness depends on.
     package init(
         tokens: TokenCache, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
-        customers: CustomerReader, links: LinkService?, receipts: HandInService?, changes: ChangeReader,
-        signal: ChangeSignal, metrics: MetricsRegistry, health: [HealthCheck], now: @escaping @Sendable () -> Instant,
+        customers: CustomerReader, links: LinkService?, receipts: HandInService?, devices: DeviceService?,
+        changes: ChangeReader, signal: ChangeSignal, metrics: MetricsRegistry, health: [HealthCheck],
+        now: @escaping @Sendable () -> Instant,
         logger: Logger
     ) {
         self.init(tokens: tokens, logger: logger)
         SubscriptionRoutes(subscriptions: subscriptions, now: now).add(to: self)
         CustomerRoutes(customers: customers, links: links, now: now, logger: logger).add(to: self)
-        ReceiptRoutes(receipts: receipts, subscriptions: subscriptions, customers: customers, now: now)
-            .add(to: self)
+        let purchases = PurchaseReader(subscriptions: subscriptions, customers: customers, now: now)
+        ReceiptRoutes(receipts: receipts, purchases: purchases).add(to: self)
+        TransactionRoutes(devices: devices, purchases: purchases).add(to: self)
         EventRoutes(log: log).add(to: self)
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         ProductRoutes(products: products).add(to: self)

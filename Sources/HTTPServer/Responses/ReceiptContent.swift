@@ -7,16 +7,8 @@ import Subscriptions
 /// The response about a receipt that was answered or refused.
 struct ReceiptContent: Sendable {
     let handIn: HandIn
-    var at: Instant
-    /// Whether the event of the receipt is projected.
-    var isProjected = true
-    var subscriptions: [SubscriptionReader.Stored] = []
-    var entitlements: [Entitlement] = []
-
-    init(handIn: HandIn, at instant: Instant) {
-        self.handIn = handIn
-        at = instant
-    }
+    /// Nil unless it was answered.
+    let purchases: PurchaseContent?
 
     func write(to writer: inout JSONWriter) {
         writer.member("id", handIn.id)
@@ -30,32 +22,17 @@ struct ReceiptContent: Sendable {
             writer.key("checks")
             checks.write(to: &writer)
         }
-        guard handIn.state == .answered else { return }
-        writer.member("linked", handIn.findings.isLinked)
-        writer.member("position", handIn.findings.position)
-        writer.member("projected", isProjected)
-        writer.key("subscriptions")
-        writer.array(subscriptions) { writer, stored in
-            writer.object { writer in
-                writer.member("app", handIn.app)
-                writer.member("environment", handIn.findings.environment?.rawValue)
-                stored.subscription.writeMembers(at: at, to: &writer)
-                writer.member("position", stored.position)
-            }
-        }
-        writer.key("entitlements")
-        writer.array(entitlements) { $1.write(at: at, to: &$0) }
+        purchases?.write(isLinked: handIn.findings.isLinked, position: handIn.findings.position, to: &writer)
     }
 
     /// Nil if Apple did not answer.
     private var checks: ReceiptChecks? {
         guard let status = handIn.findings.status else { return nil }
         let isAnswered = handIn.state == .answered
-        let isActive = subscriptions.contains { $0.subscription.isActive(at: at) }
         return ReceiptChecks(
             stored: ReceiptStatus(number: Int(status)), refusal: isAnswered ? nil : handIn.findings.problem,
             registration: isAnswered ? handIn.findings.registration?.check : nil,
-            isInForce: isAnswered && handIn.isVisible ? isActive : nil)
+            isInForce: isAnswered && handIn.isVisible ? purchases?.isActive ?? false : nil)
     }
 }
 
@@ -77,7 +54,7 @@ extension HandIn {
 }
 
 extension HandIn.Registration {
-    fileprivate var check: ReceiptChecks.Registration {
+    var check: ReceiptChecks.Registration {
         switch self {
         case .new: .new
         case .known: .known

@@ -10,19 +10,12 @@ import Subscriptions
 /// `POST /receipts` hands a receipt in; `GET /receipts/{receiptId}` returns what came of it.
 struct ReceiptRoutes: Sendable {
     let receipts: HandInService?
-    let subscriptions: SubscriptionReader
-    let customers: CustomerReader
-    let now: @Sendable () -> Instant
+    let purchases: PurchaseReader
     private let bodies = BodyReader()
 
-    init(
-        receipts: HandInService?, subscriptions: SubscriptionReader, customers: CustomerReader,
-        now: @escaping @Sendable () -> Instant
-    ) {
+    init(receipts: HandInService?, purchases: PurchaseReader) {
         self.receipts = receipts
-        self.subscriptions = subscriptions
-        self.customers = customers
-        self.now = now
+        self.purchases = purchases
     }
 
     func add(to routes: PrivateRoutes) {
@@ -33,16 +26,14 @@ struct ReceiptRoutes: Sendable {
     // MARK: - Routes
 
     private func handIn(_ request: Request) async throws -> Response {
-        guard let app = try RequestQuery(request).text("app") else {
-            throw RequestQuery.Malformed(problem: "app must be a bundle id", field: "app")
-        }
+        let app = try RequestQuery(request).app()
         let receipts = try enabled()
         guard receipts.accepts(app) else { throw Problem(.notFound, "this app is not configured", field: "app") }
         do {
             // The whole answer is made here, so that the bodies of waiting requests count as held.
             return try await bodies.withJSON(of: request, bytesMax: Limits.receiptBodyBytesMax) { json in
                 let receipt = try Self.receipt(json)
-                let customerId = try Self.customerId(json)
+                let customerId = try json.customerId()
                 let verdict = try await receipts.handIn(receipt, app: app, customerId: customerId)
                 return try await answer(verdict, receipts)
             }
@@ -84,15 +75,6 @@ struct ReceiptRoutes: Sendable {
         } catch {
             throw Problem(error == .tooLong ? .contentTooLarge : .badRequest, error.description, field: "receipt")
         }
-    }
-
-    private static func customerId(_ json: JSONValue) throws -> String? {
-        guard let value = json["customerId"], !value.isNull else { return nil }
-        guard let id = value.string else {
-            throw RequestQuery.Malformed(problem: "customerId must be a string", field: "customerId")
-        }
-        try LinkStatement.check(id, "customerId")
-        return id
     }
 
     private static func isUUID(_ text: String) -> Bool {
@@ -145,32 +127,16 @@ struct ReceiptRoutes: Sendable {
     ) async throws -> ReceiptContent {
         let handIn = verdict.handIn
         guard handIn.state == .answered, let environment = handIn.findings.environment else {
-            return ReceiptContent(handIn: handIn, at: now())
+            return ReceiptContent(handIn: handIn, purchases: nil)
         }
         let stream = StreamKey(app: handIn.app, environment: environment)
-        var content = ReceiptContent(handIn: handIn, at: now())
+        var isProjected = true
         if let position = verdict.position {
-            content.isProjected = try await receipts.isFolded(stream, through: position, waits: waits)
-            content.at = now()
+            isProjected = try await receipts.isFolded(stream, through: position, waits: waits)
         }
-        if handIn.isVisible {
-            content.subscriptions = try await subscriptions.subscriptions(handIn.findings.subscriptions, in: stream)
-        }
-        content.entitlements = try await entitlements(content, stream)
-        return content
-    }
-
-    /// The entitlements of the customer who handed the receipt in; without a customer, those that its purchases grant.
-    private func entitlements(_ content: ReceiptContent, _ stream: StreamKey) async throws -> [Entitlement] {
-        guard let customerId = content.handIn.customerId else {
-            return try await customers.entitlements(
-                of: content.subscriptions.map(\.subscription), app: stream.app, at: content.at)
-        }
-        let reference = CustomerReader.Reference(
-            app: stream.app, environment: stream.environment, id: customerId, kind: .link)
-        let answer = try await customers.entitlements(CustomerReader.Question(reference, at: content.at))
-        // With an app and a kind, an id leads to at most one customer.
-        guard case .found(let found) = answer else { return [] }
-        return found.entitlements
+        let content = try await purchases.content(
+            of: handIn.isVisible ? handIn.findings.subscriptions : [], customerId: handIn.customerId, in: stream,
+            isProjected: isProjected)
+        return ReceiptContent(handIn: handIn, purchases: content)
     }
 }

@@ -14,8 +14,8 @@ struct PrivateServices {
 
     init(
         at address: ListenAddress, connectionsPerAddress: Int, identity: TLSIdentity?, roles: Set<ServerRole>,
-        database: Database, appender: Appender?, receipts: HandInService?, health: [HealthCheck], apps: Set<String>,
-        metrics: MetricsRegistry, logger: Logger
+        database: Database, appender: Appender?, receipts: HandInService?, devices: DeviceService?,
+        health: [HealthCheck], apps: Set<String>, metrics: MetricsRegistry, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
             logger.info("private listener is up", metadata: ["http.address": "\(address.on(port))"])
@@ -34,6 +34,7 @@ struct PrivateServices {
                 subscriptions: SubscriptionReader(pool: pool), products: ProductStore(pool: productPool),
                 customers: CustomerReader(pool: pool),
                 links: appender.map { LinkService(log: log, appender: $0, apps: apps) }, receipts: receipts,
+                devices: devices,
                 changes: ChangeReader(pool: pool), signal: signal, metrics: metrics,
                 health: [.database(LogReader(pool: pool))] + health, now: SystemClock.now, logger: logger)
         } else {

@@ -6,23 +6,31 @@ import Readers
 import ServiceLifecycle
 import StoreClient
 
-/// The services that ask the App Store about receipts that backends hand in.
+/// The services for what backends hand in: receipts, about which the App Store is asked, and signed data of devices.
 struct ReceiptServices {
     let handIns: HandInService
+    let devices: DeviceService
     let service: ReceiptQueueService
     let pools: [PostgresPool]
 
-    init(apps: [App], store: StoreServices, appender: Appender, database: Database, logger: Logger) {
+    init(
+        apps: [App], store: StoreServices, verifier: NotificationVerifier, appender: Appender, database: Database,
+        logger: Logger
+    ) {
         // Separate pools: receipts of many megabytes, and requests that wait for the lock of links, must not delay
         // notifications or readers.
         let receiver = database.pool(.receiver, limit: 2, logger: logger)
         let reader = database.pool(.reader, limit: 4, logger: logger)
         let log = LogReader(pool: reader)
+        let subscriptions = SubscriptionReader(pool: reader)
+        let bundleIds = Set(apps.map(\.bundleId))
+        let links = LinkService(log: log, appender: appender, apps: bundleIds)
         handIns = HandInService(
             client: store.client, apps: apps, handIns: HandInLog(pool: receiver), log: log,
-            subscriptions: SubscriptionReader(pool: reader), appender: appender,
-            links: LinkService(log: log, appender: appender, apps: Set(apps.map(\.bundleId))), clock: store.clock,
-            logger: logger)
+            subscriptions: subscriptions, appender: appender, links: links, clock: store.clock, logger: logger)
+        devices = DeviceService(
+            verifier: verifier, apps: bundleIds, log: log, subscriptions: subscriptions, appender: appender,
+            links: links, clock: store.clock, logger: logger)
         service = ReceiptQueueService(queue: ReceiptQueue(service: handIns, clock: store.clock, logger: logger))
         pools = [receiver, reader]
     }

@@ -6,38 +6,22 @@ import Postgres
 
 /// The services that receive Apple's notifications.
 struct ReceiverServices {
-    let revocation: RevocationService
     let listener: Listener
-    let healthPool: PostgresPool
 
     struct Settings {
-        let apps: [App]
         let address: ListenAddress
-        let roots: RootCertificates
-        let revocationMode: RevocationMode
         let identity: TLSIdentity?
         let connectionsPerAddress: Int
     }
 
     /// - Parameter health: Further conditions that must be ok to store notifications, besides the database's own.
-    init(
-        _ settings: Settings, appender: Appender, health: [HealthCheck], database: Database, logger: Logger
-    ) async throws {
-        // The public health check needs no authentication, so it must not use the appender's connections.
-        let healthPool = database.pool(.receiver, limit: 1, logger: logger)
-        self.healthPool = healthPool
-        let verdicts = VerdictLog(pool: healthPool)
-        revocation = RevocationService(
-            mode: settings.revocationMode,
-            revoked: try await database.stoppingOnError { try await verdicts.revoked() },
-            verdicts: verdicts, logger: logger)
+    init(_ settings: Settings, verifying: VerifierServices, appender: Appender, health: [HealthCheck], logger: Logger) {
         let address = settings.address
         listener = Listener.public(
-            at: address,
-            verifier: NotificationVerifier(
-                apps: Apps(settings.apps), signatures: SignatureVerifier(roots: settings.roots),
-                revocation: revocation.checker),
-            appender: appender, health: [.database(LogReader(pool: healthPool))] + health,
+            at: address, verifier: verifying.verifier,
+            appender: appender,
+            // The public health check needs no authentication, so it must not use the appender's connections.
+            health: [.database(LogReader(pool: verifying.pool))] + health,
             connectionsPerAddress: settings.connectionsPerAddress, identity: settings.identity, now: SystemClock.now,
             logger: logger,
             onListening: { port in

@@ -119,9 +119,10 @@ struct Serve: AsyncParsableCommand {
         let roles = try settings.roles()
         let configured = try settings.apps()
         let receiptAddresses = try settings.receiptAddresses()
+        let verification = VerifierServices.Settings(
+            apps: configured, roots: try settings.roots(), revocationMode: try settings.revocationMode())
         let receiving = ReceiverServices.Settings(
-            apps: configured, address: try settings.publicAddress(), roots: try settings.roots(),
-            revocationMode: try settings.revocationMode(),
+            address: try settings.publicAddress(),
             identity: try settings.publicTLS().map { try TLSIdentity(files: $0, logger: logger) },
             connectionsPerAddress: try settings.publicConnectionsPerAddress())
         let privateIdentity = try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) }
@@ -146,10 +147,14 @@ struct Serve: AsyncParsableCommand {
         }
         let appending = try await AppenderServices.make(
             roles, apps: configured, database: database, logger: logger)
+        var verifying: VerifierServices?
+        if roles.contains(.receiver) || roles.contains(.reader) && !configured.isEmpty, appending != nil {
+            verifying = try await VerifierServices(verification, database: database, logger: logger)
+        }
         var receiver: ReceiverServices?
-        if roles.contains(.receiver), let appending {
-            receiver = try await ReceiverServices(
-                receiving, appender: appending.appender, health: appending.health, database: database, logger: logger)
+        if roles.contains(.receiver), let appending, let verifying {
+            receiver = ReceiverServices(
+                receiving, verifying: verifying, appender: appending.appender, health: appending.health, logger: logger)
         }
         let projector =
             roles.contains(.projector)
@@ -160,9 +165,10 @@ struct Serve: AsyncParsableCommand {
         if !roles.isDisjoint(with: [.reader, .poller]), !configured.isEmpty, let appending {
             let asking = StoreServices(addresses: receiptAddresses, logger: logger)
             store = asking
-            if roles.contains(.reader) {
+            if roles.contains(.reader), let verifying {
                 receipts = ReceiptServices(
-                    apps: configured, store: asking, appender: appending.appender, database: database, logger: logger)
+                    apps: configured, store: asking, verifier: verifying.verifier, appender: appending.appender,
+                    database: database, logger: logger)
             }
             if roles.contains(.poller) {
                 poller = PollerServices(
@@ -172,12 +178,13 @@ struct Serve: AsyncParsableCommand {
         let backends = PrivateServices(
             at: privateAddress, connectionsPerAddress: privatePerAddress, identity: privateIdentity, roles: roles,
             database: database, appender: appending?.appender, receipts: receipts?.handIns,
+            devices: receipts?.devices,
             health: (appending?.health ?? [])
                 + [projector.map { .projection($0.projector) }, poller.map { .checks($0.poller) }].compactMap(\.self),
             apps: Set(configured.map(\.bundleId)), metrics: metrics, logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools =
-            [appending?.pool, receiver?.healthPool, readerWatch?.pool].compactMap(\.self) + (projector?.pools ?? [])
+            [appending?.pool, verifying?.pool, readerWatch?.pool].compactMap(\.self) + (projector?.pools ?? [])
             + (receipts?.pools ?? []) + (poller?.pools ?? []) + backends.pools
 
         // In start order. They stop in the opposite order, each when it has finished its work. A process without all
@@ -193,9 +200,9 @@ struct Serve: AsyncParsableCommand {
             store?.service,
             receipts?.service,
             poller?.service,
+            verifying?.revocation,
             backends.listener,
             backends.changes,
-            receiver?.revocation,
             receiver?.listener,
         ]
         var group = ServiceGroupConfiguration(

@@ -1,0 +1,72 @@
+import Encoding
+import Readers
+import Subscriptions
+
+/// The part of a response that shows purchases which were handed in, as the projections have them.
+struct PurchaseContent: Sendable {
+    let stream: StreamKey
+    let at: Instant
+    /// Whether the events of the purchases are projected.
+    let isProjected: Bool
+    let subscriptions: [SubscriptionReader.Stored]
+    let entitlements: [Entitlement]
+
+    var isActive: Bool { subscriptions.contains { $0.subscription.isActive(at: at) } }
+
+    /// - Parameters:
+    ///   - isLinked: Whether the customer was linked to the purchases; nil without a customer.
+    ///   - position: Of the event that was appended; nil if none was.
+    func write(isLinked: Bool?, position: Int64?, to writer: inout JSONWriter) {
+        writer.member("linked", isLinked)
+        writer.member("position", position)
+        writer.member("projected", isProjected)
+        writer.key("subscriptions")
+        writer.array(subscriptions) { writer, stored in
+            writer.object { writer in
+                writer.member("app", stream.app)
+                writer.member("environment", stream.environment.rawValue)
+                stored.subscription.writeMembers(at: at, to: &writer)
+                writer.member("position", stored.position)
+            }
+        }
+        writer.key("entitlements")
+        writer.array(entitlements) { $1.write(at: at, to: &$0) }
+    }
+}
+
+/// Reads what the projections say about purchases that were handed in.
+struct PurchaseReader: Sendable {
+    let subscriptions: SubscriptionReader
+    let customers: CustomerReader
+    let now: @Sendable () -> Instant
+
+    /// Returns subscriptions, and the entitlements of the customer who handed them in; without a customer, those that
+    /// the subscriptions grant.
+    ///
+    /// - Parameter isProjected: Whether the events of the purchases are projected.
+    func content(
+        of ids: [String], customerId: String?, in stream: StreamKey, isProjected: Bool
+    ) async throws -> PurchaseContent {
+        let instant = now()
+        let found = try await subscriptions.subscriptions(ids, in: stream)
+        let granted =
+            if let customerId {
+                try await entitlements(of: customerId, in: stream, at: instant)
+            } else {
+                try await customers.entitlements(of: found.map(\.subscription), app: stream.app, at: instant)
+            }
+        return PurchaseContent(
+            stream: stream, at: instant, isProjected: isProjected, subscriptions: found, entitlements: granted)
+    }
+
+    private func entitlements(
+        of customerId: String, in stream: StreamKey, at instant: Instant
+    ) async throws -> [Entitlement] {
+        let reference = CustomerReader.Reference(
+            app: stream.app, environment: stream.environment, id: customerId, kind: .link)
+        let answer = try await customers.entitlements(CustomerReader.Question(reference, at: instant))
+        // With an app and a kind, an id leads to at most one customer.
+        guard case .found(let found) = answer else { return [] }
+        return found.entitlements
+    }
+}

@@ -1,0 +1,146 @@
+import AppStore
+import Encoding
+import HTTPTypes
+import Hummingbird
+import StoreClient
+import Subscriptions
+
+/// `POST /transactions` hands in what StoreKit 2 gives an app: signed transactions, verified without asking Apple.
+struct TransactionRoutes: Sendable {
+    let devices: DeviceService?
+    let purchases: PurchaseReader
+    private let bodies = BodyReader()
+    private let localStreams = LocalStreams()
+
+    init(devices: DeviceService?, purchases: PurchaseReader) {
+        self.devices = devices
+        self.purchases = purchases
+    }
+
+    func add(to routes: PrivateRoutes) {
+        routes.submit.post("/transactions") { request, _ in try await handIn(request) }
+    }
+
+    private func handIn(_ request: Request) async throws -> Response {
+        let app = try RequestQuery(request).app()
+        guard let devices else {
+            throw Problem(
+                .notImplemented,
+                "transactions disabled: database user lacks role subledger_receiver, or database is read-only")
+        }
+        guard devices.accepts(app) else { throw Problem(.notFound, "this app is not configured", field: "app") }
+        do {
+            // What waits for its commit holds no body any more, only what will be stored.
+            let (verified, customerId) = try await bodies.withJSON(
+                of: request, bytesMax: Limits.transactionsBodyBytesMax
+            ) { json in
+                let customerId = try json.customerId()
+                return (try await verify(json, app, devices), customerId)
+            }
+            return try await answer(try await devices.store(verified, customerId: customerId), customerId, devices)
+        } catch BodyReader.Failure.tooLarge {
+            throw Problem(.contentTooLarge, "the body is larger than \(Limits.transactionsBodyBytesMax) bytes")
+        }
+    }
+
+    // MARK: - Requests
+
+    private func verify(_ json: JSONValue, _ app: String, _ devices: DeviceService) async throws
+        -> DeviceService.Verified
+    {
+        let statements = try Self.statements(json) { devices.note(refusal: $0, app) }
+        let verified: DeviceService.Verified
+        do throws(DeviceRefusal) {
+            verified = try await devices.verify(statements, of: app)
+        } catch {
+            throw Problem(error)
+        }
+        do throws(LocalStreams.Excess) {
+            for statement in verified.statements {
+                let bytes = statement.evidence.slices.reduce(0) { $0 + $1.count }
+                try localStreams.admit(verified.stream, bodyBytes: bytes)
+            }
+        } catch {
+            throw Problem(error.status, error.problem)
+        }
+        return verified
+    }
+
+    private static func statements(
+        _ json: JSONValue, noting note: (DeviceRefusal) -> Void
+    ) throws -> [DeviceStatement] {
+        let transactions = try texts(json["signedTransaction"], "signedTransaction")
+        let renewals = try texts(json["signedRenewalInfo"], "signedRenewalInfo")
+        let appTransactions = try json["appTransaction"].map { try texts([$0], "appTransaction") } ?? []
+        guard !transactions.isEmpty || !appTransactions.isEmpty else {
+            throw RequestQuery.Malformed(
+                problem: "signedTransaction must be a string, or a list of 1 to \(Limits.transactionsMax) strings",
+                field: "signedTransaction")
+        }
+        do throws(DeviceRefusal) {
+            return try DeviceStatement.decode(
+                transactions: transactions, renewals: renewals, appTransaction: appTransactions.first)
+        } catch {
+            note(error)
+            throw Problem(error)
+        }
+    }
+
+    /// The signed texts of a member that contains one or a list of them; empty if it is absent or null.
+    private static func texts(_ value: JSONValue?, _ field: String) throws -> [ArraySlice<UInt8>] {
+        guard let value, !value.isNull else { return [] }
+        guard value.isArray else { return try texts([value], field) }
+        let elements = value.elements(atMost: Limits.transactionsMax + 1)
+        guard (1...Limits.transactionsMax).contains(elements.count) else {
+            throw RequestQuery.Malformed(
+                problem: "\(field) must be a string, or a list of 1 to \(Limits.transactionsMax) strings", field: field)
+        }
+        return try texts(elements, field)
+    }
+
+    private static func texts(_ values: [JSONValue], _ field: String) throws -> [ArraySlice<UInt8>] {
+        try values.filter { !$0.isNull || values.count > 1 }.enumerated().map { place, value in
+            guard value.isString else {
+                let path = values.count > 1 ? "\(field)[\(place)]" : field
+                throw RequestQuery.Malformed(problem: "\(path) must be a string with a signed text", field: path)
+            }
+            return value.unescapedBytes[...]
+        }
+    }
+
+    // MARK: - Responses
+
+    private func answer(
+        _ outcome: DeviceService.Outcome, _ customerId: String?, _ devices: DeviceService
+    ) async throws -> Response {
+        var isProjected = true
+        if let position = outcome.lastPosition {
+            localStreams.note(outcome.stream, position)
+            isProjected = try await devices.isFolded(outcome.stream, through: position)
+        }
+        let content = try await purchases.content(
+            of: outcome.isVisible ? outcome.subscriptions : [], customerId: customerId, in: outcome.stream,
+            isProjected: isProjected)
+        return JSONResponse.json(.ok) { writer in
+            writer.member("app", outcome.stream.app)
+            writer.member("environment", outcome.stream.environment.rawValue)
+            writer.member("customerId", customerId)
+            writer.member("registered", outcome.registration.check.rawValue)
+            content.write(isLinked: outcome.isLinked, position: outcome.position, to: &writer)
+        }
+    }
+}
+
+extension Problem {
+    /// 503 if certificates cannot be checked now, 422 for texts that are of no use, 400 and 413 for what is no such text.
+    fileprivate init(_ refusal: DeviceRefusal) {
+        let status: HTTPResponse.Status =
+            switch refusal.problem {
+            case .tooLong: .contentTooLarge
+            case .malformed, .otherKind, .otherPurchase, .otherEnvironment: .badRequest
+            case .unverified(.revocationUnknown): .serviceUnavailable
+            case .unverified, .otherApp, .appleIdWrong, .environmentRefused, .appUnknown: .unprocessableContent
+            }
+        self.init(status, refusal.description, field: refusal.field)
+    }
+}
