@@ -21,6 +21,8 @@ struct LimitsTableTests {
         "rest of a refused request": "\(seconds(HTTP.lingerMax)), \(bytes(HTTP.lingerBytesMax))",
         "body": bytes(HTTP.bodyBytesMax),
         "body with a receipt": bytes(HTTP.receiptBodyBytesMax),
+        "body with signed transactions": bytes(HTTP.transactionsBodyBytesMax),
+        "signed transactions of one request": "\(HTTP.transactionsMax)",
         "bodies above \(bytes(HTTP.bodyBytesFree)), together": bytes(HTTP.bodiesBytesMax),
         "notifications that wait for their commit":
             "\(EventLog.Limits.queueEventsMax), \(bytes(EventLog.Limits.queueBytesMax))",

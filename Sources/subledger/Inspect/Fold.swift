@@ -9,8 +9,9 @@ struct Fold: ParsableCommand {
         abstract: "Compute subscriptions from bodies without a database: one JSON object per subscription.",
         discussion: """
             A file contains one body, or one per line, either plain or as {"receivedAt": …, "body": …}. Bodies without \
-            receivedAt count as received now. Answers of verifyReceipt are bodies, too. Signatures and secrets are not \
-            verified. Invalid bodies are reported on stderr with exit status 65; all others are processed.
+            receivedAt count as received now. Answers of verifyReceipt, and signed data of devices as it is stored, are \
+            bodies, too. Signatures and secrets are not verified. Invalid bodies are reported on stderr with exit \
+            status 65; all others are processed.
             """)
 
     @Argument(help: ArgumentHelp("Files with bodies; - reads standard input.", valueName: "file"))

@@ -8,9 +8,9 @@ struct Inspect: AsyncParsableCommand {
         abstract: "Print decoded notification bodies and their verification result: one JSON object per line.",
         discussion: """
             Works offline and without a database. Accepts V1 and V2 bodies, single signed objects (JWS) of \
-            notifications, transactions, renewal info and app transactions, and answers of verifyReceipt. V1 bodies \
-            and answers are not signed and are shown unverified. Exit status 65 if a file can be decoded as none of \
-            these or fails verification.
+            notifications, transactions, renewal info and app transactions, signed data of devices as it is stored, \
+            and answers of verifyReceipt. V1 bodies and answers are not signed and are shown unverified. Exit status 65 \
+            if a file can be decoded as none of these or fails verification.
             """)
 
     @Argument(help: ArgumentHelp("Files with one body each; - reads standard input.", valueName: "file"))

@@ -2,6 +2,16 @@ import AppStore
 import Encoding
 import Subscriptions
 
+/// Why a body fails verification.
+protocol Rejection: Error, CustomStringConvertible {
+    /// A word from a closed list.
+    var label: String { get }
+}
+
+extension Refusal: Rejection {}
+
+extension DeviceRefusal: Rejection {}
+
 /// Decodes and verifies the contents of one file for `inspect`.
 struct Inspection {
     /// Nil to decode without verifying.
@@ -10,12 +20,12 @@ struct Inspection {
 
     private enum Verdict {
         case verified(VerifiedChain)
-        case failed(Refusal)
+        case failed(any Rejection)
         case notChecked(String)
     }
 
     /// - Returns: The line to print, and the reason why verification failed, if it did.
-    func inspect(_ bytes: [UInt8], _ file: String) async throws -> (line: String, problem: Refusal?) {
+    func inspect(_ bytes: [UInt8], _ file: String) async throws -> (line: String, problem: (any Rejection)?) {
         let text = Self.trimmed(bytes)
         if text.first == UInt8(ascii: "e"), let object = try? SignedObject(text) {
             if object.jws.payload.root["notificationType"] == nil { return await inspect(object, file) }
@@ -24,10 +34,11 @@ struct Inspection {
         switch try StoreBody(decoding: bytes) {
         case .notification(let notification): return await inspect(notification, file)
         case .answer(let answer): return inspect(answer, file)
+        case .device(let statement): return await inspect(statement, file)
         }
     }
 
-    private func inspect(_ answer: StoredAnswer, _ file: String) -> (String, Refusal?) {
+    private func inspect(_ answer: StoredAnswer, _ file: String) -> (String, (any Rejection)?) {
         write(.notChecked("answers of verifyReceipt are not signed"), file) { writer in
             writer.key("answer")
             writer.object { writer in
@@ -38,7 +49,7 @@ struct Inspection {
         }
     }
 
-    private func inspect(_ notification: AppleNotification, _ file: String) async -> (String, Refusal?) {
+    private func inspect(_ notification: AppleNotification, _ file: String) async -> (String, (any Rejection)?) {
         let verdict =
             switch notification {
             case .v1: Verdict.notChecked("version 1 is not signed")
@@ -54,7 +65,7 @@ struct Inspection {
         }
     }
 
-    private func inspect(_ object: SignedObject, _ file: String) async -> (String, Refusal?) {
+    private func inspect(_ object: SignedObject, _ file: String) async -> (String, (any Rejection)?) {
         let verdict = await verdict(of: object.environment) { (signatures) throws(Refusal) in
             try await signatures.verify(object, fallback: SystemClock.now())
         } expectation: { (expectation) throws(Refusal) in
@@ -66,11 +77,20 @@ struct Inspection {
         }
     }
 
-    private func verdict(
-        of environment: Environment?, signature: (SignatureVerifier) async throws(Refusal) -> VerifiedChain,
-        expectation check: (AppExpectation) throws(Refusal) -> Void
+    private func inspect(_ statement: DeviceStatement, _ file: String) async -> (String, (any Rejection)?) {
+        let verdict = await verdict(of: statement.environment) { (signatures) throws(DeviceRefusal) in
+            try await signatures.verify(statement, fallback: SystemClock.now())[0]
+        } expectation: { (expectation) throws(DeviceRefusal) in
+            try expectation.check(statement)
+        }
+        return write(verdict, file) { statement.event().writeMembers(to: &$0) }
+    }
+
+    private func verdict<Problem: Rejection>(
+        of environment: Environment?, signature: (SignatureVerifier) async throws(Problem) -> VerifiedChain,
+        expectation check: (AppExpectation) throws(Problem) -> Void
     ) async -> Verdict {
-        do throws(Refusal) {
+        do throws(Problem) {
             // Only the operator's option selects a local environment; the sender's claim must not.
             if let environment, environment.isLocal, expectation.environments?.contains(environment) == true {
                 try check(expectation)
@@ -90,8 +110,8 @@ struct Inspection {
 
     private func write(
         _ verdict: Verdict, _ file: String, _ content: (inout JSONWriter) -> Void
-    ) -> (String, Refusal?) {
-        var problem: Refusal?
+    ) -> (String, (any Rejection)?) {
+        var problem: (any Rejection)?
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("file", file)

@@ -2,20 +2,29 @@ import AppStore
 import Encoding
 import Subscriptions
 
-/// A body that the App Store sent: a notification, or an answer of verifyReceipt. Not verified.
+/// A body that the App Store sent or signed: a notification, an answer of verifyReceipt, or signed data of a device as
+/// the log stores it. Not verified.
 enum StoreBody {
     case notification(AppleNotification)
     case answer(StoredAnswer)
+    case device(DeviceStatement)
 
-    /// An answer is recognised by its `status`, unless the body is a notification.
+    /// An answer is recognised by its `status`, and signed data of a device by its members, unless the body is a
+    /// notification.
     ///
     /// - Throws: The problem of the body as a notification.
     init(decoding body: [UInt8]) throws(UndecodableBody) {
         do throws(UndecodableBody) {
             self = .notification(try AppleNotification(decoding: body))
         } catch {
-            guard error == .notANotification, let answer = try? StoredAnswer(decoding: body) else { throw error }
-            self = .answer(answer)
+            guard error == .notANotification else { throw error }
+            if let answer = try? StoredAnswer(decoding: body) {
+                self = .answer(answer)
+            } else if let statement = try? DeviceStatement(decoding: body) {
+                self = .device(statement)
+            } else {
+                throw error
+            }
         }
     }
 
@@ -28,6 +37,7 @@ enum StoreBody {
         case .answer(let answer):
             guard answer.isFact else { throw .status(answer.answer.status) }
             return answer.event(app: nil, environment: nil, receivedAt: receivedAt)
+        case .device(let statement): return statement.event()
         }
     }
 }
