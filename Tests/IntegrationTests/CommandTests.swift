@@ -77,6 +77,23 @@ struct CommandTests {
         )
     }
 
+    @Test("inspect and fold read signed data of a device in the form in which it is stored")
+    func device() throws {
+        let body = Data("{\"signedTransaction\":\"\(DeviceText.transaction())\"}".utf8)
+
+        let untrusted = try ServerProcess.run(["inspect", "-"], input: body)
+        let unverified = try ServerProcess.run(["inspect", "--no-verify", "-"], input: body)
+        let folded = try ServerProcess.run(["fold", "--at", "2019-11-08T08:14:00Z", "-"], input: body)
+
+        #expect(untrusted.status == 65)
+        #expect(
+            untrusted.error == "-: signedTransaction has certificates that do not lead to a trusted root\n")
+        #expect(unverified.status == 0, "\(unverified.error)")
+        #expect(unverified.output.contains("\"source\":\"apple-device\""))
+        #expect(folded.status == 0, "\(folded.error)")
+        #expect(folded.output.contains("\"status\":\"active\""))
+    }
+
     @Test("inspect reports a malformed signed notification as such")
     func signed() throws {
         let result = try ServerProcess.run(["inspect", "-"], input: Data("{\"signedPayload\":\"a.b.c\"}".utf8))

@@ -112,7 +112,8 @@ struct SimulatedLog {
         try await append(receipts.map { PreparedEvent($0, receivedAt: $0.receivedAt) })
     }
 
-    private func append(_ events: [PreparedEvent]) async throws -> [Appended] {
+    /// Appends events in exactly this order, and returns their positions.
+    func append(_ events: [PreparedEvent]) async throws -> [Appended] {
         let appender = Appender(pool: receiver, logger: logger)
         let running = Task { await appender.run() }
         var places: [Appended] = []
