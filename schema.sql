@@ -815,8 +815,8 @@ comment on column subledger.event.kind is
   'grace_end, expiration, refund, refund_declined, refund_reversal, revoke (family sharing ended), price_consent, '
   'price_change, metadata_update, migration, consumption_request, external_purchase, consent_rescinded, receipt '
   '(the App Store answered a question about a receipt), account_deletion (it answered that the Apple Account was '
-  'deleted), transaction and app_transaction (signed data of a device was handed in), test, link (a backend sets the links of a customer), other (a type without a word here yet). Never '
-  'decides access: the facts do';
+  'deleted), transaction and app_transaction (signed data of a device was handed in), test, link (a backend sets the '
+  'links of a customer), other (a type without a word here yet). Never decides access: the facts do';
 comment on column subledger.event.dedupe_key is
   'Equal for two deliveries of one notification: the notificationUUID, 16 bytes, or a SHA-256 of the content if there '
   'is none. V1 has no UUID: the SHA-256 of the stored body, which a later notification may have again. Answers about '

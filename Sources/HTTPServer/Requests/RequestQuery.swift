@@ -27,6 +27,12 @@ struct RequestQuery {
         return String(value)
     }
 
+    /// The app of a request that must name one.
+    func app() throws(Malformed) -> String {
+        guard let app = try text("app") else { throw Malformed(problem: "app must be a bundle id", field: "app") }
+        return app
+    }
+
     /// The environment of the query; production by default.
     func environment() throws(Malformed) -> Subscriptions.Environment {
         guard let text = try text("environment") else { return .production }

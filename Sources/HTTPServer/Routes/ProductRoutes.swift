@@ -20,7 +20,7 @@ struct ProductRoutes: Sendable {
     }
 
     private func list(_ request: Request) async throws -> Response {
-        let app = try Self.app(request)
+        let app = try RequestQuery(request).app()
         let found = try await products.products(of: app)
         return JSONResponse.json(.ok) { writer in
             writer.member("app", app)
@@ -30,7 +30,7 @@ struct ProductRoutes: Sendable {
     }
 
     private func state(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
-        let app = try Self.app(request)
+        let app = try RequestQuery(request).app()
         let id = try PathParameter.text("productId", context)
         let body = try await bodies.withBody(of: request) { $0 }
         let product: ConfiguredProduct
@@ -44,13 +44,6 @@ struct ProductRoutes: Sendable {
             writer.member("app", app)
             product.writeMembers(to: &writer)
         }
-    }
-
-    private static func app(_ request: Request) throws(RequestQuery.Malformed) -> String {
-        guard let app = try RequestQuery(request).text("app") else {
-            throw RequestQuery.Malformed(problem: "app must be a bundle id", field: "app")
-        }
-        return app
     }
 
     /// Reads `{"kind","duration","entitlements":[…]}`; all members are optional.
