@@ -38,6 +38,14 @@ struct RolesTests {
         let linked = try await backend.put(
             #"{"links":[{"originalTransactionId":"2000000000000001"}]}"#, to: "/customers/u-1/links?app=\(V1Body.app)")
         #expect(linked.status == 200, "\(linked.body)")
+        // It verifies signed transactions itself as well.
+        let rejected = try await backend.post(
+            Array("{\"signedTransaction\":\"\(DeviceText.transaction(app: V1Body.app))\"}".utf8),
+            to: "/transactions?app=\(V1Body.app)")
+        #expect(rejected.status == 422, "\(rejected.body)")
+        #expect(
+            rejected.json["detail"] as? String
+                == "signedTransaction has certificates that do not lead to a trusted root")
         _ = try await eventually("the customer is readable") {
             try await backend.get("/customers/u-1/entitlements").status == 200 ? true : nil
         }

@@ -4,8 +4,8 @@ import HTTPServer
 import Logging
 import Postgres
 
-/// The services that append to the log: a receiver's notifications, the customer links and receipts that backends send
-/// to a reader, and what a poller's checks find.
+/// The services that append to the log: a receiver's notifications, the customer links, receipts and signed transactions
+/// that backends send to a reader, and what a poller's checks find.
 struct AppenderServices {
     let service: AppenderService
     let durability: DurabilityService
@@ -25,11 +25,11 @@ struct AppenderServices {
             guard roles.contains(.reader) else { return nil }
             guard try await database.stoppingOnError({ try await database.readerMayAppend() }) else {
                 logger.notice(
-                    "customer links and receipts disabled: database user lacks role subledger_receiver, or database is read-only"
+                    "customer links, receipts and signed transactions disabled: database user lacks role subledger_receiver, or database is read-only"
                 )
                 return nil
             }
-            if apps.isEmpty { logger.notice("customer links and receipts disabled: no app is configured") }
+            if apps.isEmpty { logger.notice("customer links, receipts and signed transactions disabled: no app is configured") }
         }
         // One connection for batches, one for creating streams, one for notifying the projector.
         let pool = database.pool(.receiver, limit: 3, logger: logger)
