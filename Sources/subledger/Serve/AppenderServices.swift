@@ -29,7 +29,9 @@ struct AppenderServices {
                 )
                 return nil
             }
-            if apps.isEmpty { logger.notice("customer links, receipts and signed transactions disabled: no app is configured") }
+            if apps.isEmpty {
+                logger.notice("customer links, receipts and signed transactions disabled: no app is configured")
+            }
         }
         // One connection for batches, one for creating streams, one for notifying the projector.
         let pool = database.pool(.receiver, limit: 3, logger: logger)
