@@ -71,6 +71,21 @@ struct ServerAPITokenTests {
         }
     }
 
+    @Test("with a clock of their own, tokens are checked by it and not by the store's clock")
+    func tokenClock() async throws {
+        let machine = try #require(Instant(iso8601: "2026-09-28T12:00:00Z"))
+        var settings = SimulatedServerAPI.Settings()
+        settings.tokenClock = { machine }
+        try await ServerAPIBundle.with([.renewals], settings) { bundle in
+            let byStore = try await bundle.call("GET", Self.path(bundle))
+            let byMachine = try await bundle.client.send(
+                "GET", "/production/inApps/\(Self.path(bundle))",
+                headers: ["Authorization": "Bearer \(try APITokenShape().text(at: machine))"])
+
+            #expect(byStore.status == 401 && byMachine.status == 200)
+        }
+    }
+
     @Test("an app without a release is answered 401 in production, and as usual in the sandbox")
     func unreleased() async throws {
         var settings = SimulatedServerAPI.Settings()
