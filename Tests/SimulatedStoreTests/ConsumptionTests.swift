@@ -77,7 +77,7 @@ struct ConsumptionTests {
 
     @Test("an auto-renewable has no percentage, and a prorated refund needs none")
     func subscriptions() async throws {
-        try await ServerAPIBundle.with([.renewals]) { bundle in
+        try await ServerAPIBundle.with([.renewals]) { bundle async throws in
             let path = "v2/transactions/consumption/\(bundle.originalTransactionId)"
             let prorated = Self.body(Self.valid, ("refundPreference", "\"GRANT_PRORATED\""))
             let percentage = Self.body(Self.valid, ("consumptionPercentage", "0"))
