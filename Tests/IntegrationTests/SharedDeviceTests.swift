@@ -111,7 +111,7 @@ struct SharedDeviceTests {
                 (Self.second, "account", second),
             ]
             _ = try await eventually("the rows are those of \(policy)") {
-                try await server.sql("select ownership from subledger.checkpoint") == [policy] ? true : nil
+                try await server.sql("select ownership from subledger.checkpoint") == ["\(policy) 10"] ? true : nil
             }
 
             for (id, kind, entitlements) in expected {
