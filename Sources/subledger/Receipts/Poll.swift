@@ -41,10 +41,18 @@ struct Poll: AsyncParsableCommand {
             }
             let logger = try settings.logger()
             let store = StoreServices(addresses: try settings.receiptAddresses(), logger: logger)
-            let checked = try await Database.withExisting(settings, logger: logger) { database in
-                try await check(of: app, store, database, logger: logger)
+            let asked: Result<(Subscriptions.Environment, Checker.Checked)?, any Error>
+            do {
+                asked = .success(
+                    try await Database.withExisting(settings, logger: logger) { database in
+                        try await check(of: app, store, database, logger: logger)
+                    })
+            } catch {
+                asked = .failure(error)
             }
+            // Also after an error: the client must not be released with open connections.
             await store.service.transport.shutDown()
+            let checked = try asked.get()
             guard let (environment, checked) = checked else {
                 printError("subledger: no subscription \(subscription) of \(app.bundleId) is known")
                 throw ExitCode.dataError
