@@ -233,7 +233,13 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "X509", package: "swift-certificates"),
             ]),
-        .testTarget(name: "FaultTests", dependencies: ["Postgres", "TestSupport", "subledger"]),
+        .testTarget(
+            name: "FaultTests",
+            dependencies: [
+                "Postgres", "TestSupport", "subledger",
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -1,0 +1,117 @@
+import Foundation
+import Postgres
+import TestSupport
+import Testing
+
+@Suite("kill -9 while the App Store is asked loses no check")
+struct PollKillTests {
+    private static let subscription = "2000000000000001"
+
+    /// What is killed while the store holds its answer back.
+    enum Victim: String, Sendable, CaseIterable, CustomTestStringConvertible {
+        case server
+        case database = "PostgreSQL"
+        case both = "server and PostgreSQL"
+
+        var testDescription: String { rawValue }
+    }
+
+    /// The subscription of `V1Body(number: 1)`, renewed when its period ended on 2018-03-20.
+    private static let answer = """
+        {"status":0,"environment":"Production","receipt":{"receipt_type":"Production","bundle_id":"\(V1Body.app)",\
+        "request_date_ms":"1521600000000","in_app":[]},"latest_receipt_info":[\
+        {"quantity":"1","product_id":"com.example.magazine.monthly","transaction_id":"\(subscription)",\
+        "original_transaction_id":"\(subscription)","purchase_date_ms":"1519084800000",\
+        "expires_date_ms":"1521504000000"},\
+        {"quantity":"1","product_id":"com.example.magazine.monthly","transaction_id":"2000000000000009",\
+        "original_transaction_id":"\(subscription)","purchase_date_ms":"1521504000000",\
+        "expires_date_ms":"4070908800000"}],\
+        "pending_renewal_info":[{"auto_renew_product_id":"com.example.magazine.monthly",\
+        "original_transaction_id":"\(subscription)","product_id":"com.example.magazine.monthly",\
+        "auto_renew_status":"1"}]}
+        """
+
+    @Test(
+        "the check is made after the restart, with one more question at most and one event",
+        arguments: Victim.allCases)
+    func killed(_ victim: Victim) async throws {
+        let folder = "/tmp/subledger-poll-kill-\(UUID().uuidString.prefix(8))"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try await HeldStore.serve { store in
+            var server = try ServerProcess(dataFolder: folder, environment: store.environment)
+            let apple = HTTPClient(port: try await server.ports().public)
+            #expect(try await apple.post(try V1Body(number: 1).bytes).status == 200)
+            _ = try await eventually("the store is asked") { store.requests == 1 ? true : nil }
+
+            let postmaster = try Self.postmaster(folder)
+            if victim != .server { kill(postmaster, SIGKILL) }
+            if victim == .database {
+                let health = HTTPClient(port: try await server.privatePort())
+                _ = try await eventually("PostgreSQL is restarted") {
+                    guard let current = try? Self.postmaster(folder), current != postmaster else { return nil }
+                    return try await health.get("/health/ready").status == 200 ? true : nil
+                }
+            } else {
+                server.signal(SIGKILL)
+                try await server.hasEnded()
+                server = try ServerProcess(dataFolder: folder, environment: store.environment)
+                _ = try await eventually("the store is asked again") { store.requests == 2 ? true : nil }
+            }
+            store.release(Self.answer)
+
+            let token = try ServerProcess.token(dataFolder: folder)
+            let backend = HTTPClient(port: try await server.privatePort(), token: token)
+            let subscription = try await eventually("the answer is folded") {
+                let answer = try await backend.get("/subscriptions/\(Self.subscription)")
+                return answer.json["status"] as? String == "active" ? answer : nil
+            }
+            let check = try await eventually("the check is recorded") {
+                try await Self.lines(folder, Self.checks).first
+            }
+            #expect(subscription.body.contains(#""2000000000000009""#))
+            // Due an hour after the end of the period. The next check follows the new period, which ends in 2099.
+            #expect(check == "1521507600000 renewal appended 0 2 4070912400000")
+            #expect(try await Self.lines(folder, Self.checks).count == 1)
+            #expect(try await Self.lines(folder, Self.events) == ["apple-v1", "apple-receipt"])
+            // A new process knows nothing of the question, so it asks again.
+            #expect(store.requests <= 2)
+            let verified = try ServerProcess.run(["verify", "--all", "--data-folder", folder, "--log-level", "error"])
+            #expect(verified.status == 0, "\(verified.output)\(verified.error)")
+            #expect(verified.output == "verified: streams 1, events 2, subscriptions 1 (all subscriptions)\n")
+
+            server.signal(SIGTERM)
+            try await server.hasEnded()
+            #expect(server.exitStatus == 0)
+        }
+    }
+
+    private static let checks = """
+        select concat_ws(' ', (extract(epoch from due_at) * 1000)::bigint, reason, result, status, position,
+          (extract(epoch from next_at) * 1000)::bigint)
+        from subledger.store_check
+        order by asked_at
+        """ as StaticString
+
+    private static let events = """
+        select source
+        from subledger.event
+        order by position
+        """ as StaticString
+
+    /// The first column of a query in the private PostgreSQL of a server.
+    private static func lines(_ folder: String, _ sql: StaticString) async throws -> [String] {
+        let connection = try await PostgresConnection.connect(
+            ConnectionConfiguration(socketFolder: folder + "/run", user: "subledger", database: "subledger"),
+            deadline: .now + .seconds(20))
+        let rows = try await connection.query(
+            Statement("lines", SQL(stringLiteral: sql)), deadline: .now + .seconds(20))
+        let lines: [String] = try (0..<rows.count).map { try rows[$0].value(at: 0) }
+        await connection.close()
+        return lines
+    }
+
+    private static func postmaster(_ folder: String) throws -> Int32 {
+        let text = try String(contentsOfFile: folder + "/postgres/postmaster.pid", encoding: .utf8)
+        return try #require(text.split(separator: "\n").first.flatMap { Int32($0) })
+    }
+}
