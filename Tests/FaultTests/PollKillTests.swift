@@ -41,21 +41,30 @@ struct PollKillTests {
             var server = try ServerProcess(dataFolder: folder, environment: store.environment)
             let apple = HTTPClient(port: try await server.ports().public)
             #expect(try await apple.post(try V1Body(number: 1).bytes).status == 200)
-            _ = try await eventually("the store is asked") { store.requests == 1 ? true : nil }
+            _ = try await eventually("the store is asked") { store.requests >= 1 ? true : nil }
 
-            let postmaster = try Self.postmaster(folder)
+            let postmaster = try #require(Self.postmaster(folder))
             if victim != .server { kill(postmaster, SIGKILL) }
             if victim == .database {
                 let health = HTTPClient(port: try await server.privatePort())
                 _ = try await eventually("PostgreSQL is restarted") {
-                    guard let current = try? Self.postmaster(folder), current != postmaster else { return nil }
+                    guard let current = Self.postmaster(folder), current != postmaster else { return nil }
                     return try await health.get("/health/ready").status == 200 ? true : nil
                 }
             } else {
                 server.signal(SIGKILL)
                 try await server.hasEnded()
                 server = try ServerProcess(dataFolder: folder, environment: store.environment)
-                _ = try await eventually("the store is asked again") { store.requests == 2 ? true : nil }
+                _ = try await eventually("the store is asked again") { store.requests >= 2 ? true : nil }
+            }
+            // Another subscription, which is not due before 2099. Once it is stored, the log can be written again.
+            let port = try await server.ports().public
+            let other = try V1Body(
+                type: "INITIAL_BUY", subscription: "2000000000000002", transaction: "2000000000000002",
+                expires: 4_070_908_800_000
+            ).bytes
+            _ = try await eventually("a notification is stored after the restart") {
+                try await HTTPClient(port: port).post(other).status == 200 ? true : nil
             }
             store.release(Self.answer)
 
@@ -70,14 +79,14 @@ struct PollKillTests {
             }
             #expect(subscription.body.contains(#""2000000000000009""#))
             // Due an hour after the end of the period. The next check follows the new period, which ends in 2099.
-            #expect(check == "1521507600000 renewal appended 0 2 4070912400000")
+            #expect(check == "1521507600000 renewal appended 0 3 4070912400000")
             #expect(try await Self.lines(folder, Self.checks).count == 1)
-            #expect(try await Self.lines(folder, Self.events) == ["apple-v1", "apple-receipt"])
+            #expect(try await Self.lines(folder, Self.events) == ["apple-v1", "apple-v1", "apple-receipt"])
             // A new process knows nothing of the question, so it asks again.
             #expect(store.requests <= 2)
             let verified = try ServerProcess.run(["verify", "--all", "--data-folder", folder, "--log-level", "error"])
             #expect(verified.status == 0, "\(verified.output)\(verified.error)")
-            #expect(verified.output == "verified: streams 1, events 2, subscriptions 1 (all subscriptions)\n")
+            #expect(verified.output == "verified: streams 1, events 3, subscriptions 2 (all subscriptions)\n")
 
             server.signal(SIGTERM)
             try await server.hasEnded()
@@ -110,8 +119,9 @@ struct PollKillTests {
         return lines
     }
 
-    private static func postmaster(_ folder: String) throws -> Int32 {
-        let text = try String(contentsOfFile: folder + "/postgres/postmaster.pid", encoding: .utf8)
-        return try #require(text.split(separator: "\n").first.flatMap { Int32($0) })
+    /// Nil while PostgreSQL is down.
+    private static func postmaster(_ folder: String) -> Int32? {
+        let text = try? String(contentsOfFile: folder + "/postgres/postmaster.pid", encoding: .utf8)
+        return text?.split(separator: "\n").first.flatMap { Int32($0) }
     }
 }

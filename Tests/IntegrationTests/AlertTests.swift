@@ -27,6 +27,14 @@ struct AlertTests {
                 .map { String($0.prefix { $0 != "{" && $0 != " " }) })
         #expect(asked.count >= 15)
         #expect(asked.subtracting(told).isEmpty)
+        // A rule that selects a label finds nothing if the series has another one.
+        for series in [
+            #"subledger_checks_total{app="com.example.magazine",result="secret_rejected"} "#,
+            #"subledger_store_breaker_state{host="production"} "#,
+            #"subledger_store_breaker_state{host="sandbox"} "#,
+        ] {
+            #expect(metrics.contains("\n\(series)"), "\(series)")
+        }
     }
 
     private static let promtool: String? = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
