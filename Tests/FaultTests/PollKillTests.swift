@@ -47,7 +47,7 @@ struct PollKillTests {
             if victim != .server { kill(postmaster, SIGKILL) }
             if victim == .database {
                 let health = HTTPClient(port: try await server.privatePort())
-                _ = try await eventually("PostgreSQL is restarted") {
+                _ = try await eventually("PostgreSQL is restarted") { () -> Bool? in
                     guard let current = Self.postmaster(folder), current != postmaster else { return nil }
                     return try await health.get("/health/ready").status == 200 ? true : nil
                 }

@@ -67,7 +67,7 @@ package struct Checker: Sendable {
     /// A check outside of the schedule, and when the next scheduled one follows.
     package struct Checked: Sendable {
         package let record: CheckRecord
-        /// As the schedule has it now. A new event may change it as soon as it is folded.
+        /// Nil if none is scheduled, or if the answer became an event: its fold schedules the next one.
         package let nextAt: Instant?
     }
 
@@ -84,6 +84,7 @@ package struct Checker: Sendable {
                 originalTransactionId, of: app, in: stream, scheduled: nil, at: clock.date()),
             let record = try await ask(question).records.first
         else { return nil }
+        guard record.result.position == nil else { return Checked(record: record, nextAt: nil) }
         return Checked(record: record, nextAt: try await queue.nextAt(of: originalTransactionId, in: stream.id))
     }
 
