@@ -25,6 +25,7 @@
 --   ownership, customer_identity, shared_account_token      projections of the log         `subledger rebuild`
 --   change_head, change                                     the published change feed      no
 --   receipt                                                 receipts that were handed in   no
+--   quarantine, quarantine_size                             of apps nobody configured      no
 --   token                                                   access tokens                  no
 --   privileges on tables
 --
@@ -38,14 +39,16 @@
 --                   subscription_defect
 --   changes         comments, view change_feed
 --   receipts        comments
+--   quarantine      comments
 --   tokens          comments
 --   analysts        schema analyst: views, nothing is stored
 --   privileges on views and functions, triggers, ownership
 --
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
 -- the stream, so apps and environments never mix. schema_version, certificate_verdict, product, product_entitlement,
--- app_ownership, app_checks, token and receipt do not belong to a stream; that of a receipt is known only after Apple's
--- answer.
+-- app_ownership, app_checks, token, receipt, quarantine and quarantine_size do not belong to a stream; that of a
+-- receipt is known only after Apple's answer, and that of a notification in quarantine only after its app was
+-- configured.
 
 create schema subledger;
 create schema analyst;
@@ -667,6 +670,40 @@ create index receipt_next_at_idx on subledger.receipt (next_at) where state = 'p
 -- Finds the receipts that name a subscription.
 create index receipt_subscriptions_idx on subledger.receipt using gin (subscriptions);
 
+-- Quarantine --------------------------------------------------------------------------------------------------------
+-- Signed notifications of apps that are not configured, until they are. The bytes and days are bounded by settings of
+-- the receivers; the oldest rows are deleted first. Every change of the rows begins with a lock of quarantine_size.
+
+create table subledger.quarantine (
+  number      bigint      not null generated always as identity,
+  received_at timestamptz not null,
+  app         text        not null,
+  environment text        not null,
+  body_sha256 bytea       not null,
+  body        bytea compression lz4 not null,
+  body_bytes  integer     not null generated always as (octet_length(body)) stored,
+  constraint quarantine_pkey primary key (number),
+  constraint quarantine_body_sha256_key unique (body_sha256),
+  constraint quarantine_app_check check (app <> ''),
+  constraint quarantine_environment_check check (environment in ('production', 'sandbox', 'unknown')),
+  constraint quarantine_body_sha256_check check (body_sha256 = sha256(body))
+);
+
+-- Finds the notifications of an app in their order.
+create index quarantine_app_idx on subledger.quarantine (app, number);
+
+create table subledger.quarantine_size (
+  singleton boolean not null default true,
+  bytes     bigint  not null,
+  constraint quarantine_size_pkey primary key (singleton),
+  constraint quarantine_size_singleton_check check (singleton),
+  constraint quarantine_size_bytes_check check (bytes >= 0)
+)
+-- Updated with every row of quarantine: free space keeps the new row version on the same page.
+with (fillfactor = 10);
+
+insert into subledger.quarantine_size (bytes) values (0);
+
 -- Tokens ------------------------------------------------------------------------------------------------------------
 -- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
 -- schema creates and revokes tokens; the server reads them as subledger_authenticator, which can read no other table.
@@ -709,6 +746,10 @@ grant update (
   stream_id, position
 ) on subledger.receipt to subledger_receiver;
 
+-- It keeps notifications in quarantine and takes them into the log. Which notification a row is never changes.
+grant select, insert, delete on subledger.quarantine to subledger_receiver;
+grant select, update on subledger.quarantine_size to subledger_receiver;
+
 -- The projector reads the log and writes the projections and the changes.
 grant select
   on subledger.stream, subledger.stream_head, subledger.event, subledger.event_conflict, subledger.jws_header,
@@ -736,8 +777,8 @@ grant select, insert on subledger.store_check to subledger_poller;
 grant select, insert, update, delete on subledger.product, subledger.product_entitlement to subledger_products;
 grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
 
--- Readers and analysts may read everything except tokens, seals, receipts, and bodies, which contain device ids and
--- receipts.
+-- Readers and analysts may read everything except tokens, seals, receipts, and bodies, in quarantine as well: they
+-- contain device ids and receipts.
 grant select (
   stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts, defects,
   body_sha256, chain_id, revocation
@@ -748,13 +789,15 @@ grant select (
   receipt_id, app, received_at, receipt_sha256, customer_id, state, attempts, next_at, asking_until, asked_at, problem,
   status, environment, registered, linked, subscriptions, stream_id, position
 ) on subledger.receipt to subledger_reader, subledger_analyst;
+grant select (number, received_at, app, environment, body_sha256, body_bytes) on subledger.quarantine
+  to subledger_reader, subledger_analyst;
 grant select
   on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.projector_skip,
     subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
     subledger.refunded_period, subledger.check_schedule, subledger.store_check, subledger.projector_stall,
     subledger.product, subledger.product_entitlement, subledger.app_ownership, subledger.app_checks,
     subledger.customer_edge, subledger.customer_link, subledger.ownership, subledger.customer_identity,
-    subledger.shared_account_token, subledger.change_head, subledger.change
+    subledger.shared_account_token, subledger.change_head, subledger.change, subledger.quarantine_size
   to subledger_reader, subledger_analyst;
 
 -- Repeatable --------------------------------------------------------------------------------------------------------
@@ -1523,6 +1566,25 @@ comment on column subledger.receipt.subscriptions is 'originalTransactionIds in 
 comment on column subledger.receipt.stream_id is
   'Stream of the event that the answer became; null if it stated nothing new';
 comment on column subledger.receipt.position is 'Position of that event';
+
+-- Quarantine --------------------------------------------------------------------------------------------------------
+
+comment on table subledger.quarantine is
+  'Signed notifications of apps that are not configured. A receiver verifies a notification before it stores it here, '
+  'and again before it takes it into the log';
+comment on column subledger.quarantine.number is 'The order in which they arrived; may have gaps';
+comment on column subledger.quarantine.received_at is
+  'When the notification arrived first, by our clock; also that of its event later';
+comment on column subledger.quarantine.app is 'Bundle ID';
+comment on column subledger.quarantine.environment is 'production, sandbox, or unknown if the body names none of them';
+comment on column subledger.quarantine.body_sha256 is 'SHA-256 of the body';
+comment on column subledger.quarantine.body is
+  'The body as in event: the signed text as it arrived. Reading roles cannot read it';
+comment on column subledger.quarantine.body_bytes is 'Length of the body';
+
+comment on table subledger.quarantine_size is 'One row: the size of quarantine';
+comment on column subledger.quarantine_size.singleton is 'Always true';
+comment on column subledger.quarantine_size.bytes is 'Sum of quarantine.body_bytes; recomputed hourly';
 
 -- Tokens ------------------------------------------------------------------------------------------------------------
 

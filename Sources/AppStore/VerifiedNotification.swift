@@ -23,6 +23,21 @@ package struct VerifiedNotification: ProvenEvent {
     }
 }
 
+/// A signed notification of an app that is not configured. Created only by ``NotificationVerifier``.
+package struct UnconfiguredNotification: QuarantinedEvent {
+    package let app: String
+    package let environment: Environment
+    package let evidence: Evidence
+    package let bodyDigest: [UInt8]
+
+    fileprivate init(app: String, environment: Environment, evidence: Evidence) {
+        self.app = app
+        self.environment = environment
+        self.evidence = evidence
+        bodyDigest = evidence.digest
+    }
+}
+
 extension Evidence {
     /// SHA-256 of the bytes.
     var digest: [UInt8] {
@@ -45,11 +60,30 @@ package struct NotificationVerifier: Sendable {
         self.revocation = revocation
     }
 
+    /// What a body from Apple is.
+    package enum Examined: Sendable {
+        case verified(VerifiedNotification)
+        /// Signed by Apple, about an app that is not configured.
+        case unconfigured(UnconfiguredNotification)
+    }
+
+    /// Verifies a notification of a configured app.
+    ///
     /// - Parameter receivedAt: Our clock.
     package func verify(_ body: [UInt8], receivedAt: Instant) async throws(Refusal) -> VerifiedNotification {
+        switch try await examine(body, receivedAt: receivedAt) {
+        case .verified(let notification): return notification
+        case .unconfigured: throw .appUnknown
+        }
+    }
+
+    /// Verifies a notification of any app. Only signed notifications can be of an app that is not configured.
+    ///
+    /// - Parameter receivedAt: Our clock.
+    package func examine(_ body: [UInt8], receivedAt: Instant) async throws(Refusal) -> Examined {
         switch try decode(body) {
-        case .v1(let notification): try apps.verify(notification, receivedAt: receivedAt)
-        case .v2(let notification): try await verify(notification, receivedAt: receivedAt)
+        case .v1(let notification): return .verified(try apps.verify(notification, receivedAt: receivedAt))
+        case .v2(let notification): return try await examine(notification, receivedAt: receivedAt)
         }
     }
 
@@ -61,24 +95,38 @@ package struct NotificationVerifier: Sendable {
         }
     }
 
-    private func verify(
-        _ notification: V2Notification, receivedAt: Instant
-    ) async throws(Refusal) -> VerifiedNotification {
+    private func examine(_ notification: V2Notification, receivedAt: Instant) async throws(Refusal) -> Examined {
         // Local data is not signed by Apple. It is accepted if the app is configured for that environment.
         let isLocal = notification.claim.environment?.isLocal == true
         let chains = isLocal ? [] : try await signatures.verify(notification, fallback: receivedAt)
         guard let bundleId = notification.claim.bundleId else { throw .appMissing }
-        guard let app = apps.app(bundleId) else { throw .appUnknown }
+        guard let app = apps.app(bundleId) else {
+            guard !isLocal else { throw .appUnknown }
+            _ = try await signingChain(of: notification, chains)
+            return .unconfigured(
+                UnconfiguredNotification(
+                    app: bundleId, environment: notification.claim.environment ?? .unknown,
+                    evidence: notification.evidence))
+        }
         try AppExpectation(app).check(notification)
+        let signingChain = try await signingChain(of: notification, chains)
+        let evidence = notification.evidence
+        return .verified(
+            VerifiedNotification(
+                app: bundleId, event: notification.event(), evidence: evidence, bodyDigest: evidence.digest,
+                chain: signingChain, hasShortChain: chains.contains(where: \.isShort)))
+    }
+
+    /// The chain of the notification's own signature. Checks the chains of all signatures for revocation.
+    private func signingChain(
+        of notification: V2Notification, _ chains: [VerifiedChain]
+    ) async throws(Refusal) -> SigningChain? {
         var signingChain: SigningChain?
         for (part, chain) in zip(notification.parts, chains) {
             let revocation = try await revocation(of: chain.certificates, part.part)
             signingChain = signingChain ?? SigningChain(id: chain.certificates.id.sha256, revocation: revocation)
         }
-        let evidence = notification.evidence
-        return VerifiedNotification(
-            app: bundleId, event: notification.event(), evidence: evidence, bodyDigest: evidence.digest,
-            chain: signingChain, hasShortChain: chains.contains(where: \.isShort))
+        return signingChain
     }
 
     func revocation(

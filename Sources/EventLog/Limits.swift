@@ -40,6 +40,9 @@ package enum Limits {
     /// A process that leads streams and has not reported for this long loses them: its machine may be frozen, or the
     /// network cut. Several times the interval of the reports.
     static let leaderSilenceMax = Duration.seconds(15)
+    /// Most events that one change of the quarantine deletes, so that it takes milliseconds. More than what the largest
+    /// body displaces, if the others have the usual size.
+    static let quarantineDroppedMax: Int64 = 1000
     /// Maximum number of active tokens. A backend needs one or two, and a server keeps all of them in memory.
     package static let tokensMax = 1000
     /// Maximum age of a server's cached tokens. For this long, a revoked token may still be accepted.

@@ -191,6 +191,20 @@ extension ProvenEvent {
     package var hasShortChain: Bool { false }
 }
 
+/// The bytes of a signed event whose app is not configured: the only input that the quarantine accepts.
+///
+/// Only types whose values result from verifying the signature conform. It has no stream, and is not a ``ProvenEvent``:
+/// the log accepts the event only after it was verified again, as one of a configured app.
+package protocol QuarantinedEvent: Sendable {
+    /// The bundle id that the signed bytes contain.
+    var app: String { get }
+    var environment: Environment { get }
+    /// As that of the ``ProvenEvent`` that the event becomes.
+    var evidence: Evidence { get }
+    /// SHA-256 of the bytes of the evidence.
+    var bodyDigest: [UInt8] { get }
+}
+
 /// The certificate chain of a signed event, with its revocation status at the time of receipt.
 package struct SigningChain: Sendable, Hashable {
     /// The revocation status of the chain. Notifications of revoked chains are never accepted.
