@@ -74,6 +74,10 @@ package enum Limits {
     static let localEventsMax: Int64 = 32_768
     static let localEventsPerSecond = 10
     static let localBurstEventsMax = 100
+    /// Interval at which the bounds of the quarantine are enforced if no notification arrives for it.
+    static let quarantineInterval = Duration.seconds(3600)
+    /// Pause before the server tries again to take notifications in from the quarantine.
+    static let quarantinePause = Duration.seconds(5)
     /// Most customers of one request for entitlements.
     static let customersMax = 1000
     /// Page size of the ids of a customer if the request does not set one; nearly all customers have fewer.

@@ -40,7 +40,7 @@ struct TestBundle {
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
         roots: RootCertificates = .apple, store: any StoreTransport = UnreachableStore(),
         now: @escaping @Sendable () -> Instant = { Self.now }, database: ConnectionConfiguration? = nil,
-        health: [HealthCheck] = [],
+        health: [HealthCheck] = [], quarantine bounds: QuarantineBounds = .standard,
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         let database = if let database { database } else { try await TestCluster.freshDatabase() }
@@ -73,9 +73,13 @@ struct TestBundle {
         let privatePort = AsyncStream<Int>.makeStream()
         let projector = Projector(pool: projection, listener: projectorRole, now: now, logger: logger)
         let anywhere = ListenAddress(host: "127.0.0.1", port: 0)
+        let quarantine = Quarantine(pool: records, bounds: bounds)
+        let intake = QuarantineIntake(
+            quarantine: quarantine, apps: apps.map(\.bundleId), verifier: verifier, appender: appender, now: now,
+            logger: logger)
         let open = Listener.public(
-            at: anywhere,
-            verifier: verifier, appender: appender, health: health + [.database(log)], now: now, logger: logger,
+            at: anywhere, verifier: verifier, appender: appender, quarantine: QuarantineKeeper(quarantine),
+            health: health + [.database(log)], now: now, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
         let routes = PrivateRoutes(
             tokens: TokenCache(read: TokenReader(pool: authenticator).active), log: log,
@@ -98,6 +102,7 @@ struct TestBundle {
                 group.addTask { await appender.run() }
                 group.addTask { await signal.run() }
                 group.addTask { await queue.run() }
+                group.addTask { await intake.run() }
                 await group.waitForAll()
             }
         }

@@ -14,14 +14,16 @@ extension Listener {
     ///   - identity: For HTTPS; nil for plain HTTP.
     ///   - onListening: Called with the port once connections are accepted.
     package static func `public`(
-        at address: ListenAddress, verifier: NotificationVerifier, appender: Appender, health: [HealthCheck],
+        at address: ListenAddress, verifier: NotificationVerifier, appender: Appender,
+        quarantine: QuarantineKeeper, health: [HealthCheck],
         connectionsPerAddress: Int = Limits.publicConnectionsPerAddress, identity: TLSIdentity? = nil,
         now: @escaping @Sendable () -> Instant, logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void
     ) -> Listener {
         let router = Router(context: BasicRequestContext.self)
         router.add(middleware: ErrorResponseMiddleware())
-        NotificationRoutes(verifier: verifier, appender: appender, now: now, logger: logger).add(to: router)
+        NotificationRoutes(verifier: verifier, appender: appender, quarantine: quarantine, now: now, logger: logger)
+            .add(to: router)
         HealthRoutes(checks: health, showsConditions: false).add(to: router)
         return Listener(
             router, address: address, identity: identity,

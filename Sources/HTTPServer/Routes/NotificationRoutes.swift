@@ -11,6 +11,7 @@ import Subscriptions
 struct NotificationRoutes: Sendable {
     let verifier: NotificationVerifier
     let appender: Appender
+    let quarantine: QuarantineKeeper
     let now: @Sendable () -> Instant
     let logger: Logger
     private let bodies = BodyReader()
@@ -18,9 +19,13 @@ struct NotificationRoutes: Sendable {
     private let metrics = NotificationMetrics()
     private let refusals: RefusalLog
 
-    init(verifier: NotificationVerifier, appender: Appender, now: @escaping @Sendable () -> Instant, logger: Logger) {
+    init(
+        verifier: NotificationVerifier, appender: Appender, quarantine: QuarantineKeeper,
+        now: @escaping @Sendable () -> Instant, logger: Logger
+    ) {
         self.verifier = verifier
         self.appender = appender
+        self.quarantine = quarantine
         self.now = now
         self.logger = logger
         refusals = RefusalLog(logger: logger)
@@ -41,15 +46,24 @@ struct NotificationRoutes: Sendable {
             // What waits for its commit holds no body any more, only what will be stored.
             let prepared = try await bodies.withBody(of: request) { body in
                 let receivedAt = now()
-                let notification = try await verifier.verify(body, receivedAt: receivedAt)
-                try localStreams.admit(notification.stream, bodyBytes: body.count)
-                return PreparedEvent(notification, receivedAt: receivedAt)
+                switch try await verifier.examine(body, receivedAt: receivedAt) {
+                case .verified(let notification):
+                    try localStreams.admit(notification.stream, bodyBytes: body.count)
+                    return PreparedEvent(notification, receivedAt: receivedAt)
+                case .unconfigured(let notification):
+                    throw await quarantine.keep(notification, receivedAt: receivedAt)
+                }
             }
             return await append(prepared)
         } catch let refusal as Refusal {
             var metadata: Logger.Metadata = [:]
             if let app = refusal.app { metadata["stream.app"] = "\(app)" }
             return refuse(refusal.status, refusal.label, refusal.description, metadata)
+        } catch let refusal as QuarantineKeeper.Refusal {
+            let unknown = Refusal.appUnknown
+            var metadata: Logger.Metadata = ["quarantine.outcome": "\(refusal.outcome.rawValue)"]
+            if refusal.dropped > 0 { metadata["quarantine.dropped"] = "\(refusal.dropped)" }
+            return refuse(unknown.status, unknown.label, unknown.description, metadata)
         } catch let excess as LocalStreams.Excess {
             return refuse(excess.status, excess.rawValue, excess.problem)
         } catch BodyReader.Failure.tooLarge {

@@ -156,6 +156,22 @@ struct Settings {
         }
     }
 
+    // MARK: Quarantine
+
+    func quarantineMegabytes() throws(SettingError) -> Int? { try number("quarantine.megabytes", from: 8) }
+
+    func quarantineDays() throws(SettingError) -> Int? { try number("quarantine.days", from: 1) }
+
+    /// A number with at most six digits; nil if unset.
+    private func number(_ key: ConfigKey, from least: Int) throws(SettingError) -> Int? {
+        guard let numberText = text(key) else { return nil }
+        guard let number = Int(numberText), (least..<1_000_000).contains(number) else {
+            let name = key.components.joined(separator: " ")
+            throw SettingError(description: "\(name) \"\(numberText)\": expected a number from \(least) to 999999")
+        }
+        return number
+    }
+
     // MARK: Readers
 
     /// The bearer token for the private listener.

@@ -7,19 +7,38 @@ import Postgres
 /// The services that receive Apple's notifications.
 struct ReceiverServices {
     let listener: Listener
+    let quarantine: QuarantineService
+    let pool: PostgresPool
+
+    /// The default bounds of the quarantine.
+    static let quarantineBounds = QuarantineBounds.standard
 
     struct Settings {
         let address: ListenAddress
         let identity: TLSIdentity?
         let connectionsPerAddress: Int
+        let quarantineMegabytes: Int?
+        let quarantineDays: Int?
     }
 
     /// - Parameter health: Further conditions that must be ok to store notifications, besides the database's own.
-    init(_ settings: Settings, verifying: VerifierServices, appender: Appender, health: [HealthCheck], logger: Logger) {
+    init(
+        _ settings: Settings, apps: [App], verifying: VerifierServices, appender: Appender, health: [HealthCheck],
+        database: Database, logger: Logger
+    ) {
+        // A separate pool: notifications of apps that are not configured must not delay any other.
+        pool = database.pool(.receiver, limit: 1, logger: logger)
+        let bounds = QuarantineBounds(
+            bytesMax: settings.quarantineMegabytes.map { Int64($0) << 20 } ?? Self.quarantineBounds.bytesMax,
+            daysMax: settings.quarantineDays ?? Self.quarantineBounds.daysMax)
+        let kept = Quarantine(pool: pool, bounds: bounds)
+        quarantine = QuarantineService(
+            intake: QuarantineIntake(
+                quarantine: kept, apps: apps.map(\.bundleId), verifier: verifying.verifier, appender: appender,
+                now: SystemClock.now, logger: logger))
         let address = settings.address
         listener = Listener.public(
-            at: address, verifier: verifying.verifier,
-            appender: appender,
+            at: address, verifier: verifying.verifier, appender: appender, quarantine: QuarantineKeeper(kept),
             // The public health check needs no authentication, so it must not use the appender's connections.
             health: [.database(LogReader(pool: verifying.pool))] + health,
             connectionsPerAddress: settings.connectionsPerAddress, identity: settings.identity, now: SystemClock.now,

@@ -72,6 +72,23 @@ struct Serve: AsyncParsableCommand {
             """, valueName: "number"))
     var publicConnectionsPerAddress: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            The most megabytes of signed notifications of apps that are not configured, which are kept until their app \
+            is; the oldest are dropped first. \
+            [SUBLEDGER_QUARANTINE_MEGABYTES; \(ReceiverServices.quarantineBounds.bytesMax >> 20)]
+            """, valueName: "number"))
+    var quarantineMegabytes: String?
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            The most days for which they are kept. \
+            [SUBLEDGER_QUARANTINE_DAYS; \(ReceiverServices.quarantineBounds.daysMax)]
+            """, valueName: "number"))
+    var quarantineDays: String?
+
     @Option(help: "Address for backends and operators. [SUBLEDGER_PRIVATE_HOST; 127.0.0.1]")
     var privateHost: String?
 
@@ -105,6 +122,7 @@ struct Serve: AsyncParsableCommand {
                     (["public", "tls", "key"], publicTlsKey),
                     (["public", "connections", "per", "address"], publicConnectionsPerAddress),
                     (["private", "connections", "per", "address"], privateConnectionsPerAddress),
+                    (["quarantine", "megabytes"], quarantineMegabytes), (["quarantine", "days"], quarantineDays),
                     (["private", "host"], privateHost), (["private", "port"], privatePort),
                     (["private", "tls", "certificate"], privateTlsCertificate),
                     (["private", "tls", "key"], privateTlsKey),
@@ -124,7 +142,8 @@ struct Serve: AsyncParsableCommand {
         let receiving = ReceiverServices.Settings(
             address: try settings.publicAddress(),
             identity: try settings.publicTLS().map { try TLSIdentity(files: $0, logger: logger) },
-            connectionsPerAddress: try settings.publicConnectionsPerAddress())
+            connectionsPerAddress: try settings.publicConnectionsPerAddress(),
+            quarantineMegabytes: try settings.quarantineMegabytes(), quarantineDays: try settings.quarantineDays())
         let privateIdentity = try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) }
         let privateAddress = try settings.privateAddress()
         let privatePerAddress = try settings.privateConnectionsPerAddress()
@@ -154,7 +173,8 @@ struct Serve: AsyncParsableCommand {
         var receiver: ReceiverServices?
         if roles.contains(.receiver), let appending, let verifying {
             receiver = ReceiverServices(
-                receiving, verifying: verifying, appender: appending.appender, health: appending.health, logger: logger)
+                receiving, apps: configured, verifying: verifying, appender: appending.appender,
+                health: appending.health, database: database, logger: logger)
         }
         let projector =
             roles.contains(.projector)
@@ -184,7 +204,8 @@ struct Serve: AsyncParsableCommand {
             apps: Set(configured.map(\.bundleId)), metrics: metrics, logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools =
-            [appending?.pool, verifying?.pool, readerWatch?.pool].compactMap(\.self) + (projector?.pools ?? [])
+            [appending?.pool, verifying?.pool, receiver?.pool, readerWatch?.pool].compactMap(\.self)
+            + (projector?.pools ?? [])
             + (receipts?.pools ?? []) + (poller?.pools ?? []) + backends.pools
 
         // In start order. They stop in the opposite order, each when it has finished its work. A process without all
@@ -197,6 +218,7 @@ struct Serve: AsyncParsableCommand {
             appending?.durability,
             projector?.service,
             appending?.service,
+            receiver?.quarantine,
             store?.service,
             receipts?.service,
             poller?.service,

@@ -1,4 +1,5 @@
 import EventLog
+import HTTPServer
 import Postgres
 import Projector
 import Readers
@@ -36,6 +37,15 @@ struct AppenderService: Service {
         } onCancelOrGracefulShutdown: {
             Task { await appender.stop() }
         }
+    }
+}
+
+/// Takes notifications in from the quarantine. Stops before the appender; the rest is taken in after the next start.
+struct QuarantineService: Service {
+    let intake: QuarantineIntake
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await intake.run() }
     }
 }
 
