@@ -65,6 +65,9 @@ enum Limits {
     static let rebuildLagMax: Int64 = 1000
     /// Most subscriptions that are compared with a fresh fold at a time.
     static let auditSubscriptionsMax = 1000
+    /// Longest time by which the dates of the two notifications about one happening, one of each version, differ. Version
+    /// 1 notifications are dated by what they report, signed ones by when Apple signed them.
+    static let sourceLagMax = Duration.seconds(3600)
     /// Most ids of customers that are checked at a time.
     static let auditCustomersMax: Int64 = 1000
     /// Most subscriptions whose store accounts are computed again at a time when their account token turns out to be

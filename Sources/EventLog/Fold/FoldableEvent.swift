@@ -7,6 +7,8 @@ package struct FoldableEvent: Sendable {
     package let position: Int64
     let receivedAt: Instant
     let occurredAt: Instant?
+    /// The time of the event, as its body contains it; when it was received if it contains none.
+    package var statedAt: Instant { occurredAt ?? receivedAt }
     /// By `originalTransactionId`. Empty for an event that an operator skipped.
     package let factsBySubscription: [String: StatedFacts]
     /// See ``Facts/companion``.

@@ -49,16 +49,20 @@ enum AuditStatements {
         limit $3
         """)
 
-    /// The subscriptions that events mention, as a JSON array of ids that may repeat.
+    /// The subscriptions that an event mentions, as a JSON array of ids that may repeat.
+    static let mentioned: SQL = """
+        jsonb_path_query_array(event.facts, '$.transactions[*].originalTransactionId')
+          || jsonb_path_query_array(event.facts, '$.renewals[*].originalTransactionId')
+          || jsonb_path_query_array(event.facts, '$.accountDeletions[*].originalTransactionId')
+        """
+
+    /// The subscriptions that events mention; none for skipped events.
     static let eventSubscriptions = Statement(
         "audit_event_subscriptions",
         """
         select event.position,
           case
-            when projector_skip.position is null then
-              jsonb_path_query_array(event.facts, '$.transactions[*].originalTransactionId')
-                || jsonb_path_query_array(event.facts, '$.renewals[*].originalTransactionId')
-                || jsonb_path_query_array(event.facts, '$.accountDeletions[*].originalTransactionId')
+            when projector_skip.position is null then \(mentioned)
             else '[]'
           end::text
         from subledger.event

@@ -1,0 +1,57 @@
+import EventLog
+import Postgres
+
+/// SQL for comparing the sources of events.
+enum ComparisonStatements {
+    static let streams = Statement(
+        "comparison_streams",
+        """
+        select stream.stream_id, stream.environment, stream_head.position, checkpoint.products
+        from subledger.stream
+        join subledger.stream_head using (stream_id)
+        left join subledger.checkpoint using (stream_id)
+        where stream.app = $1
+        order by stream.stream_id
+        """)
+
+    /// Version 1 and answers about receipts. All other sources, apart from backends, are signed.
+    private static let unsigned: SQL = "event.source in ('apple-v1', 'apple-receipt')"
+
+    private static let signed: SQL = "event.source not in ('apple-v1', 'apple-receipt', 'backend')"
+
+    /// The events of the App Store up to a position, each with whether it is signed, its time, and the subscriptions that
+    /// it mentions.
+    static let mentions = Statement(
+        "comparison_mentions",
+        """
+        select event.position, \(signed), coalesce(event.occurred_at, event.received_at),
+          (\(AuditStatements.mentioned))::text
+        from subledger.event
+        left join subledger.projector_skip using (stream_id, position)
+        where event.stream_id = $1
+          and event.position > $2
+          and event.position <= $3
+          and event.source <> 'backend'
+          and projector_skip.position is null
+        order by event.position
+        limit $4
+        """)
+
+    static let unsignedEvents = Statement(
+        "comparison_unsigned_events",
+        """
+        \(FoldableEvent.query)
+          and event.position = any ($2::bigint[])
+          and \(unsigned)
+        order by event.position
+        """)
+
+    static let signedEvents = Statement(
+        "comparison_signed_events",
+        """
+        \(FoldableEvent.query)
+          and event.position = any ($2::bigint[])
+          and \(signed)
+        order by event.position
+        """)
+}

@@ -1,0 +1,194 @@
+import Encoding
+import EventLog
+import Postgres
+import Subscriptions
+
+/// Compares the access periods that follow from unsigned sources alone, which are version 1 and answers about receipts,
+/// with those that follow from signed sources alone.
+///
+/// A subscription is compared from the first signed event about it, because a signed event reports one purchase, and
+/// unsigned ones the whole history. It is compared until the last event of the kind of source that ended first in the
+/// stream. The projector may run meanwhile; the comparison does not depend on its progress.
+package struct SourceComparison: Sendable {
+    private let connection: PostgresConnection
+    private let subscriptionsAtOnceMax: Int
+
+    /// - Parameters:
+    ///   - connection: Has the rights of a reader.
+    ///   - subscriptionsAtOnceMax: How many subscriptions are indexed at a time. The log is read once for each such
+    ///     part.
+    package init(
+        connection: PostgresConnection, subscriptionsAtOnceMax: Int = ProjectionAudit.subscriptionsAtOnceMax
+    ) {
+        self.connection = connection
+        self.subscriptionsAtOnceMax = subscriptionsAtOnceMax
+    }
+
+    /// Numbers of subscriptions.
+    package struct Counts: Sendable, Hashable {
+        /// Known from both kinds of sources in the same time.
+        package var compared = 0
+        /// The compared ones with different periods.
+        package var differing = 0
+        /// Known from both kinds, but never at the same time.
+        package var apart = 0
+        package var onlyUnsigned = 0
+        package var onlySigned = 0
+    }
+
+    private struct Stream {
+        let id: Int32
+        let app: String
+        let environment: String
+        let head: Int64
+        let products: ProductCatalog
+    }
+
+    /// The facts about one subscription, by kind of source.
+    private struct Sides {
+        var unsigned: SubscriptionFacts
+        var signed: SubscriptionFacts
+        /// True if any event of the kind mentions the subscription, also one that is too late to be compared.
+        var isUnsignedKnown = false
+        var isSignedKnown = false
+        var signedSince: Instant?
+
+        init(_ id: String) {
+            unsigned = SubscriptionFacts(originalTransactionId: id)
+            signed = SubscriptionFacts(originalTransactionId: id)
+        }
+
+        mutating func add(_ event: FoldableEvent, _ facts: StatedFacts, isSigned: Bool, until last: Instant?) {
+            if isSigned { isSignedKnown = true } else { isUnsignedKnown = true }
+            guard let last, event.statedAt <= last else { return }
+            if isSigned {
+                signedSince = min(signedSince ?? event.statedAt, event.statedAt)
+                event.fold(facts, into: &signed)
+            } else {
+                event.fold(facts, into: &unsigned)
+            }
+        }
+    }
+
+    /// Compares all subscriptions of an app.
+    ///
+    /// - Parameter onDifference: Called with each subscription that differs.
+    /// - Returns: Nil if the log has no stream of the app.
+    package func compare(app: String, onDifference: (SourceDifference) -> Void) async throws -> Counts? {
+        let rows = try await query(Step(ComparisonStatements.streams, [Parameter(app)]), Limits.statementWaitMax)
+        guard rows.count > 0 else { return nil }
+        var counts = Counts()
+        for row in rows {
+            let stream = Stream(
+                id: try row.value(at: 0), app: app, environment: try row.value(at: 1), head: try row.value(at: 2),
+                products: ProductCatalog(configured: try row.optional(at: 3) ?? ""))
+            try await compare(stream, &counts, onDifference)
+        }
+        return counts
+    }
+
+    private func compare(
+        _ stream: Stream, _ counts: inout Counts, _ onDifference: (SourceDifference) -> Void
+    ) async throws {
+        let counted = try await query(
+            Step(AuditStatements.countSubscriptions, [Parameter(stream.id)]), Limits.tableWaitMax)
+        let subscriptions: Int64 = try counted[0].value(at: 0)
+        let perPart = UInt64(subscriptionsAtOnceMax)
+        let parts = max(1, (UInt64(subscriptions) + perPart - 1) / perPart)
+        for part in 0..<parts {
+            var index = MentionIndex(part: part, of: parts, seed: 0)
+            let coverage = try await read(stream, into: &index)
+            var rest = index.uncheckedEvents[...]
+            while !rest.isEmpty {
+                let first = try await events(Array(rest.prefix(Limits.auditSubscriptionsMax)), stream)
+                rest = rest.dropFirst(Limits.auditSubscriptionsMax)
+                let ids = Set(first.flatMap(\.event.factsBySubscription.keys)).filter { index.isUnchecked($0) }
+                let sides = try await fold(ids, stream, index, until: coverage.lastEventMax)
+                for (id, sides) in sides.sorted(by: { $0.key < $1.key }) {
+                    let difference = compare(id, sides, stream, until: coverage.end, &counts)
+                    if let difference { onDifference(difference) }
+                }
+                index.markChecked(ids)
+            }
+        }
+    }
+
+    /// Reads the log up to the head, in pages.
+    private func read(_ stream: Stream, into index: inout MentionIndex) async throws -> SourceCoverage {
+        var coverage = SourceCoverage()
+        var last: Int64 = 0
+        while true {
+            try Task.checkCancellation()
+            let rows = try await query(
+                Step(
+                    ComparisonStatements.mentions,
+                    [Parameter(stream.id), Parameter(last), Parameter(stream.head), Parameter(Limits.auditIdsMax)]),
+                Limits.statementWaitMax)
+            for row in rows {
+                last = try row.value(at: 0)
+                coverage.add(try row.value(at: 2), isSigned: try row.value(at: 1))
+                let subscriptions = try JSONDocument(try row.value(JSONText.self, at: 3).utf8).root.elements
+                index.add(last, about: subscriptions.compactMap(\.string))
+            }
+            if rows.count < Limits.auditIdsMax { break }
+        }
+        index.sort()
+        return coverage
+    }
+
+    private func fold(
+        _ ids: Set<String>, _ stream: Stream, _ index: MentionIndex, until last: Instant?
+    ) async throws -> [String: Sides] {
+        var sides: [String: Sides] = [:]
+        var positions = index.events(about: ids, upTo: stream.head)[...]
+        while !positions.isEmpty {
+            for (event, isSigned) in try await events(Array(positions.prefix(Int(Limits.batchEventsMax))), stream) {
+                for (id, facts) in event.factsBySubscription where ids.contains(id) {
+                    sides[id, default: Sides(id)].add(event, facts, isSigned: isSigned, until: last)
+                }
+            }
+            positions = positions.dropFirst(Int(Limits.batchEventsMax))
+        }
+        return sides
+    }
+
+    private func compare(
+        _ id: String, _ sides: Sides, _ stream: Stream, until end: Instant?, _ counts: inout Counts
+    ) -> SourceDifference? {
+        guard sides.isUnsignedKnown, sides.isSignedKnown else {
+            if sides.isSignedKnown { counts.onlySigned += 1 } else { counts.onlyUnsigned += 1 }
+            return nil
+        }
+        guard let end, let start = sides.signedSince, start < end, !sides.unsigned.positions.isEmpty else {
+            counts.apart += 1
+            return nil
+        }
+        counts.compared += 1
+        let difference = SourceDifference(
+            app: stream.app, environment: stream.environment, originalTransactionId: id, from: start, until: end,
+            unsigned: .init(sides.unsigned, products: stream.products, from: start, until: end),
+            signed: .init(sides.signed, products: stream.products, from: start, until: end))
+        guard !difference.unsigned.gives(sameAs: difference.signed) else { return nil }
+        counts.differing += 1
+        return difference
+    }
+
+    /// The events at some positions, those of unsigned sources first. An event that cannot be folded has no facts.
+    private func events(
+        _ positions: [Int64], _ stream: Stream
+    ) async throws(PostgresError) -> [(event: FoldableEvent, isSigned: Bool)] {
+        var events: [(event: FoldableEvent, isSigned: Bool)] = []
+        for (statement, isSigned) in [
+            (ComparisonStatements.unsignedEvents, false), (ComparisonStatements.signedEvents, true),
+        ] {
+            let rows = try await query(
+                Step(statement, [Parameter(stream.id), .array(positions)]), Limits.statementWaitMax)
+            for row in rows { events.append((try FoldableEvent.readOrEmpty(row), isSigned)) }
+        }
+        return events
+    }
+
+    private func query(_ step: Step, _ limit: Duration) async throws(PostgresError) -> RowSet {
+        try await connection.query(step, deadline: .now + limit)
+    }
+}
