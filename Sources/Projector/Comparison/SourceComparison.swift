@@ -6,8 +6,8 @@ import Subscriptions
 /// Compares the access periods that follow from unsigned sources alone, which are version 1 and answers about receipts,
 /// with those that follow from signed sources alone.
 ///
-/// A subscription is compared from the first signed event about it, because a signed event reports one purchase, and
-/// unsigned ones the whole history. It is compared until the last event of the kind of source that ended first in the
+/// A subscription is compared from the first signed event about a purchase that has not expired, because a signed event
+/// reports one purchase, and unsigned ones the whole history. It is compared until the last event of the kind of source that ended first in the
 /// stream. The projector may run meanwhile; the comparison does not depend on its progress.
 package struct SourceComparison: Sendable {
     private let connection: PostgresConnection
@@ -51,6 +51,7 @@ package struct SourceComparison: Sendable {
         /// True if any event of the kind mentions the subscription, also one that is too late to be compared.
         var isUnsignedKnown = false
         var isSignedKnown = false
+        /// When the comparison begins: signed events report the current purchase from then on. Nil if they do not.
         var signedSince: Instant?
 
         init(_ id: String) {
@@ -62,7 +63,9 @@ package struct SourceComparison: Sendable {
             if isSigned { isSignedKnown = true } else { isUnsignedKnown = true }
             guard let last, event.statedAt <= last else { return }
             if isSigned {
-                signedSince = min(signedSince ?? event.statedAt, event.statedAt)
+                if let since = facts.currentPurchaseSince(event.statedAt) {
+                    signedSince = min(signedSince ?? since, since)
+                }
                 event.fold(facts, into: &signed)
             } else {
                 event.fold(facts, into: &unsigned)

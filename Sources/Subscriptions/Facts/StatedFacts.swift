@@ -25,6 +25,18 @@ package struct StatedFacts: Sendable {
 
     fileprivate init() {}
 
+    /// From when on the facts tell which purchase is current: an expired one, as in a late refund, says nothing about the
+    /// time after it, and a renewal that was charged early nothing about the time before it. Nil if no purchase does.
+    ///
+    /// - Parameter statedAt: The time of the event.
+    package func currentPurchaseSince(_ statedAt: Instant) -> Instant? {
+        transactions.compactMap { stated -> Instant? in
+            let transaction = stated.fact.fact
+            if let end = transaction.expiresDate, end <= statedAt { return nil }
+            return max(statedAt, transaction.purchaseDate ?? statedAt)
+        }.min()
+    }
+
     var isEmpty: Bool { transactions.isEmpty && renewals.isEmpty && !isAccountDeleted }
 
     fileprivate mutating func add(_ transaction: consuming Transaction) {
