@@ -19,12 +19,14 @@ enum ComparisonStatements {
 
     private static let signed: SQL = "event.source not in ('apple-v1', 'apple-receipt', 'backend')"
 
-    /// The events of the App Store up to a position, each with whether it is signed, its time, and the subscriptions that
-    /// it mentions.
+    private static let notification: SQL = "event.source in ('apple-v1', 'apple-v2')"
+
+    /// The events of the App Store up to a position, each with whether it is signed, its time, whether it is a
+    /// notification, and the subscriptions that it mentions.
     static let mentions = Statement(
         "comparison_mentions",
         """
-        select event.position, \(signed), coalesce(event.occurred_at, event.received_at),
+        select event.position, \(signed), coalesce(event.occurred_at, event.received_at), \(notification),
           (\(AuditStatements.mentioned))::text
         from subledger.event
         left join subledger.projector_skip using (stream_id, position)
@@ -35,6 +37,22 @@ enum ComparisonStatements {
           and projector_skip.position is null
         order by event.position
         limit $4
+        """)
+
+    /// The answers of the App Store at some positions, each with whether it is signed, its time, and the
+    /// subscriptions that it mentions.
+    static let answers = Statement(
+        "comparison_answers",
+        """
+        select \(signed), coalesce(event.occurred_at, event.received_at), (\(AuditStatements.mentioned))::text
+        from subledger.event
+        left join subledger.projector_skip using (stream_id, position)
+        where event.stream_id = $1
+          and event.position = any ($2::bigint[])
+          and event.source <> 'backend'
+          and not \(notification)
+          and projector_skip.position is null
+        order by event.position
         """)
 
     static let unsignedEvents = Statement(

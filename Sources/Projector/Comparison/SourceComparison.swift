@@ -7,8 +7,8 @@ import Subscriptions
 /// with those that follow from signed sources alone.
 ///
 /// A subscription is compared from the first signed event about a purchase that has not expired, because a signed event
-/// reports one purchase, and unsigned ones the whole history. It is compared until the last event of the kind of source that ended first in the
-/// stream. The projector may run meanwhile; the comparison does not depend on its progress.
+/// reports one purchase, and unsigned ones the whole history. It is compared until one kind of source ends, see
+/// ``SourceCoverage``. The projector may run meanwhile; the comparison does not depend on its progress.
 package struct SourceComparison: Sendable {
     private let connection: PostgresConnection
     private let subscriptionsAtOnceMax: Int
@@ -53,15 +53,18 @@ package struct SourceComparison: Sendable {
         var isSignedKnown = false
         /// When the comparison begins: signed events report the current purchase from then on. Nil if they do not.
         var signedSince: Instant?
+        /// Includes the answers about this subscription.
+        var coverage: SourceCoverage
 
-        init(_ id: String) {
+        init(_ id: String, _ coverage: SourceCoverage) {
+            self.coverage = coverage
             unsigned = SubscriptionFacts(originalTransactionId: id)
             signed = SubscriptionFacts(originalTransactionId: id)
         }
 
-        mutating func add(_ event: FoldableEvent, _ facts: StatedFacts, isSigned: Bool, until last: Instant?) {
+        mutating func add(_ event: FoldableEvent, _ facts: StatedFacts, isSigned: Bool) {
             if isSigned { isSignedKnown = true } else { isUnsignedKnown = true }
-            guard let last, event.statedAt <= last else { return }
+            guard let last = coverage.lastEventMax, event.statedAt <= last else { return }
             if isSigned {
                 if let since = facts.currentPurchaseSince(event.statedAt) {
                     signedSince = min(signedSince ?? since, since)
@@ -106,10 +109,8 @@ package struct SourceComparison: Sendable {
                 let first = try await events(Array(rest.prefix(Limits.auditSubscriptionsMax)), stream)
                 rest = rest.dropFirst(Limits.auditSubscriptionsMax)
                 let ids = Set(first.flatMap(\.event.factsBySubscription.keys)).filter { index.isUnchecked($0) }
-                let sides = try await fold(ids, stream, index, until: coverage.lastEventMax)
-                for (id, sides) in sides.sorted(by: { $0.key < $1.key }) {
-                    let difference = compare(id, sides, stream, until: coverage.end, &counts)
-                    if let difference { onDifference(difference) }
+                for (id, sides) in try await fold(ids, stream, index, coverage).sorted(by: { $0.key < $1.key }) {
+                    if let difference = compare(id, sides, stream, &counts) { onDifference(difference) }
                 }
                 index.markChecked(ids)
             }
@@ -129,9 +130,10 @@ package struct SourceComparison: Sendable {
                 Limits.statementWaitMax)
             for row in rows {
                 last = try row.value(at: 0)
-                coverage.add(try row.value(at: 2), isSigned: try row.value(at: 1))
-                let subscriptions = try JSONDocument(try row.value(JSONText.self, at: 3).utf8).root.elements
-                index.add(last, about: subscriptions.compactMap(\.string))
+                if try row.value(Bool.self, at: 3) {
+                    coverage.add(try row.value(at: 2), isSigned: try row.value(at: 1))
+                }
+                index.add(last, about: try Self.subscriptions(row, at: 4))
             }
             if rows.count < Limits.auditIdsMax { break }
         }
@@ -139,30 +141,51 @@ package struct SourceComparison: Sendable {
         return coverage
     }
 
+    private static func subscriptions(_ row: Row, at column: Int) throws -> [String] {
+        try JSONDocument(try row.value(JSONText.self, at: column).utf8).root.elements.compactMap(\.string)
+    }
+
+    /// Reads the events of some subscriptions twice: until when each is covered must be known before events are folded.
     private func fold(
-        _ ids: Set<String>, _ stream: Stream, _ index: MentionIndex, until last: Instant?
+        _ ids: Set<String>, _ stream: Stream, _ index: MentionIndex, _ coverage: SourceCoverage
     ) async throws -> [String: Sides] {
         var sides: [String: Sides] = [:]
-        var positions = index.events(about: ids, upTo: stream.head)[...]
-        while !positions.isEmpty {
-            for (event, isSigned) in try await events(Array(positions.prefix(Int(Limits.batchEventsMax))), stream) {
-                for (id, facts) in event.factsBySubscription where ids.contains(id) {
-                    sides[id, default: Sides(id)].add(event, facts, isSigned: isSigned, until: last)
+        for id in ids { sides[id] = Sides(id, coverage) }
+        let positions = index.events(about: ids, upTo: stream.head)
+        for page in Self.pages(positions) {
+            let rows = try await query(
+                Step(ComparisonStatements.answers, [Parameter(stream.id), .array(Array(page))]),
+                Limits.statementWaitMax)
+            for row in rows {
+                for id in try Self.subscriptions(row, at: 2) {
+                    sides[id]?.coverage.add(try row.value(at: 1), isSigned: try row.value(at: 0))
                 }
             }
-            positions = positions.dropFirst(Int(Limits.batchEventsMax))
+        }
+        for page in Self.pages(positions) {
+            for (event, isSigned) in try await events(Array(page), stream) {
+                for (id, facts) in event.factsBySubscription { sides[id]?.add(event, facts, isSigned: isSigned) }
+            }
         }
         return sides
     }
 
+    private static func pages(_ positions: [Int64]) -> [ArraySlice<Int64>] {
+        stride(from: 0, to: positions.count, by: Int(Limits.batchEventsMax)).map { start in
+            positions[start...].prefix(Int(Limits.batchEventsMax))
+        }
+    }
+
     private func compare(
-        _ id: String, _ sides: Sides, _ stream: Stream, until end: Instant?, _ counts: inout Counts
+        _ id: String, _ sides: Sides, _ stream: Stream, _ counts: inout Counts
     ) -> SourceDifference? {
         guard sides.isUnsignedKnown, sides.isSignedKnown else {
             if sides.isSignedKnown { counts.onlySigned += 1 } else { counts.onlyUnsigned += 1 }
             return nil
         }
-        guard let end, let start = sides.signedSince, start < end, !sides.unsigned.positions.isEmpty else {
+        guard let end = sides.coverage.end, let start = sides.signedSince, start < end,
+            !sides.unsigned.positions.isEmpty
+        else {
             counts.apart += 1
             return nil
         }

@@ -1,11 +1,12 @@
 import Encoding
 
-/// The times of the last events of a stream, by kind of source.
+/// The times until which the kinds of sources report on a subscription: until the last notification of the kind in its
+/// stream, since notifications arrive for all subscriptions, or until the last answer about the subscription itself.
 struct SourceCoverage: Sendable {
     private var lastUnsigned: Instant?
     private var lastSigned: Instant?
 
-    /// Until this instant, both kinds of sources report what happens; nil if one of them has no events.
+    /// Until this instant, both kinds of sources report what happens; nil if one of them never does.
     var end: Instant? {
         guard let lastUnsigned, let lastSigned else { return nil }
         return min(lastUnsigned, lastSigned)
