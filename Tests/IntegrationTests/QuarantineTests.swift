@@ -67,7 +67,7 @@ struct QuarantineTests {
 
     @Test("a signed notification is kept once, answered 503, and not in the log")
     func kept() async throws {
-        try await Self.withServer(Self.other) { server in
+        try await Self.withServer(Self.other) { server async throws in
             let body = SignedBody.make()
 
             for _ in 0..<2 { #expect(try await server.apple.post(body).status == 503) }
@@ -117,7 +117,7 @@ struct QuarantineTests {
 
     @Test("a notification that Apple did not sign is not kept", arguments: forged)
     func isNotKept(_ forged: Forged) async throws {
-        try await Self.withServer(Self.other) { server in
+        try await Self.withServer(Self.other) { server async throws in
             #expect(try await server.apple.post(forged.body).status != 200)
 
             #expect(try await server.sql("select count(*)::text from subledger.quarantine") == ["0"])
@@ -144,18 +144,18 @@ struct QuarantineTests {
             select concat_ws(' ', position, encode(body_sha256, 'hex'), received_at) from subledger.event_conflict
             """
         var expected: (events: [String], conflicts: [String]) = ([], [])
-        try await Self.withServer(Self.configured) { server in
+        try await Self.withServer(Self.configured) { server async throws in
             for body in bodies { #expect(try await server.apple.post(body).status == 200) }
             expected = (try await server.sql(events), try await server.sql(conflicts))
         }
         #expect(expected.events.count == 3 && expected.conflicts.count == 1)
         let database = try await TestCluster.freshDatabase()
-        try await Self.withServer(Self.other, database: database) { server in
+        try await Self.withServer(Self.other, database: database) { server async throws in
             for body in bodies { #expect(try await server.apple.post(body).status == 503) }
         }
 
         let later = TestBundle.now.advanced(byMilliseconds: 86_400_000)
-        try await Self.withServer(Self.configured, at: later, database: database) { server in
+        try await Self.withServer(Self.configured, at: later, database: database) { server async throws in
             try await Self.isTakenIn(server)
 
             #expect(try await server.sql(events) == expected.events)
@@ -169,12 +169,12 @@ struct QuarantineTests {
     func crashBetween() async throws {
         try await Self.withQuarantine(.standard) { quarantine, database in
             let body = SignedBody.make()
-            try await Self.withServer(Self.configured, database: database) { server in
+            try await Self.withServer(Self.configured, database: database) { server async throws in
                 #expect(try await server.apple.post(body).status == 200)
             }
             _ = try await quarantine.keep(try await Self.notification(body), receivedAt: TestBundle.now)
 
-            try await Self.withServer(Self.configured, database: database) { server in
+            try await Self.withServer(Self.configured, database: database) { server async throws in
                 try await Self.isTakenIn(server)
 
                 #expect(try await server.sql("select count(*)::text from subledger.event") == ["1"])
@@ -195,7 +195,7 @@ struct QuarantineTests {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<2 {
                     group.addTask {
-                        try await Self.withServer(Self.configured, database: database) { server in
+                        try await Self.withServer(Self.configured, database: database) { server async throws in
                             try await Self.isTakenIn(server)
                         }
                     }
@@ -219,7 +219,7 @@ struct QuarantineTests {
                 receivedAt: TestBundle.now)
 
             let app = App(bundleId: SignedBody.app, environments: [.production])
-            try await Self.withServer(app, database: database) { server in
+            try await Self.withServer(app, database: database) { server async throws in
                 _ = try await eventually("the accepted one is taken in") {
                     try await server.sql("select position::text from subledger.event") == ["1"] ? true : nil
                 }
