@@ -44,6 +44,31 @@ struct ReceiptFoldTests {
         #expect(renewal == expected)
     }
 
+    @Test("a prorated refund stays one after a receipt, which has its date only", arguments: Arrival.allCases)
+    func proratedRefund(_ arrival: Arrival) {
+        var refunded = period.refunded("2018-03-01")
+        refunded.revocationType = "REFUND_PRORATED"
+        refunded.revocationPercentage = 50_000
+        let told = [
+            Told("2018-02-20", [period]), Told("2018-03-01", [refunded]),
+            Told("2018-03-05", [period.refunded("2018-03-01")]),
+        ]
+
+        let subscription = Subscription(arriving: arrival.arrange(told))
+
+        #expect(subscription.spans == [Span("2018-02-20", "2018-03-01")])
+        #expect(subscription.transactions.map(\.transaction.revocationPercentage) == [50_000])
+    }
+
+    @Test("a receipt with a later refund of the same period is about another refund")
+    func laterRefund() {
+        var refunded = period.refunded("2018-03-01")
+        refunded.revocationType = "REFUND_PRORATED"
+        let told = [Told("2018-03-01", [refunded]), Told("2018-03-10", [period.refunded("2018-03-09")])]
+
+        #expect(Subscription(arriving: told).spans == [])
+    }
+
     @Test("a receipt with another next product withdraws price and offer of the former one")
     func otherProduct() {
         let told = [

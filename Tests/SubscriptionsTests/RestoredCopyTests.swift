@@ -41,6 +41,20 @@ struct RestoredCopyTests {
         }
     }
 
+    @Test("a prorated refund of one copy stays one if a receipt dates that of the other", arguments: Arrival.allCases)
+    func proratedRefund(_ arrival: Arrival) {
+        var refunded = bought.refunded("2018-01-10")
+        refunded.revocationType = "REFUND_PRORATED"
+        let told = [
+            Told("2018-01-05", [bought, restored]), Told("2018-01-10", [refunded]),
+            Told("2018-01-12", [restored.refunded("2018-01-10")]),
+        ]
+
+        let subscription = Subscription(arriving: arrival.arrange(told))
+
+        #expect(subscription.spans == [Span("2018-01-01", "2018-01-10")])
+    }
+
     @Test("a purchase that is refunded again after a reversal is refunded", arguments: Arrival.allCases)
     func refundedAgain(_ arrival: Arrival) {
         let told = [

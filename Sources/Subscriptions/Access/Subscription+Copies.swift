@@ -76,8 +76,14 @@ extension Subscription {
             else { continue }
             let weight = Weight(
                 statement: statement, isTakenBack: transaction.revocationDate != nil || transaction.isUpgraded)
-            if let known = decisive[purchase], weight.isLess(than: known.weight) { continue }
-            decisive[purchase] = (weight, transaction)
+            guard let known = decisive[purchase] else {
+                decisive[purchase] = (weight, transaction)
+                continue
+            }
+            let (earlier, later) =
+                weight.isLess(than: known.weight)
+                ? (transaction, known) : (known.transaction, (weight: weight, transaction: transaction))
+            decisive[purchase] = (later.weight, later.transaction.withKindOfRevocation(of: earlier))
         }
         return decisive.mapValues(\.transaction)
     }

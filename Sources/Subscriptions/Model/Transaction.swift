@@ -184,12 +184,23 @@ extension Transaction {
     /// Returns this transaction, with missing fields filled in from an earlier report of the same transaction.
     ///
     /// Fields that describe the purchase stay known once reported. Revocation and upgrade are taken from this report,
-    /// even if absent, when ``statesRevocation`` is true: the absence of a refund reports its reversal.
+    /// even if absent, when ``statesRevocation`` is true: the absence of a refund reports its reversal. Its kind stays
+    /// known as well: unsigned reports have only its date.
     package func completed(by earlier: Transaction) -> Transaction {
-        var result = self
+        var result = withKindOfRevocation(of: earlier)
         var completion = Completion(keepsRevocation: statesRevocation)
         Self.visitFields(from: earlier, to: &result, with: &completion)
         result.additional = additional ?? earlier.additional
+        return result
+    }
+
+    /// Returns this transaction with the kind and the share of a revocation that another report has of the same date, if it
+    /// has none itself.
+    func withKindOfRevocation(of other: Transaction) -> Transaction {
+        guard revocationType == nil, let revocationDate, revocationDate == other.revocationDate else { return self }
+        var result = self
+        result.revocationType = other.revocationType
+        result.revocationPercentage = other.revocationPercentage
         return result
     }
 
