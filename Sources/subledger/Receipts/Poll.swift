@@ -40,7 +40,7 @@ struct Poll: AsyncParsableCommand {
                 throw SettingError(description: "app \(app) is not configured")
             }
             let logger = try settings.logger()
-            let store = StoreServices(addresses: try settings.receiptAddresses(), logger: logger)
+            let store = StoreServices(addresses: try settings.receiptAddresses(), now: SystemClock.now, logger: logger)
             let asked: Result<(Subscriptions.Environment, Checker.Checked)?, any Error>
             do {
                 asked = .success(

@@ -1,3 +1,4 @@
+import Encoding
 import EventLog
 import HTTPServer
 import Logging
@@ -12,13 +13,22 @@ struct PrivateServices {
     let changes: ChangeSignalService?
     let pools: [PostgresPool]
 
+    struct Settings {
+        let address: ListenAddress
+        let identity: TLSIdentity?
+        let connectionsPerAddress: Int
+        /// Called with the port once connections are accepted.
+        var onListening: @Sendable (Int) -> Void = { _ in }
+    }
+
     init(
-        at address: ListenAddress, connectionsPerAddress: Int, identity: TLSIdentity?, roles: Set<ServerRole>,
-        database: Database, appender: Appender?, receipts: HandInService?, devices: DeviceService?,
-        health: [HealthCheck], apps: Set<String>, metrics: MetricsRegistry, logger: Logger
+        _ settings: Settings, roles: Set<ServerRole>, database: Database, appender: Appender?,
+        receipts: HandInService?, devices: DeviceService?, health: [HealthCheck], apps: Set<String>,
+        metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
-            logger.info("private listener is up", metadata: ["http.address": "\(address.on(port))"])
+            logger.info("private listener is up", metadata: ["http.address": "\(settings.address.on(port))"])
+            settings.onListening(port)
         }
         let routes: PrivateRoutes
         if roles.contains(.reader) {
@@ -36,7 +46,7 @@ struct PrivateServices {
                 links: appender.map { LinkService(log: log, appender: $0, apps: apps) }, receipts: receipts,
                 devices: devices,
                 changes: ChangeReader(pool: pool), signal: signal, metrics: metrics,
-                health: [.database(LogReader(pool: pool))] + health, now: SystemClock.now, logger: logger)
+                health: [.database(LogReader(pool: pool))] + health, now: now, logger: logger)
         } else {
             changes = nil
             // Health checks use the database role that the process has anyway.
@@ -48,7 +58,7 @@ struct PrivateServices {
                 health: [.database(LogReader(pool: pool))] + health, metrics: metrics, logger: logger)
         }
         listener = Listener.private(
-            at: address, routes: routes, connectionsPerAddress: connectionsPerAddress, identity: identity,
-            logger: logger, onListening: onListening)
+            at: settings.address, routes: routes, connectionsPerAddress: settings.connectionsPerAddress,
+            identity: settings.identity, logger: logger, onListening: onListening)
     }
 }

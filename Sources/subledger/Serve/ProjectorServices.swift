@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import Logging
 import Postgres
 import Projector
@@ -10,7 +11,7 @@ struct ProjectorServices {
 
     var projector: Projector { service.projector }
 
-    init(apps: [App], database: Database, logger: Logger) {
+    init(apps: [App], database: Database, now: @escaping @Sendable () -> Instant, logger: Logger) {
         var session = database.configuration(.projector)
         session.sessionSettings.merge(Projector.sessionSettings) { $1 }
         let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: logger)
@@ -20,6 +21,6 @@ struct ProjectorServices {
                 pool: pool, listener: session,
                 ownership: Dictionary(uniqueKeysWithValues: apps.map { ($0.bundleId, $0.ownership) }),
                 checks: Dictionary(uniqueKeysWithValues: apps.map { ($0.bundleId, $0.checks) }),
-                now: SystemClock.now, logger: logger))
+                now: now, logger: logger))
     }
 }

@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import EventLog
 import HTTPServer
 import Logging
@@ -19,12 +20,14 @@ struct ReceiverServices {
         let connectionsPerAddress: Int
         let quarantineMegabytes: Int?
         let quarantineDays: Int?
+        /// Called with the port once connections are accepted.
+        var onListening: @Sendable (Int) -> Void = { _ in }
     }
 
     /// - Parameter health: Further conditions that must be ok to store notifications, besides the database's own.
     init(
         _ settings: Settings, apps: [App], verifying: VerifierServices, appender: Appender, health: [HealthCheck],
-        database: Database, logger: Logger
+        database: Database, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         // A separate pool: notifications of apps that are not configured must not delay any other.
         pool = database.pool(.receiver, limit: 1, logger: logger)
@@ -35,16 +38,17 @@ struct ReceiverServices {
         quarantine = QuarantineService(
             intake: QuarantineIntake(
                 quarantine: kept, apps: apps.map(\.bundleId), verifier: verifying.verifier, appender: appender,
-                now: SystemClock.now, logger: logger))
+                now: now, logger: logger))
         let address = settings.address
         listener = Listener.public(
             at: address, verifier: verifying.verifier, appender: appender, quarantine: QuarantineKeeper(kept),
             // The public health check needs no authentication, so it must not use the appender's connections.
             health: [.database(LogReader(pool: verifying.pool))] + health,
-            connectionsPerAddress: settings.connectionsPerAddress, identity: settings.identity, now: SystemClock.now,
+            connectionsPerAddress: settings.connectionsPerAddress, identity: settings.identity, now: now,
             logger: logger,
             onListening: { port in
                 logger.info("public listener is up", metadata: ["http.address": "\(address.on(port))"])
+                settings.onListening(port)
             })
     }
 

@@ -134,29 +134,15 @@ struct Serve: AsyncParsableCommand {
     private func serve(_ settings: Settings) async throws {
         let logger = try settings.logger()
         try settings.checkFilesAreReadable()
-        let roles = try settings.roles()
-        let configured = try settings.apps()
-        let receiptAddresses = try settings.receiptAddresses()
-        let verification = VerifierServices.Settings(
-            apps: configured, roots: try settings.roots(), revocationMode: try settings.revocationMode())
-        let receiving = ReceiverServices.Settings(
-            address: try settings.publicAddress(),
-            identity: try settings.publicTLS().map { try TLSIdentity(files: $0, logger: logger) },
-            connectionsPerAddress: try settings.publicConnectionsPerAddress(),
-            quarantineMegabytes: try settings.quarantineMegabytes(), quarantineDays: try settings.quarantineDays())
-        let privateIdentity = try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) }
-        let privateAddress = try settings.privateAddress()
-        let privatePerAddress = try settings.privateConnectionsPerAddress()
+        let plan = try ServerPlan(settings, logger: logger)
         try settings.leaveRoot(logger: logger)
-        if roles.contains(.receiver) {
-            ReceiverServices.warn(about: configured, rootFiles: settings.rootFiles, logger: logger)
-        }
+        plan.warn(rootFiles: settings.rootFiles, logger: logger)
         let metrics = MetricsRegistry()
         MetricsSystem.bootstrap(metrics)
         Gauge(label: "subledger_build_info", dimensions: [("version", Subledger.configuration.version)]).record(1)
 
         let opened = try await Database.openInterruptibly(
-            settings, checking: roles.flatMap(\.databaseRoles), logger: logger)
+            settings, checking: plan.roles.flatMap(\.databaseRoles), logger: logger)
         guard let database = opened else { return }
         if database.durability.synchronousCommitIsOff {
             logger.warning("database setting synchronous_commit is off; enabling it for the server's own sessions")
@@ -164,72 +150,10 @@ struct Serve: AsyncParsableCommand {
         if database.outcome == .inUse {
             logger.warning("views of the schema are in use and were not replaced; the next start tries again")
         }
-        let appending = try await AppenderServices.make(
-            roles, apps: configured, database: database, logger: logger)
-        var verifying: VerifierServices?
-        if roles.contains(.receiver) || roles.contains(.reader) && !configured.isEmpty, appending != nil {
-            verifying = try await VerifierServices(verification, database: database, logger: logger)
-        }
-        var receiver: ReceiverServices?
-        if roles.contains(.receiver), let appending, let verifying {
-            receiver = ReceiverServices(
-                receiving, apps: configured, verifying: verifying, appender: appending.appender,
-                health: appending.health, database: database, logger: logger)
-        }
-        let projector =
-            roles.contains(.projector)
-            ? ProjectorServices(apps: configured, database: database, logger: logger) : nil
-        var store: StoreServices?
-        var receipts: ReceiptServices?
-        var poller: PollerServices?
-        if !roles.isDisjoint(with: [.reader, .poller]), !configured.isEmpty, let appending {
-            let asking = StoreServices(addresses: receiptAddresses, logger: logger)
-            store = asking
-            if roles.contains(.reader), let verifying {
-                receipts = ReceiptServices(
-                    apps: configured, store: asking, verifier: verifying.verifier, appender: appending.appender,
-                    database: database, logger: logger)
-            }
-            if roles.contains(.poller) {
-                poller = PollerServices(
-                    apps: configured, store: asking, appender: appending.appender, database: database, logger: logger)
-            }
-        }
-        let backends = PrivateServices(
-            at: privateAddress, connectionsPerAddress: privatePerAddress, identity: privateIdentity, roles: roles,
-            database: database, appender: appending?.appender, receipts: receipts?.handIns,
-            devices: receipts?.devices,
-            health: (appending?.health ?? [])
-                + [projector.map { .projection($0.projector) }, poller.map { .checks($0.poller) }].compactMap(\.self),
-            apps: Set(configured.map(\.bundleId)), metrics: metrics, logger: logger)
-        let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
-        let pools =
-            [appending?.pool, verifying?.pool, receiver?.pool, readerWatch?.pool].compactMap(\.self)
-            + (projector?.pools ?? [])
-            + (receipts?.pools ?? []) + (poller?.pools ?? []) + backends.pools
-
-        // In start order. They stop in the opposite order, each when it has finished its work. A process without all
-        // roles runs only some of them.
-        let services: [(any Service)?] = [
-            DatabaseService(embedded: database.embedded, pools: pools),
-            CertificateService(
-                identities: [roles.contains(.receiver) ? receiving.identity : nil, privateIdentity].compactMap(\.self)),
-            readerWatch,
-            appending?.durability,
-            projector?.service,
-            appending?.service,
-            receiver?.quarantine,
-            store?.service,
-            receipts?.service,
-            poller?.service,
-            verifying?.revocation,
-            backends.listener,
-            backends.changes,
-            receiver?.listener,
-        ]
+        let server = try await Server(
+            plan, database: database, now: SystemClock.now, metrics: metrics, logger: logger)
         var group = ServiceGroupConfiguration(
-            services: services.compactMap(\.self), gracefulShutdownSignals: [.sigterm, .sigint],
-            logger: logger.atLeast(.warning))
+            services: server.services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger.atLeast(.warning))
         // Longer than any response takes (one second for a body in transit, 10 s for its commit), so a connection that
         // is still open by then does not wait for a response.
         group.maximumGracefulShutdownDuration = .seconds(30)

@@ -1,3 +1,4 @@
+import Encoding
 import Logging
 import ServiceLifecycle
 import StoreClient
@@ -8,9 +9,10 @@ struct StoreServices {
     let clock: StoreClock
     let service: StoreTransportService
 
-    init(addresses: ReceiptAddresses, logger: Logger) {
+    /// - Parameter now: Our clock.
+    init(addresses: ReceiptAddresses, now: @escaping @Sendable () -> Instant, logger: Logger) {
         let transport = HTTPStoreTransport()
-        clock = StoreClock(date: SystemClock.now)
+        clock = StoreClock(date: now)
         client = ReceiptClient(transport: transport, addresses: addresses, clock: clock, logger: logger)
         service = StoreTransportService(transport: transport)
     }

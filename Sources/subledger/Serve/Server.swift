@@ -1,0 +1,85 @@
+import Encoding
+import HTTPServer
+import Logging
+import ServiceLifecycle
+
+/// The services of one server process, wired to each other and to the database.
+struct Server {
+    /// In start order. They stop in the opposite order, each when it has finished its work. A process without all roles
+    /// runs only some of them.
+    let services: [any Service]
+    /// Nil for a process that appends nothing.
+    let appending: AppenderServices?
+    /// Nil for a process that asks no store.
+    let store: StoreServices?
+
+    /// - Parameter now: Our clock.
+    init(
+        _ plan: ServerPlan, database: Database, now: @escaping @Sendable () -> Instant, metrics: MetricsRegistry,
+        logger: Logger
+    ) async throws {
+        let (roles, apps) = (plan.roles, plan.apps)
+        let appending = try await AppenderServices.make(roles, apps: apps, database: database, logger: logger)
+        var verifying: VerifierServices?
+        if roles.contains(.receiver) || roles.contains(.reader) && !apps.isEmpty, appending != nil {
+            verifying = try await VerifierServices(plan.verification, database: database, logger: logger)
+        }
+        var receiver: ReceiverServices?
+        if roles.contains(.receiver), let appending, let verifying {
+            receiver = ReceiverServices(
+                plan.receiving, apps: apps, verifying: verifying, appender: appending.appender,
+                health: appending.health, database: database, now: now, logger: logger)
+        }
+        let projector =
+            roles.contains(.projector)
+            ? ProjectorServices(apps: apps, database: database, now: now, logger: logger) : nil
+        var store: StoreServices?
+        var receipts: ReceiptServices?
+        var poller: PollerServices?
+        if !roles.isDisjoint(with: [.reader, .poller]), !apps.isEmpty, let appending {
+            let asking = StoreServices(addresses: plan.receiptAddresses, now: now, logger: logger)
+            store = asking
+            if roles.contains(.reader), let verifying {
+                receipts = ReceiptServices(
+                    apps: apps, store: asking, verifier: verifying.verifier, appender: appending.appender,
+                    database: database, logger: logger)
+            }
+            if roles.contains(.poller) {
+                poller = PollerServices(
+                    apps: apps, store: asking, appender: appending.appender, database: database, logger: logger)
+            }
+        }
+        let backends = PrivateServices(
+            plan.backends, roles: roles, database: database, appender: appending?.appender,
+            receipts: receipts?.handIns, devices: receipts?.devices,
+            health: (appending?.health ?? [])
+                + [projector.map { .projection($0.projector) }, poller.map { .checks($0.poller) }].compactMap(\.self),
+            apps: Set(apps.map(\.bundleId)), metrics: metrics, now: now, logger: logger)
+        let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
+        let pools =
+            [appending?.pool, verifying?.pool, receiver?.pool, readerWatch?.pool].compactMap(\.self)
+            + (projector?.pools ?? []) + (receipts?.pools ?? []) + (poller?.pools ?? []) + backends.pools
+        let services: [(any Service)?] = [
+            DatabaseService(embedded: database.embedded, pools: pools),
+            CertificateService(
+                identities: [
+                    roles.contains(.receiver) ? plan.receiving.identity : nil, plan.backends.identity,
+                ].compactMap(\.self)),
+            readerWatch,
+            appending?.durability,
+            projector?.service,
+            appending?.service,
+            receiver?.quarantine,
+            store?.service,
+            receipts?.service,
+            poller?.service,
+            verifying?.revocation,
+            backends.listener,
+            backends.changes,
+            receiver?.listener,
+        ]
+        self.services = services.compactMap(\.self)
+        self.appending = appending
+        self.store = store
+    }
+}

@@ -1,0 +1,40 @@
+import AppStore
+import HTTPServer
+import Logging
+import StoreClient
+
+/// What a server process runs: its settings, checked as far as possible without the database.
+struct ServerPlan {
+    let roles: Set<ServerRole>
+    let apps: [App]
+    let receiptAddresses: ReceiptAddresses
+    let verification: VerifierServices.Settings
+    let receiving: ReceiverServices.Settings
+    let backends: PrivateServices.Settings
+
+    /// Logs what an operator should know before the server starts.
+    func warn(rootFiles: [String], logger: Logger) {
+        guard roles.contains(.receiver) else { return }
+        ReceiverServices.warn(about: apps, rootFiles: rootFiles, logger: logger)
+    }
+}
+
+extension ServerPlan {
+    /// - Throws: ``SettingError``, ``TLSFileError``.
+    init(_ settings: Settings, logger: Logger) throws {
+        let apps = try settings.apps()
+        self.init(
+            roles: try settings.roles(), apps: apps, receiptAddresses: try settings.receiptAddresses(),
+            verification: VerifierServices.Settings(
+                apps: apps, roots: try settings.roots(), revocationMode: try settings.revocationMode()),
+            receiving: ReceiverServices.Settings(
+                address: try settings.publicAddress(),
+                identity: try settings.publicTLS().map { try TLSIdentity(files: $0, logger: logger) },
+                connectionsPerAddress: try settings.publicConnectionsPerAddress(),
+                quarantineMegabytes: try settings.quarantineMegabytes(), quarantineDays: try settings.quarantineDays()),
+            backends: PrivateServices.Settings(
+                address: try settings.privateAddress(),
+                identity: try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) },
+                connectionsPerAddress: try settings.privateConnectionsPerAddress()))
+    }
+}
