@@ -1,8 +1,9 @@
 import AsyncHTTPClient
+import Encoding
 import NIOCore
 import StoreSimulator
 
-/// The private listener to which a backend sends customer links.
+/// The private listener to which a backend sends customer links and receipts.
 package struct LinkTarget: Sendable {
     /// The base URL.
     let address: String
@@ -23,6 +24,18 @@ package struct LinkTarget: Sendable {
         request.authorize(token)
         request.headers.add(name: "content-type", value: "application/json")
         request.body = .bytes(ByteBuffer(bytes: statement.body()))
+        return request
+    }
+
+    /// The POST request; nil if the address is not a URL.
+    func request(_ handIn: SimulatedHandIn) -> HTTPClientRequest? {
+        guard var request = AnswerReader.request(address, "/receipts", app) else { return nil }
+        request.method = .POST
+        request.authorize(token)
+        request.headers.add(name: "content-type", value: "application/json")
+        var writer = JSONWriter()
+        writer.object { $0.member("receipt", Base64.text(handIn.receipt)) }
+        request.body = .bytes(ByteBuffer(bytes: writer.bytes))
         return request
     }
 }

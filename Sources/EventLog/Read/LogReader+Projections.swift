@@ -18,6 +18,21 @@ extension LogReader {
         }
     }
 
+    /// The position of the last event of a stream; 0 if it has none.
+    ///
+    /// - Throws: ``ReadError``.
+    package func lastPosition(of stream: StreamKey) async throws(ReadError) -> Int64 {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                ProjectionStatements.last, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
+                deadline: .now + Limits.readWaitMax)
+            let position: Int64? = try rows.first?.optional(at: 0)
+            return position ?? 0
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
     /// The backend's customers that own subscriptions at an instant, as far as the stream is folded.
     ///
     /// - Throws: ``ReadError``.
@@ -46,6 +61,16 @@ extension LogReader {
             select checkpoint.position
             from subledger.stream
             join subledger.checkpoint using (stream_id)
+            where stream.app = $1
+              and stream.environment = $2
+            """)
+
+        static let last = Statement(
+            "log_last_position",
+            """
+            select max(event.position)
+            from subledger.stream
+            join subledger.event using (stream_id)
             where stream.app = $1
               and stream.environment = $2
             """)

@@ -69,7 +69,7 @@ extension RenderedStory {
 
 extension SimulatedSubscription {
     /// The purchases that a user made or restored in the app. Renewals are charged without it.
-    fileprivate func handedIn(
+    func handedIn(
         _ copy: SimulatedAccount.RestoredCopy?
     ) -> [(SimulatedHandIn.Occasion, Instant, Purchase)] {
         purchases.enumerated().flatMap { number, purchase -> [(SimulatedHandIn.Occasion, Instant, Purchase)] in

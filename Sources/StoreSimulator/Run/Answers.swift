@@ -6,7 +6,7 @@ package struct Answer: Sendable, Hashable {
     package let at: Instant
     package let active: Bool
     package let story: Story
-    /// A notification about the subscription is never delivered, so a server cannot know the answer.
+    /// A notification about the subscription is never delivered, and nothing else tells a server what it says.
     package let isIncomplete: Bool
 }
 
@@ -32,9 +32,14 @@ extension Simulation {
         }
     }
 
-    /// Whether a notification about the subscription is never delivered.
+    /// Whether a server cannot know the access of the subscription, because of lost notifications.
     func isIncomplete(story index: Int, subscription: Int) -> Bool {
         plan.incomplete.contains(DeliveryPlan.SubscriptionKey(index: UInt32(index), subscription: UInt8(subscription)))
+    }
+
+    /// Whether a notification about the subscription is never delivered.
+    func isLossy(story index: Int, subscription: Int) -> Bool {
+        plan.lossy.contains(DeliveryPlan.SubscriptionKey(index: UInt32(index), subscription: UInt8(subscription)))
     }
 }
 

@@ -20,7 +20,7 @@ package struct CustomerAnswer: Sendable, Hashable {
     /// All entitlements in the story, sorted by name. The customer has no others.
     package let entitlements: [Entitlement]
     package let story: Story
-    /// A notification about the customer is never delivered, so a server cannot know the answer.
+    /// A notification about the customer is never delivered, and nothing else tells a server what it says.
     package let isIncomplete: Bool
 
     package init(
@@ -52,7 +52,12 @@ extension Simulation {
             let deciding = customer.leads == nil ? customer.subscriptions : Array(rendered.subscriptions.indices)
             let instants = rendered.queryInstants(about: deciding.map { rendered.subscriptions[$0] })
             let isIncomplete = deciding.contains { self.isIncomplete(story: index, subscription: $0) }
-            return customer.allLeads(owned, settings.format).flatMap { lead -> [CustomerAnswer] in
+            // In a run in step, the ids may come from receipts alone.
+            let isReceiptsOnly = settings.isInStep && deciding.contains { isLossy(story: index, subscription: $0) }
+            let leads = customer.allLeads(owned, settings.format).filter { lead in
+                !isReceiptsOnly || rendered.isInReceipts(lead.id, index, settings.seed)
+            }
+            return leads.flatMap { lead -> [CustomerAnswer] in
                 let asked = instants.filter { lead.during.contains($0) }
                 return asked.shuffled(using: &random).prefix(Self.instantsMax).sorted().map { instant in
                     CustomerAnswer(
@@ -101,5 +106,20 @@ extension RenderedStory {
         }
         if instants.isEmpty, let first = asked.first?.notifications.first { instants = [first.signedDate] }
         return Set(instants).sorted()
+    }
+}
+
+extension RenderedStory {
+    /// Whether receipts contain an id. They have none of the Apple Account, and those of single transactions none of an app
+    /// user.
+    ///
+    /// - Parameter number: The number of this story in the run.
+    fileprivate func isInReceipts(_ id: SimulatedId, _ number: Int, _ seed: UInt64) -> Bool {
+        switch id.kind {
+        case .appTransaction: false
+        case .account:
+            !SimulatedAccount.accounts(of: self, number: number, seed: seed).contains { $0.style == .transaction }
+        default: true
+        }
     }
 }

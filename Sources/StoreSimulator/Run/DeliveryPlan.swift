@@ -21,6 +21,8 @@ struct DeliveryPlan: Sendable {
 
     private(set) var entries: [Entry] = []
     /// Subscriptions with a notification that is never delivered.
+    private(set) var lossy: Set<SubscriptionKey> = []
+    /// Those of them whose access a server cannot know.
     private(set) var incomplete: Set<SubscriptionKey> = []
 
     init(_ settings: Simulation.Settings, _ storyteller: Storyteller) {
@@ -31,7 +33,9 @@ struct DeliveryPlan: Sendable {
                 let key = SubscriptionKey(index: index, subscription: UInt8(subscription))
                 for entry in Self.entries(content, key, rendered.story, settings.format) {
                     if random.fraction() < settings.lose {
-                        incomplete.insert(key)
+                        lossy.insert(key)
+                        let lost = content.notifications[Int(entry.notification)]
+                        if !settings.isInStep || !content.isFoundByAsking(lost) { incomplete.insert(key) }
                     } else {
                         entries.append(entry)
                     }

@@ -30,6 +30,9 @@ package struct Simulation: Sendable {
         package var duplicate = 0.0
         /// The fraction of notifications that is never delivered, 0 to 1.
         package var lose = 0.0
+        /// Whether the server hears of receipts and asks the store as the simulated time passes, and so learns most of what
+        /// lost notifications would have said. It changes what answers are expected.
+        package var isInStep = false
         /// The server's policy for the app, under which the answers are expected. It changes nothing that is sent.
         package var ownership = OwnershipPolicy.standard
         package var app: SimulatedApp

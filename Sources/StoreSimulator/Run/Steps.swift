@@ -29,8 +29,10 @@ package struct SimulatedStatement: Sendable {
     /// The position of the step that must be answered before this one is sent.
     package var predecessor: Int? { entry.predecessor }
 
-    /// The request body.
-    package func body() -> [UInt8] { statement.body(simulation.settings.format) }
+    /// The request body. In a run in step, the backend knows only what receipts contain, like notifications of version 1.
+    package func body() -> [UInt8] {
+        statement.body(simulation.settings.isInStep ? .v1 : simulation.settings.format)
+    }
 }
 
 extension Simulation {

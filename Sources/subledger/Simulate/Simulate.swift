@@ -25,6 +25,10 @@ struct Simulate: AsyncParsableCommand {
             Server API at /production/inApps and /sandbox/inApps, to tokens of a test key (--write-api-key), and posts \
             its notifications when its clock passes them (--store-notifications).
 
+            With --in-step, this command runs a server of its own, on a database of its own, and its clock is that of \
+            the store. At each simulated time, notifications are delivered, apps hand receipts in, backends link, and \
+            the subscriptions that are due are checked with the store. At the end the answers are compared.
+
             Requests that fail or are answered 5xx are retried five times. Exit status 69 if the server did not answer, \
             or a request failed after its retries; 65 if a request was rejected; 1 if a comparison found a difference \
             that lost notifications do not explain, or a link was accepted that should be answered 409.
@@ -96,6 +100,13 @@ struct Simulate: AsyncParsableCommand {
             """, valueName: "url"))
     var storeNotifications: String?
 
+    @Flag(
+        help: """
+            Let the simulated time pass, from the first event to the last, for a store and a server of this command; \
+            then compare the server's answers. Requires --data-folder or --database-url of an empty database.
+            """)
+    var inStep = false
+
     @Option(
         help: ArgumentHelp(
             "While posting, send customer links to this private listener. [the address of --compare]",
@@ -113,6 +124,8 @@ struct Simulate: AsyncParsableCommand {
 
     @OptionGroup(title: "Scenario options") var scenario: SimulationFlags
 
+    @OptionGroup(title: "Options of --in-step") var database: DatabaseFlags
+
     @Option(help: ArgumentHelp("Requests per second. [unlimited]", valueName: "number"))
     var rate: Double?
 
@@ -127,7 +140,8 @@ struct Simulate: AsyncParsableCommand {
         guard listStories || writeRoot != nil || writeAPIKey != nil || isSimulating else {
             throw ValidationError(
                 "no action given: expected --url, --output, --write-root, --write-products, --write-links, "
-                    + "--write-receipts, --write-api-key, --expected, --figures, --compare, --serve-store or --list-stories."
+                    + "--write-receipts, --write-api-key, --expected, --figures, --compare, --serve-store, --in-step or "
+                    + "--list-stories."
             )
         }
         guard (0...65535).contains(serveStore ?? 0) else {
@@ -135,6 +149,13 @@ struct Simulate: AsyncParsableCommand {
         }
         guard storeFaults == 0 || serveStore != nil else {
             throw ValidationError("--store-faults requires --serve-store.")
+        }
+        let separate = [url, output, compare, links].contains { $0 != nil } || serveStore != nil
+        guard !inStep || !separate else {
+            throw ValidationError("--in-step excludes --url, --output, --links, --compare and --serve-store.")
+        }
+        guard !inStep || database.databaseUrl != nil || database.dataFolder != nil else {
+            throw ValidationError("--in-step requires --data-folder or --database-url.")
         }
         guard (0...1).contains(storeFaults) else {
             throw ValidationError("--store-faults is out of range: expected 0 to 1.")
@@ -168,7 +189,8 @@ struct Simulate: AsyncParsableCommand {
             if let writeRoot { try OutputFile.write(TestCertificates.standard.rootPEM, to: writeRoot) }
             if let writeAPIKey { try OutputFile.write(SimulatedAPIKey.standard.pem, to: writeAPIKey) }
             guard isSimulating else { return }
-            let simulation = try scenario.simulation()
+            let simulation = try scenario.simulation(isInStep: inStep)
+            if inStep { try await runInStep(simulation) }
             try await simulate(simulation)
             if let serveStore { try await serve(simulation, port: serveStore) }
         }
@@ -177,7 +199,7 @@ struct Simulate: AsyncParsableCommand {
     /// Whether an action needs the stories.
     private var isSimulating: Bool {
         let files = [output, writeProducts, writeLinks, writeReceipts, expected, figures]
-        return serveStore != nil || (files + [url, compare]).contains { $0 != nil }
+        return inStep || serveStore != nil || (files + [url, compare]).contains { $0 != nil }
     }
 
     private func serve(_ simulation: Simulation, port: Int) async throws {
@@ -205,6 +227,29 @@ struct Simulate: AsyncParsableCommand {
         // Slow answers are not waited for.
         group.maximumGracefulShutdownDuration = .seconds(2)
         try await ServiceGroup(configuration: group).run()
+    }
+
+    private func runInStep(_ simulation: Simulation) async throws {
+        let settings = Settings(flags: database.values)
+        var logger = try settings.logger()
+        if database.logLevel == nil { logger.logLevel = .warning }
+        try settings.leaveRoot(logger: logger)
+        let run = SimulationInStep(
+            simulation: simulation, settings: settings, connections: connections, logger: logger)
+        let days = Int64(Simulation.start.duration(to: Simulation.end) / .seconds(86_400))
+        let progress = ProgressReport("simulated", unit: "days")
+        let outcome = try await run.run { instant in
+            progress.update(Int64(Simulation.start.duration(to: instant) / .seconds(86_400)), of: days)
+        }
+        printError(outcome.sent.posted.description())
+        printError(outcome.sent.handedIn.description("handed in"))
+        printError(outcome.sent.linked.description("sent link statements"))
+        printError("asked in checks: \(outcome.asked)")
+        for difference in outcome.comparison.differences { print(difference.description) }
+        print(outcome.comparison.description)
+        guard outcome.sent.all.failed == 0 else { throw ExitCode.unavailable }
+        guard outcome.sent.all.rejected == 0 else { throw ExitCode.dataError }
+        guard outcome.comparison.unexplained == 0, outcome.sent.all.wronglyAccepted == 0 else { throw ExitCode.failure }
     }
 
     private func simulate(_ simulation: Simulation) async throws {

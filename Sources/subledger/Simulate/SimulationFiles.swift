@@ -142,7 +142,7 @@ enum SimulationFiles {
 
 extension Product.Kind {
     /// The kind's name in product files.
-    fileprivate var word: String {
+    var word: String {
         switch self {
         case .autoRenewable: "auto-renewable"
         case .nonConsumable: "non-consumable"

@@ -79,12 +79,17 @@ struct SimulationFlags: ParsableArguments {
         }
     }
 
-    func simulation() throws -> Simulation {
+    /// The secret of a run in step without one; receipts need one.
+    private static let simulatedSecret = "simulated-shared-secret"
+
+    /// - Parameter isInStep: See `Simulation.Settings`.
+    func simulation(isInStep: Bool = false) throws -> Simulation {
         let settings = Settings(
             flags: settings([(["app", "bundle", "id"], bundleId), (["app", "shared", "secret"], secret)]))
         let app = SimulatedApp(
             bundleId: settings.appBundleId ?? "com.example.app", appAppleId: appleId,
-            environment: environment == .production ? .production : .sandbox, sharedSecret: settings.appSharedSecret)
+            environment: environment == .production ? .production : .sandbox,
+            sharedSecret: settings.appSharedSecret ?? (isInStep ? Self.simulatedSecret : nil))
         var run = Simulation.Settings(app: app)
         run.seed = seed
         run.subscriptions = subscriptions
@@ -93,6 +98,7 @@ struct SimulationFlags: ParsableArguments {
         run.order = order
         run.duplicate = duplicate
         run.lose = lose
+        run.isInStep = isInStep
         run.ownership = ownership
         guard let simulation = Simulation(run) else {
             throw SettingError(description: "the format covers none of the stories")

@@ -1,0 +1,56 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("simulate --in-step lets the time pass, and lost notifications are found by asking")
+struct SimulationInStepTests {
+    /// Each run uses all stories.
+    @Test(
+        "every answer is right in the end",
+        arguments: [
+            ["--lose", "1.0"],
+            ["--lose", "0.3", "--format", "both", "--order", "shuffled", "--duplicate", "0.1"],
+        ])
+    func found(_ scenario: [String]) throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+
+        let run = try ServerProcess.run(
+            ["simulate", "--in-step", "--seed", "11", "--subscriptions", "46", "--data-folder", folder] + scenario)
+
+        #expect(run.status == 0, "\(run.output)\(run.error)")
+        #expect(run.output.contains(/compared \d{3,} answers, differences: 0(\n|, and)/))
+        #expect(run.error.contains(/handed in \d+, answered 200: [1-9]/))
+        #expect(run.error.contains(/asked in checks: [1-9]\d\d/))
+    }
+
+    @Test("a database that has events of the app is left alone")
+    func usedDatabase() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let command = [
+            "simulate", "--in-step", "--stories", "renewals", "--subscriptions", "1", "--data-folder", folder,
+        ]
+
+        let first = try ServerProcess.run(command)
+        let second = try ServerProcess.run(command)
+
+        #expect(first.status == 0, "\(first.output)\(first.error)")
+        #expect(second.status == 78)
+        #expect(
+            second.error
+                == "subledger: the database has events of com.example.app already: expected a database of its own\n")
+    }
+
+    @Test("flags that do not fit are refused")
+    func flags() throws {
+        let folderless = try ServerProcess.run(["simulate", "--in-step"])
+        let posting = try ServerProcess.run(
+            ["simulate", "--in-step", "--data-folder", "/nowhere", "--url", "http://127.0.0.1:1"])
+
+        #expect(folderless.status == 64)
+        #expect(folderless.error.contains("--in-step requires --data-folder or --database-url."))
+        #expect(posting.status == 64)
+        #expect(posting.error.contains("--in-step excludes --url"))
+    }
+}
