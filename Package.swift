@@ -202,7 +202,8 @@ let package = Package(
         .testTarget(
             name: "StoreClientTests",
             dependencies: [
-                "AppStore", "Encoding", "HTTPServer", "StoreClient", "TestSupport",
+                "AppStore", "Encoding", "HTTPServer", "SimulatedStore", "StoreClient", "StoreSimulator",
+                "Subscriptions", "TestSupport",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
             ]),

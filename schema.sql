@@ -156,7 +156,7 @@ create table subledger.event (
   constraint event_position_check check (position > 0),
   constraint event_dedupe_key_check check (octet_length(dedupe_key) in (16, 32)),
   constraint event_fingerprint_check check (octet_length(fingerprint) = 32),
-  constraint event_source_check check (source in ('apple-v1', 'apple-v2', 'apple-receipt', 'apple-device', 'backend')),
+  constraint event_source_check check (source in ('apple-v1', 'apple-v2', 'apple-receipt', 'apple-device', 'apple-api', 'backend')),
   constraint event_facts_check check (jsonb_typeof(facts) = 'object'),
   constraint event_defects_check check (jsonb_typeof(defects) = 'array'),
   constraint event_body_sha256_check check (octet_length(body_sha256) = 32),
@@ -846,7 +846,8 @@ comment on column subledger.event.occurred_at is
   'When it happened, by the dates in the notification; null if it has none';
 comment on column subledger.event.source is
   'Wire format: apple-v1 or apple-v2 for notifications; apple-receipt for answers of the App Store to questions about '
-  'receipts; apple-device for signed data that apps get from StoreKit 2 and backends hand in; backend for customer '
+  'receipts; apple-device for signed data that apps get from StoreKit 2 and backends hand in; apple-api for signed data '
+  'in answers of the App Store Server API; backend for customer '
   'links set by the owner''s own backend';
 comment on column subledger.event.type is
   'As Apple spells it, even if this version does not know it; null if unreadable';
@@ -1643,8 +1644,8 @@ comment on column analyst.events.occurred_at is
   'When Apple signed it; for V1, which has no such date, when it happened by the dates in it; for an answer about a '
   'receipt, when Apple gave it';
 comment on column analyst.events.source is
-  'apple-v1, apple-v2, apple-receipt for answers about receipts, apple-device for signed data of devices, or backend '
-  'for customer links';
+  'apple-v1, apple-v2, apple-receipt for answers about receipts, apple-device for signed data of devices, apple-api for '
+  'that of answers of the App Store Server API, or backend for customer links';
 comment on column analyst.events.type is 'As Apple spells it; null if unreadable';
 comment on column analyst.events.subtype is 'As Apple spells it; V1 has none';
 comment on column analyst.events.kind is 'What happened, in one vocabulary for all sources: see subledger.event';
@@ -3712,8 +3713,8 @@ select
 from subledger.event
 join subledger.stream using (stream_id)
 where event.occurred_at is not null
-  -- Answers about receipts, signed data of devices and links by backends are not delivered.
-  and event.source not in ('apple-receipt', 'apple-device', 'backend');
+  -- Answers of the App Store, signed data of devices and links by backends are not delivered.
+  and event.source not in ('apple-receipt', 'apple-device', 'apple-api', 'backend');
 
 comment on view analyst.delivery_lag_detail is
   'How long each notification was in transit, including Apple''s retries after an outage of ours. V1 has no signing '

@@ -20,6 +20,8 @@ package struct App: Sendable, Hashable {
     package let checks: CheckPolicy
     /// Whether scheduled checks are made. They need a shared secret, too.
     package let polling: Bool
+    /// The key for the App Store Server API; nil if it is not asked about the app.
+    package let serverAPIKey: ServerAPIKey?
 
     /// Apple's secrets are 32 hexadecimal digits. A short secret could be guessed, and could occur in bodies by chance.
     package static let sharedSecretBytesMin = 16
@@ -31,7 +33,8 @@ package struct App: Sendable, Hashable {
     package init(
         bundleId: String, appAppleId: Int64? = nil, environments: Set<Environment> = Self.usualEnvironments,
         sharedSecrets: [String] = [], acceptsWithoutSecret: Bool = false, ownership: OwnershipRules = .standard,
-        callBudget: CallBudget = .standard, checks: CheckPolicy = .standard, polling: Bool = true
+        callBudget: CallBudget = .standard, checks: CheckPolicy = .standard, polling: Bool = true,
+        serverAPIKey: ServerAPIKey? = nil
     ) {
         precondition(sharedSecrets.allSatisfy { $0.utf8.count >= Self.sharedSecretBytesMin }, "a secret is too short")
         self.bundleId = bundleId
@@ -43,6 +46,7 @@ package struct App: Sendable, Hashable {
         self.callBudget = callBudget
         self.checks = checks
         self.polling = polling
+        self.serverAPIKey = serverAPIKey
     }
 
     /// Whether the App Store is asked about its subscriptions at the scheduled times.

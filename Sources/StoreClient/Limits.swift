@@ -4,6 +4,13 @@ enum Limits {
     static let callWaitMax = Duration.seconds(20)
     /// Maximum size of an answer. Receipts grow with each renewal; more than 1 MiB has been reported.
     static let answerBytesMax = 5 << 20
+    /// The same for the App Store Server API. Its pages have 20 rows of 6 KB each; Apple's own library stops at 1 MiB.
+    static let apiCallWaitMax = Duration.seconds(30)
+    static let apiAnswerBytesMax = 4 << 20
+    /// For how long a token is used; it is valid for a minute more.
+    static let apiTokenAgeMax = Duration.seconds(240)
+    /// Pause of an app's requests to a host that rejects its key. The key must be replaced before it can answer.
+    static let keyRejectedPause = Duration.seconds(300)
     /// Maximum number of repeated calls after temporary failures of one question. Callers repeat the question
     /// later, so more retries would only add load to a store that is down.
     static let retriesMax = 3
@@ -35,8 +42,8 @@ enum Limits {
     static let breakerPauseMax = Duration.seconds(300)
     /// Pause for callers that are rejected while the call that tries the host is in flight.
     static let probePause = Duration.seconds(5)
-    /// Interval of the log lines about an app's rejected secret.
-    static let secretAlarmInterval = Duration.seconds(3600)
+    /// Interval of the log lines about an app's rejected secret or key.
+    static let credentialAlarmInterval = Duration.seconds(3600)
     /// Connections to one host. More calls wait for a connection within their own time limit.
     static let connectionsMax = 256
     /// How long a request that hands a receipt in waits for Apple. Apple usually answers within a second. Beyond it, the

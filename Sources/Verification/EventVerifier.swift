@@ -54,7 +54,8 @@ package struct EventVerifier: Sendable {
         switch EventSource(rawValue: stored.source) {
         case .backend: return checkStatement(body, stored)
         case .appleReceipt: return checkAnswer(body, stored)
-        case .appleDevice: return await checkDevice(body, stored)
+        case .appleDevice: return await checkSigned(body, stored, .appleDevice)
+        case .appleAPI: return await checkSigned(body, stored, .appleAPI)
         case .appleV1, .appleV2, nil: return await checkNotification(body, stored)
         }
     }
@@ -119,11 +120,13 @@ package struct EventVerifier: Sendable {
         return stored.isUnsigned ? Result(event) : Result(problem: "chain_id does not match the body")
     }
 
-    /// Checks signed data of a device.
-    private func checkDevice(_ body: [UInt8], _ stored: AuditedEvent) async -> Result {
-        do throws(DeviceRefusal) {
-            guard let statement = try DeviceStatement(decoding: body), statement.evidence.bytes == body else {
-                return Result(problem: "body cannot be decoded: expected signed data of a device")
+    /// Checks signed data of a device, or of an answer of the App Store Server API.
+    private func checkSigned(_ body: [UInt8], _ stored: AuditedEvent, _ source: EventSource) async -> Result {
+        do throws(StatementRefusal) {
+            guard let statement = try SignedStatement(decoding: body, source: source),
+                statement.evidence.bytes == body
+            else {
+                return Result(problem: "body cannot be decoded: expected signed data")
             }
             let event = statement.event()
             if let column = differingColumn(stored, event) {

@@ -16,7 +16,7 @@ struct DeviceEventTests {
     private static func withEvents(_ test: (SimulatedLog) async throws -> Void) async throws {
         let verifier = NotificationVerifier(
             apps: Apps([App(bundleId: SignedBody.app)]), signatures: SignatureVerifier(roots: SignedBody.roots))
-        let statements = try DeviceStatement.decode(
+        let statements = try SignedStatement.decode(
             transactions: [Array(DeviceText.transaction().utf8)[...]],
             renewals: [Array(DeviceText.renewal().utf8)[...]],
             appTransaction: Array(DeviceText.appTransaction(createdAt: 1_757_000_000_000).utf8)[...])

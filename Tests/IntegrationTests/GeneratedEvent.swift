@@ -31,7 +31,7 @@ struct GeneratedEvent {
             case .appleV1: digest
             // Different bodies may have the same id.
             case .appleV2: Array(SHA256.hash(data: Array("id \(content)".utf8)).prefix(16))
-            case .appleReceipt, .appleDevice, .backend: Array(SHA256.hash(data: body + [0]))
+            case .appleReceipt, .appleDevice, .appleAPI, .backend: Array(SHA256.hash(data: body + [0]))
             }
     }
 

@@ -26,10 +26,10 @@ final class ScriptedStore: StoreTransport {
         state.withLock { $0.failures = calls }
     }
 
-    func post(
-        _ body: [UInt8], to url: String, timeout: Duration, bytesMax: Int
+    func send(
+        _ sent: StoreRequest, timeout: Duration, bytesMax: Int
     ) async throws(TransportFailure) -> StoreResponse {
-        let request = (try? JSONSerialization.jsonObject(with: Data(body))) as? [String: Any]
+        let request = (try? JSONSerialization.jsonObject(with: Data(sent.body ?? []))) as? [String: Any]
         let receipt = request?["receipt-data"] as? String ?? ""
         let answer = state.withLock { state -> String? in
             state.requests.append(receipt)

@@ -13,8 +13,8 @@ import TestSupport
 
 /// A store that no test asks.
 struct UnreachableStore: StoreTransport {
-    func post(
-        _ body: [UInt8], to url: String, timeout: Duration, bytesMax: Int
+    func send(
+        _ request: StoreRequest, timeout: Duration, bytesMax: Int
     ) async throws(TransportFailure) -> StoreResponse {
         throw .unreachable
     }

@@ -181,7 +181,7 @@ struct TransactionRoutesTests {
                 from subledger.event
                 order by position
                 """)
-            let statements = try bodies.map { try DeviceStatement(decoding: Array($0.utf8)) }
+            let statements = try bodies.map { try SignedStatement(decoding: Array($0.utf8)) }
 
             #expect(statements.compactMap(\.self).map { $0.event().kind } == [.transaction, .appTransaction])
             #expect(statements.compactMap(\.self).map { String(decoding: $0.evidence.bytes, as: UTF8.self) } == bodies)

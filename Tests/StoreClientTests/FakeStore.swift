@@ -50,11 +50,12 @@ final class FakeStore: StoreTransport {
     var inFlight: Int { state.withLock { $0.inFlight } }
     var inFlightMax: Int { state.withLock { $0.inFlightMax } }
 
-    func post(
-        _ body: [UInt8], to url: String, timeout: Duration, bytesMax: Int
+    func send(
+        _ sent: StoreRequest, timeout: Duration, bytesMax: Int
     ) async throws(TransportFailure) -> StoreResponse {
         let request = Request(
-            url: url, text: String(decoding: body, as: UTF8.self), timeout: timeout, bytesMax: bytesMax)
+            url: sent.url, text: String(decoding: sent.body ?? [], as: UTF8.self), timeout: timeout,
+            bytesMax: bytesMax)
         state.withLock { state in
             state.requests.append(request)
             state.inFlight += 1
@@ -64,7 +65,8 @@ final class FakeStore: StoreTransport {
         state.withLock { $0.inFlight -= 1 }
         switch reply {
         case .body(let text, let httpStatus, let retryAfter):
-            return StoreResponse(status: httpStatus, retryAfter: retryAfter, body: Array(text.utf8))
+            return StoreResponse(
+                status: httpStatus, retryAfter: retryAfter.map { "\($0.components.seconds)" }, body: Array(text.utf8))
         case .failure(let failure): throw failure
         }
     }

@@ -13,8 +13,9 @@ struct HTTPStoreTransportTests {
     @Test("the request is posted as JSON, and the response is returned whatever its type")
     func good() async throws {
         try await withStore { store, transport in
-            let response = try await transport.post(
-                Array("{}".utf8), to: store.address("good"), timeout: Self.limit, bytesMax: 1 << 20)
+            let response = try await transport.send(
+                StoreRequest("POST", store.address("good"), body: Array("{}".utf8)), timeout: Self.limit,
+                bytesMax: 1 << 20)
 
             #expect(response == StoreResponse(status: 200, body: HTTPStore.answer))
             #expect(store.requests == [.init(body: "{}", contentType: "application/json")])
@@ -28,11 +29,12 @@ struct HTTPStoreTransportTests {
         try await withStore { store, transport in
             let size = HTTPStore.answer.count
 
-            let whole = try await transport.post(
-                [1], to: store.address(path), timeout: Self.limit, bytesMax: size)
+            let whole = try await transport.send(
+                StoreRequest("POST", store.address(path), body: [1]), timeout: Self.limit, bytesMax: size)
             #expect(whole.body == HTTPStore.answer)
             await #expect(throws: TransportFailure.tooLong) {
-                try await transport.post([1], to: store.address(path), timeout: Self.limit, bytesMax: size - 1)
+                try await transport.send(
+                    StoreRequest("POST", store.address(path), body: [1]), timeout: Self.limit, bytesMax: size - 1)
             }
         }
     }
@@ -40,11 +42,12 @@ struct HTTPStoreTransportTests {
     @Test("a redirect is not followed, and other statuses are returned", arguments: [302, 307, 404, 429, 503])
     func status(code: Int) async throws {
         try await withStore { store, transport in
-            let response = try await transport.post(
-                [1], to: store.address("status/\(code)"), timeout: Self.limit, bytesMax: 1 << 20)
+            let response = try await transport.send(
+                StoreRequest("POST", store.address("status/\(code)"), body: [1]), timeout: Self.limit, bytesMax: 1 << 20
+            )
 
             #expect(response.status == code)
-            #expect(response.retryAfter == .seconds(7))
+            #expect(response.retryAfter == "7" && response.secondsToWait == .seconds(7))
             #expect(store.requests.count == 1)
         }
     }
@@ -53,8 +56,9 @@ struct HTTPStoreTransportTests {
     func timeout(path: String) async throws {
         try await withStore { store, transport in
             await #expect(throws: TransportFailure.timeout) {
-                try await transport.post(
-                    [1], to: store.address(path), timeout: .milliseconds(200), bytesMax: 1 << 20)
+                try await transport.send(
+                    StoreRequest("POST", store.address(path), body: [1]), timeout: .milliseconds(200), bytesMax: 1 << 20
+                )
             }
         }
     }
@@ -63,7 +67,8 @@ struct HTTPStoreTransportTests {
     func cancelled(path: String) async throws {
         try await withStore { store, transport in
             let question = Task {
-                try await transport.post([1], to: store.address(path), timeout: Self.limit, bytesMax: 1 << 20)
+                try await transport.send(
+                    StoreRequest("POST", store.address(path), body: [1]), timeout: Self.limit, bytesMax: 1 << 20)
             }
             _ = try await eventually("the request arrives") { store.requests.isEmpty ? nil : true }
 
@@ -78,7 +83,8 @@ struct HTTPStoreTransportTests {
         let transport = HTTPStoreTransport()
 
         await #expect(throws: TransportFailure.unreachable) {
-            try await transport.post([1], to: "http://127.0.0.1:1/", timeout: Self.limit, bytesMax: 1 << 20)
+            try await transport.send(
+                StoreRequest("POST", "http://127.0.0.1:1/", body: [1]), timeout: Self.limit, bytesMax: 1 << 20)
         }
         await transport.shutDown()
     }

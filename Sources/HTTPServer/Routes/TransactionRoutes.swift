@@ -50,7 +50,7 @@ struct TransactionRoutes: Sendable {
     {
         let statements = try Self.statements(json) { devices.note(refusal: $0, app) }
         let verified: DeviceService.Verified
-        do throws(DeviceRefusal) {
+        do throws(StatementRefusal) {
             verified = try await devices.verify(statements, of: app)
         } catch {
             throw Problem(error)
@@ -67,8 +67,8 @@ struct TransactionRoutes: Sendable {
     }
 
     private static func statements(
-        _ json: JSONValue, noting note: (DeviceRefusal) -> Void
-    ) throws -> [DeviceStatement] {
+        _ json: JSONValue, noting note: (StatementRefusal) -> Void
+    ) throws -> [SignedStatement] {
         let transactions = try texts(json["signedTransaction"], "signedTransaction")
         let renewals = try texts(json["signedRenewalInfo"], "signedRenewalInfo")
         let appTransactions = try json["appTransaction"].map { try texts([$0], "appTransaction") } ?? []
@@ -77,8 +77,8 @@ struct TransactionRoutes: Sendable {
                 problem: "signedTransaction must be a string, or a list of 1 to \(Limits.transactionsMax) strings",
                 field: "signedTransaction")
         }
-        do throws(DeviceRefusal) {
-            return try DeviceStatement.decode(
+        do throws(StatementRefusal) {
+            return try SignedStatement.decode(
                 transactions: transactions, renewals: renewals, appTransaction: appTransactions.first)
         } catch {
             note(error)
@@ -133,7 +133,7 @@ struct TransactionRoutes: Sendable {
 
 extension Problem {
     /// 503 if certificates cannot be checked now, 422 for texts that are of no use, 400 and 413 for what is no such text.
-    fileprivate init(_ refusal: DeviceRefusal) {
+    fileprivate init(_ refusal: StatementRefusal) {
         let status: HTTPResponse.Status =
             switch refusal.problem {
             case .tooLong: .contentTooLarge

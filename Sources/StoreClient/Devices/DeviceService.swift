@@ -69,11 +69,11 @@ package struct DeviceService: Sendable {
     ///   - statements: Not empty.
     ///   - app: Must be accepted, see ``accepts(_:)``.
     package func verify(
-        _ statements: [DeviceStatement], of app: String
-    ) async throws(DeviceRefusal) -> Verified {
+        _ statements: [SignedStatement], of app: String
+    ) async throws(StatementRefusal) -> Verified {
         precondition(!statements.isEmpty, "there is no statement")
         let receivedAt = clock.date()
-        do throws(DeviceRefusal) {
+        do throws(StatementRefusal) {
             var verified: [VerifiedStatement] = []
             for statement in statements {
                 let next = try await verifier.verify(statement, of: app, receivedAt: receivedAt)
@@ -106,7 +106,7 @@ package struct DeviceService: Sendable {
     }
 
     /// Counts and logs a statement that was rejected.
-    package func note(refusal: DeviceRefusal, _ app: String) {
+    package func note(refusal: StatementRefusal, _ app: String) {
         metrics.noteRefusal()
         logger.notice(
             "signed data of a device rejected",

@@ -13,7 +13,7 @@ package final class ReceiptClient: Sendable {
     private let clock: StoreClock
     private let random: @Sendable () -> Double
     private let metrics: StoreMetrics
-    private let secretAlarm: SecretAlarm
+    private let secretAlarm: CredentialAlarm
     private let breakers: [ReceiptHost: HostBreaker]
     /// By bundle id.
     private let gates = Mutex<[String: CallGate]>([:])
@@ -30,7 +30,7 @@ package final class ReceiptClient: Sendable {
         self.clock = clock
         self.random = random
         self.metrics = metrics
-        secretAlarm = SecretAlarm(logger: logger)
+        secretAlarm = CredentialAlarm("shared secret rejected by the App Store", logger: logger)
         breakers = Dictionary(
             uniqueKeysWithValues: ReceiptHost.allCases.map { host in
                 let breaker = HostBreaker { state in
@@ -115,9 +115,9 @@ package final class ReceiptClient: Sendable {
     private func send(_ receipt: Receipt, to host: ReceiptHost, secret: String?) async -> ReceiptCall {
         let response: StoreResponse
         do throws(TransportFailure) {
-            response = try await transport.post(
-                ReceiptRequest.body(receipt, secret: secret), to: addresses[host], timeout: Limits.callWaitMax,
-                bytesMax: Limits.answerBytesMax)
+            response = try await transport.send(
+                StoreRequest("POST", addresses[host], body: ReceiptRequest.body(receipt, secret: secret)),
+                timeout: Limits.callWaitMax, bytesMax: Limits.answerBytesMax)
         } catch {
             return .failed(Unavailability(error), retryAfter: nil)
         }
@@ -130,12 +130,12 @@ package final class ReceiptClient: Sendable {
                 receivedAt: clock.date())
         } catch {
             return isOK
-                ? .unreadable(label: error.label) : .failed(.httpStatus, retryAfter: response.retryAfter)
+                ? .unreadable(label: error.label) : .failed(.httpStatus, retryAfter: response.secondsToWait)
         }
         switch answer.action {
         // Apple sends facts with HTTP status 200 only, and a proxy's error may have a member "status" too.
         case .accept, .accountDeleted, .retry:
-            return isOK ? .answered(answer) : .failed(.httpStatus, retryAfter: response.retryAfter)
+            return isOK ? .answered(answer) : .failed(.httpStatus, retryAfter: response.secondsToWait)
         case .askOtherHost, .retryThenRefuse, .refuse, .alarm: return .answered(answer)
         }
     }

@@ -24,14 +24,14 @@ package struct HTTPStoreTransport: StoreTransport {
         try? await http.shutdown()
     }
 
-    package func post(
-        _ body: [UInt8], to url: String, timeout: Duration, bytesMax: Int
+    package func send(
+        _ request: StoreRequest, timeout: Duration, bytesMax: Int
     ) async throws(TransportFailure) -> StoreResponse {
         do {
             // The client's own timeout ends with the head of the response.
             return try await withThrowingTaskGroup(of: StoreResponse.self) { group in
                 defer { group.cancelAll() }
-                group.addTask { try await exchange(body, url, bytesMax: bytesMax) }
+                group.addTask { try await exchange(request, bytesMax: bytesMax) }
                 group.addTask {
                     try await Task.sleep(for: timeout)
                     throw TransportFailure.timeout
@@ -44,16 +44,18 @@ package struct HTTPStoreTransport: StoreTransport {
         }
     }
 
-    private func exchange(_ body: [UInt8], _ url: String, bytesMax: Int) async throws -> StoreResponse {
-        var post = HTTPClientRequest(url: url)
-        post.method = .POST
-        post.headers.add(name: "content-type", value: "application/json")
-        post.headers.add(name: "accept", value: "application/json")
-        post.body = .bytes(ByteBuffer(bytes: body))
-        let response = try await http.execute(post, timeout: Self.timeout)
-        let seconds = response.headers.first(name: "retry-after").flatMap { Int32($0) }
+    private func exchange(_ request: StoreRequest, bytesMax: Int) async throws -> StoreResponse {
+        var sent = HTTPClientRequest(url: request.url)
+        sent.method = .init(rawValue: request.method)
+        sent.headers.add(name: "accept", value: "application/json")
+        if let token = request.token { sent.headers.add(name: "authorization", value: "Bearer \(token)") }
+        if let body = request.body {
+            sent.headers.add(name: "content-type", value: "application/json")
+            sent.body = .bytes(ByteBuffer(bytes: body))
+        }
+        let response = try await http.execute(sent, timeout: Self.timeout)
         return StoreResponse(
-            status: Int(response.status.code), retryAfter: seconds.map { .seconds(max(0, $0)) },
+            status: Int(response.status.code), retryAfter: response.headers.first(name: "retry-after"),
             body: Array(buffer: try await response.body.collect(upTo: bytesMax)))
     }
 

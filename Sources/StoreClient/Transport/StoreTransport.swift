@@ -1,26 +1,49 @@
 /// Sends requests to a store.
 package protocol StoreTransport: Sendable {
-    /// Posts JSON and returns the response, whatever its status and `Content-Type`. Follows no redirect.
+    /// Sends a request and returns the response, whatever its status and `Content-Type`. Follows no redirect.
     ///
     /// - Parameters:
     ///   - timeout: Longest duration until the whole response has arrived.
     ///   - bytesMax: Maximum length of the response's body. Longer ones are not read to their end.
-    func post(
-        _ body: [UInt8], to url: String, timeout: Duration, bytesMax: Int
+    func send(
+        _ request: StoreRequest, timeout: Duration, bytesMax: Int
     ) async throws(TransportFailure) -> StoreResponse
+}
+
+/// A request to a store over HTTP.
+package struct StoreRequest: Sendable, Hashable {
+    /// `GET`, `POST` or `PUT`.
+    package let method: String
+    package let url: String
+    /// The bearer token; nil for a request without one.
+    package let token: String?
+    /// JSON; nil for a request without a body.
+    package let body: [UInt8]?
+
+    package init(_ method: String, _ url: String, token: String? = nil, body: [UInt8]? = nil) {
+        self.method = method
+        self.url = url
+        self.token = token
+        self.body = body
+    }
 }
 
 /// A store's response over HTTP.
 package struct StoreResponse: Sendable, Hashable {
     package let status: Int
-    /// From the header `Retry-After`, if that is a number of seconds.
-    package let retryAfter: Duration?
+    /// The header `Retry-After`; nil if there is none.
+    package let retryAfter: String?
     package let body: [UInt8]
 
-    package init(status: Int, retryAfter: Duration? = nil, body: [UInt8]) {
+    package init(status: Int, retryAfter: String? = nil, body: [UInt8]) {
         self.status = status
         self.retryAfter = retryAfter
         self.body = body
+    }
+
+    /// The header `Retry-After`, if that is a number of seconds.
+    package var secondsToWait: Duration? {
+        retryAfter.flatMap { Int32($0) }.map { .seconds(max(0, $0)) }
     }
 }
 

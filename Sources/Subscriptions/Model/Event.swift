@@ -86,6 +86,8 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
     case appleReceipt = "apple-receipt"
     /// Signed data that an app got from StoreKit 2 and its backend handed in.
     case appleDevice = "apple-device"
+    /// Signed data in an answer of the App Store Server API.
+    case appleAPI = "apple-api"
     /// The operator's backend, over the private listener.
     case backend
 }
@@ -120,7 +122,7 @@ package enum EventKind: String, Sendable, Hashable, CaseIterable {
     case receipt
     /// The App Store answered that the Apple Account of a receipt was deleted.
     case accountDeletion = "account_deletion"
-    /// A backend handed in a signed transaction of a device.
+    /// A signed transaction of a device that a backend handed in, or of an answer of the App Store Server API.
     case transaction
     /// A backend handed in a signed app transaction of a device.
     case appTransaction = "app_transaction"
@@ -177,7 +179,7 @@ package protocol ProvenEvent: Sendable {
     /// The bytes to store. V1: the body as it arrived, with its secret emptied. V2: `{"signedPayload":"…"}`
     /// with the signed text as it arrived; anything around it was not signed and is dropped. Answer of verifyReceipt: as
     /// it arrived; for a deleted account, with the subscriptions that are known by the receipt. Device:
-    /// an object of the signed texts, see ``AppStore/DeviceStatement``. Backend: the canonical JSON.
+    /// an object of the signed texts, see ``AppStore/SignedStatement``. Backend: the canonical JSON.
     var evidence: Evidence { get }
     /// SHA-256 of the bytes of the evidence.
     var bodyDigest: [UInt8] { get }

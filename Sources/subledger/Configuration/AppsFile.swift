@@ -5,8 +5,8 @@ import Subscriptions
 /// The apps file: an array of
 /// `{"bundleId": "com.example.app", "appAppleId": 1234567890, "environments": ["Production", "Sandbox"],
 /// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer", "maxStoreAccountsPerToken": 10,
-/// "checkLead": "PT6H", "receipts": {"callsPerMinute": 300, "concurrency": 8, "polling": true}}`. Only the bundle id is
-/// required.
+/// "checkLead": "PT6H", "receipts": {"callsPerMinute": 300, "concurrency": 8, "polling": true}, "serverAPI": {"issuerId":
+/// "…", "keyId": "…", "keyFile": "SubscriptionKey.p8"}}`. Only the bundle id is required.
 enum AppsFile {
     private struct Entry: Decodable {
         let bundleId: String
@@ -18,6 +18,13 @@ enum AppsFile {
         let maxStoreAccountsPerToken: Int?
         let checkLead: String?
         let receipts: Receipts?
+        let serverAPI: ServerAPI?
+    }
+
+    private struct ServerAPI: Decodable {
+        let issuerId: String
+        let keyId: String
+        let keyFile: String
     }
 
     private struct Receipts: Decodable {
@@ -53,7 +60,11 @@ enum AppsFile {
                         policy: try ownership(entry.ownership, place),
                         storeAccountsPerTokenMax: try storeAccountsPerToken(entry.maxStoreAccountsPerToken, place)),
                     callBudget: try callBudget(entry.receipts, place), checks: try checks(entry.checkLead, place),
-                    polling: entry.receipts?.polling ?? true))
+                    polling: entry.receipts?.polling ?? true,
+                    serverAPIKey: try entry.serverAPI.map { (api) throws(SettingError) in
+                        try ServerAPIKeyFile.read(
+                            api.keyFile, besides: path, issuerId: api.issuerId, keyId: api.keyId, place)
+                    }))
         }
         return apps
     }
@@ -62,13 +73,15 @@ enum AppsFile {
     private static func refuseUnknownKeys(_ data: Data, _ path: String) throws(SettingError) {
         let known: Set = [
             "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership",
-            "maxStoreAccountsPerToken", "checkLead", "receipts",
+            "maxStoreAccountsPerToken", "checkLead", "receipts", "serverAPI",
         ]
         let knownOfReceipts: Set = ["callsPerMinute", "concurrency", "polling"]
+        let knownOfServerAPI: Set = ["issuerId", "keyId", "keyFile"]
         guard let entries = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { return }
-        let receiptKeys = entries.compactMap { $0["receipts"] as? [String: Any] }.flatMap(\.keys)
-        if let unknown = receiptKeys.first(where: { !knownOfReceipts.contains($0) }) {
-            throw SettingError(description: "apps file \(path): unknown setting \"receipts.\(unknown)\"")
+        for (member, known) in [("receipts", knownOfReceipts), ("serverAPI", knownOfServerAPI)] {
+            let keys = entries.compactMap { $0[member] as? [String: Any] }.flatMap(\.keys)
+            guard let unknown = keys.first(where: { !known.contains($0) }) else { continue }
+            throw SettingError(description: "apps file \(path): unknown setting \"\(member).\(unknown)\"")
         }
         guard let unknown = entries.flatMap(\.keys).first(where: { !known.contains($0) }) else { return }
         if unknown == "products" {

@@ -229,13 +229,21 @@ struct Settings {
     func receiptAddresses() throws(SettingError) -> ReceiptAddresses {
         let apple = ReceiptAddresses.apple
         return ReceiptAddresses(
-            production: try receiptURL("verify.receipt.url", "SUBLEDGER_VERIFY_RECEIPT_URL") ?? apple[.production],
-            sandbox: try receiptURL("verify.receipt.sandbox.url", "SUBLEDGER_VERIFY_RECEIPT_SANDBOX_URL")
+            production: try storeURL("verify.receipt.url", "SUBLEDGER_VERIFY_RECEIPT_URL") ?? apple[.production],
+            sandbox: try storeURL("verify.receipt.sandbox.url", "SUBLEDGER_VERIFY_RECEIPT_SANDBOX_URL")
                 ?? apple[.sandbox])
     }
 
+    /// The base URLs of the App Store Server API: Apple's, unless a test replaces them.
+    func serverAPIAddresses() throws(SettingError) -> ServerAPIAddresses {
+        let apple = ServerAPIAddresses.apple
+        return ServerAPIAddresses(
+            production: try storeURL("server.api.url", "SUBLEDGER_SERVER_API_URL") ?? apple[.production],
+            sandbox: try storeURL("server.api.sandbox.url", "SUBLEDGER_SERVER_API_SANDBOX_URL") ?? apple[.sandbox])
+    }
+
     /// - Throws: A setting error without the URL, which may contain a password.
-    private func receiptURL(_ key: ConfigKey, _ name: String) throws(SettingError) -> String? {
+    private func storeURL(_ key: ConfigKey, _ name: String) throws(SettingError) -> String? {
         guard let url = text(key) else { return nil }
         guard ReceiptAddresses.accepts(url) else {
             throw SettingError(description: "\(name): expected an https URL, or an http URL of this machine")

@@ -10,7 +10,7 @@ protocol Rejection: Error, CustomStringConvertible {
 
 extension Refusal: Rejection {}
 
-extension DeviceRefusal: Rejection {}
+extension StatementRefusal: Rejection {}
 
 /// Decodes and verifies the contents of one file for `inspect`.
 struct Inspection {
@@ -77,10 +77,10 @@ struct Inspection {
         }
     }
 
-    private func inspect(_ statement: DeviceStatement, _ file: String) async -> (String, (any Rejection)?) {
-        let verdict = await verdict(of: statement.environment) { (signatures) throws(DeviceRefusal) in
+    private func inspect(_ statement: SignedStatement, _ file: String) async -> (String, (any Rejection)?) {
+        let verdict = await verdict(of: statement.environment) { (signatures) throws(StatementRefusal) in
             try await signatures.verify(statement, fallback: SystemClock.now())[0]
-        } expectation: { (expectation) throws(DeviceRefusal) in
+        } expectation: { (expectation) throws(StatementRefusal) in
             try expectation.check(statement)
         }
         return write(verdict, file) { statement.event().writeMembers(to: &$0) }

@@ -7,7 +7,7 @@ import Subscriptions
 enum StoreBody {
     case notification(AppleNotification)
     case answer(StoredAnswer)
-    case device(DeviceStatement)
+    case device(SignedStatement)
 
     /// An answer is recognised by its `status`, and signed data of a device by its members, unless the body is a
     /// notification.
@@ -20,7 +20,7 @@ enum StoreBody {
             guard error == .notANotification else { throw error }
             if let answer = try? StoredAnswer(decoding: body) {
                 self = .answer(answer)
-            } else if let statement = try? DeviceStatement(decoding: body) {
+            } else if let statement = try? SignedStatement(decoding: body) {
                 self = .device(statement)
             } else {
                 throw error

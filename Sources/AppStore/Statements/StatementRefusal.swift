@@ -1,5 +1,5 @@
 /// Why signed data of a device was rejected. The description is one line and quotes nothing from the data.
-package struct DeviceRefusal: Error, Hashable, CustomStringConvertible {
+package struct StatementRefusal: Error, Hashable, CustomStringConvertible {
     package enum Problem: Hashable, Sendable {
         case tooLong
         case malformed(MalformedJWS)
@@ -17,18 +17,18 @@ package struct DeviceRefusal: Error, Hashable, CustomStringConvertible {
         case appUnknown
     }
 
-    package let part: DeviceStatement.Part
+    package let part: SignedStatement.Part
     package let problem: Problem
     /// The place of the text in its list, from 0; nil if there is no list.
     package var index: Int?
 
-    init(_ part: DeviceStatement.Part, _ problem: Problem) {
+    init(_ part: SignedStatement.Part, _ problem: Problem) {
         self.part = part
         self.problem = problem
     }
 
     /// The reason why a check of notifications rejected the part.
-    init(_ part: DeviceStatement.Part, refusal: Refusal) {
+    init(_ part: SignedStatement.Part, refusal: Refusal) {
         let problem: Problem =
             switch refusal {
             case .unverified(let failure, _): .unverified(failure)
@@ -40,7 +40,7 @@ package struct DeviceRefusal: Error, Hashable, CustomStringConvertible {
         self.init(part, problem)
     }
 
-    func at(_ index: Int?) -> DeviceRefusal {
+    func at(_ index: Int?) -> StatementRefusal {
         var copy = self
         copy.index = index
         return copy
@@ -53,7 +53,7 @@ package struct DeviceRefusal: Error, Hashable, CustomStringConvertible {
 
     private var explanation: String {
         switch problem {
-        case .tooLong: "is longer than \(DeviceStatement.textBytesMax) bytes"
+        case .tooLong: "is longer than \(SignedStatement.textBytesMax) bytes"
         case .malformed(let problem): problem.explanation
         case .otherKind:
             switch part {

@@ -2,12 +2,12 @@ import Crypto
 import Encoding
 import Subscriptions
 
-/// Signed data that an app got from StoreKit 2 and its backend handed in. Decoded and not verified, so it must not be
-/// trusted.
+/// Signed data that an app got from StoreKit 2 and its backend handed in, or that an answer of the App Store Server API
+/// contains. Decoded and not verified, so it must not be trusted.
 ///
 /// One transaction, with the renewal info of its subscription if the app has it, or one app transaction. Each is an
 /// event of its own: Apple signs no list, so nothing proves that the transactions of one request belong together.
-package struct DeviceStatement: Sendable {
+package struct SignedStatement: Sendable {
     /// The signed texts, named by the members that contain them.
     package enum Part: String, Sendable, CaseIterable {
         case transaction = "signedTransaction"
@@ -20,6 +20,8 @@ package struct DeviceStatement: Sendable {
         case appTransaction(JWS)
     }
 
+    /// Who gave it to us: ``EventSource/appleDevice`` or ``EventSource/appleAPI``.
+    package private(set) var source: EventSource
     private var content: Content
     /// The place of the transaction in the list that was handed in, for errors; nil if there was no list.
     private var index: Int?
@@ -27,16 +29,19 @@ package struct DeviceStatement: Sendable {
     /// Apple's transactions have about 8,000 characters, most of them certificates.
     package static let textBytesMax = 128 << 10
 
-    /// - Parameter renewal: The renewal info of the transaction's subscription, which names no app: the transaction
-    ///   proves whose it is.
+    /// - Parameters:
+    ///   - renewal: The renewal info of the transaction's subscription, which names no app: the transaction proves whose
+    ///     it is.
+    ///   - source: See ``source``.
     package init(
-        transaction text: ArraySlice<UInt8>, renewal: ArraySlice<UInt8>? = nil
-    ) throws(DeviceRefusal) {
+        transaction text: ArraySlice<UInt8>, renewal: ArraySlice<UInt8>? = nil, source: EventSource = .appleDevice
+    ) throws(StatementRefusal) {
+        self.source = source
         let transaction = try Self.decode(text, .transaction)
         content = .transaction(transaction, renewal: nil)
         guard let renewal else { return }
         guard let whole = adding(renewal: try Self.decode(renewal, .renewal)) else {
-            throw DeviceRefusal(.renewal, .otherPurchase)
+            throw StatementRefusal(.renewal, .otherPurchase)
         }
         self = whole
     }
@@ -49,12 +54,12 @@ package struct DeviceStatement: Sendable {
     /// - Returns: One statement for each transaction, in their order, and the app transaction, if there is one.
     package static func decode(
         transactions: [ArraySlice<UInt8>], renewals: [ArraySlice<UInt8>], appTransaction: ArraySlice<UInt8>?
-    ) throws(DeviceRefusal) -> [DeviceStatement] {
-        var statements: [DeviceStatement] = []
+    ) throws(StatementRefusal) -> [SignedStatement] {
+        var statements: [SignedStatement] = []
         for (place, text) in transactions.enumerated() {
             let index = transactions.count > 1 ? place : nil
-            do throws(DeviceRefusal) {
-                var statement = try DeviceStatement(transaction: text)
+            do throws(StatementRefusal) {
+                var statement = try SignedStatement(transaction: text)
                 statement.index = index
                 statements.append(statement)
             } catch {
@@ -63,7 +68,7 @@ package struct DeviceStatement: Sendable {
         }
         for (place, text) in renewals.enumerated() {
             let index = renewals.count > 1 ? place : nil
-            do throws(DeviceRefusal) {
+            do throws(StatementRefusal) {
                 let renewal = try decode(text, .renewal)
                 var isJoined = false
                 for index in statements.indices where !isJoined {
@@ -71,17 +76,17 @@ package struct DeviceStatement: Sendable {
                     statements[index] = whole
                     isJoined = true
                 }
-                guard isJoined else { throw DeviceRefusal(.renewal, .otherPurchase) }
+                guard isJoined else { throw StatementRefusal(.renewal, .otherPurchase) }
             } catch {
                 throw error.at(index)
             }
         }
-        if let appTransaction { statements.append(try DeviceStatement(appTransaction: appTransaction)) }
+        if let appTransaction { statements.append(try SignedStatement(appTransaction: appTransaction)) }
         return statements
     }
 
     /// The statement with renewal info added; nil if that is about another purchase, or the statement has one.
-    private func adding(renewal: JWS) -> DeviceStatement? {
+    private func adding(renewal: JWS) -> SignedStatement? {
         guard case .transaction(let transaction, renewal: nil) = content,
             Self.subscription(renewal) == Self.subscription(transaction),
             AppClaim(renewal.payload.root).environment == environment
@@ -92,32 +97,35 @@ package struct DeviceStatement: Sendable {
     }
 
     /// The refusal of the statement's first part.
-    package func refusal(_ problem: DeviceRefusal.Problem) -> DeviceRefusal {
-        DeviceRefusal(parts[0].part, problem).at(index)
+    package func refusal(_ problem: StatementRefusal.Problem) -> StatementRefusal {
+        StatementRefusal(parts[0].part, problem).at(index)
     }
 
     /// The refusal of one of the statement's parts by a check of notifications.
-    func refusal(of part: Part, _ refusal: Refusal) -> DeviceRefusal {
-        DeviceRefusal(part, refusal: refusal).at(part == .transaction ? index : nil)
+    func refusal(of part: Part, _ refusal: Refusal) -> StatementRefusal {
+        StatementRefusal(part, refusal: refusal).at(part == .transaction ? index : nil)
     }
 
-    package init(appTransaction text: ArraySlice<UInt8>) throws(DeviceRefusal) {
+    package init(
+        appTransaction text: ArraySlice<UInt8>, source: EventSource = .appleDevice
+    ) throws(StatementRefusal) {
+        self.source = source
         content = .appTransaction(try Self.decode(text, .appTransaction))
     }
 
     /// Decodes a statement as the log stores it; nil if the body is none.
     ///
-    /// - Throws: ``DeviceRefusal`` if a part of it is not the signed text that it should be.
-    package init?(decoding body: [UInt8]) throws(DeviceRefusal) {
+    /// - Throws: ``StatementRefusal`` if a part of it is not the signed text that it should be.
+    package init?(decoding body: [UInt8], source: EventSource = .appleDevice) throws(StatementRefusal) {
         guard let document = try? JSONDocument(body) else { return nil }
         func text(_ part: Part) -> ArraySlice<UInt8>? {
             let value = document.root.string(named: part)
             return value.map { $0.isEscaped ? $0.unescapedBytes[...] : document.bytes[$0.contentRange] }
         }
         if let transaction = text(.transaction) {
-            try self.init(transaction: transaction, renewal: text(.renewal))
+            try self.init(transaction: transaction, renewal: text(.renewal), source: source)
         } else if let appTransaction = text(.appTransaction) {
-            try self.init(appTransaction: appTransaction)
+            try self.init(appTransaction: appTransaction, source: source)
         } else {
             return nil
         }
@@ -125,13 +133,13 @@ package struct DeviceStatement: Sendable {
 
     /// Decodes a part and checks that its payload is of the kind that its member promises: Apple signs all kinds with the
     /// same certificates.
-    private static func decode(_ text: ArraySlice<UInt8>, _ part: Part) throws(DeviceRefusal) -> JWS {
-        guard text.count <= textBytesMax else { throw DeviceRefusal(part, .tooLong) }
+    private static func decode(_ text: ArraySlice<UInt8>, _ part: Part) throws(StatementRefusal) -> JWS {
+        guard text.count <= textBytesMax else { throw StatementRefusal(part, .tooLong) }
         let jws: JWS
         do throws(MalformedJWS) {
             jws = try JWS(text)
         } catch {
-            throw DeviceRefusal(part, .malformed(error))
+            throw StatementRefusal(part, .malformed(error))
         }
         var fields = JSONFields(jws.payload.root)
         let isTransaction = fields.identifier("transactionId") != nil
@@ -144,7 +152,7 @@ package struct DeviceStatement: Sendable {
                 !isTransaction && !namesSubscription
                     && (fields.text("receiptType") != nil || fields.instant("receiptCreationDate") != nil)
             }
-        guard isOfKind else { throw DeviceRefusal(part, .otherKind) }
+        guard isOfKind else { throw StatementRefusal(part, .otherKind) }
         return jws
     }
 
@@ -200,7 +208,7 @@ package struct DeviceStatement: Sendable {
             reader.defects.append(Defect(path: "signedDate", problem: "is missing or unreadable"))
         }
         return Event(
-            source: .appleDevice, environment: environment ?? .unknown, app: bundleId, type: nil, subtype: nil,
+            source: source, environment: environment ?? .unknown, app: bundleId, type: nil, subtype: nil,
             kind: details.isEmpty ? .transaction : .appTransaction, dedupeKey: dedupeKey, occurredAt: first.signedDate,
             transactions: transactions, renewals: renewals,
             details: details.isEmpty ? nil : CanonicalJSON(members: details), defects: reader.defects,
@@ -231,7 +239,7 @@ package struct DeviceStatement: Sendable {
 
 extension JSONValue {
     /// The member of a part, if it is a string.
-    fileprivate func string(named part: DeviceStatement.Part) -> JSONValue? {
+    fileprivate func string(named part: SignedStatement.Part) -> JSONValue? {
         let value =
             switch part {
             case .transaction: self["signedTransaction"]

@@ -34,7 +34,7 @@ private enum DeviceText {
 }
 
 @Suite("Signed data of devices")
-struct DeviceStatementTests {
+struct SignedStatementTests {
     private let receiver = V2Receiver()
 
     /// Nil if the texts are accepted.
@@ -42,8 +42,8 @@ struct DeviceStatementTests {
         _ transaction: ArraySlice<UInt8>, renewal: ArraySlice<UInt8>? = nil, of app: String = testBundle,
         by receiver: V2Receiver? = nil
     ) async -> String? {
-        do throws(DeviceRefusal) {
-            let statement = try DeviceStatement(transaction: transaction, renewal: renewal)
+        do throws(StatementRefusal) {
+            let statement = try SignedStatement(transaction: transaction, renewal: renewal)
             _ = try await (receiver ?? self.receiver).verifier.verify(
                 statement, of: app, receivedAt: V2Receiver.receivedAt)
             return nil
@@ -57,7 +57,7 @@ struct DeviceStatementTests {
         let text = DeviceText.signed(DeviceText.transaction())
 
         let verified = try await receiver.verifier.verify(
-            try DeviceStatement(transaction: text), of: testBundle, receivedAt: V2Receiver.receivedAt)
+            try SignedStatement(transaction: text), of: testBundle, receivedAt: V2Receiver.receivedAt)
 
         #expect(verified.stream == StreamKey(app: testBundle, environment: .production))
         #expect(verified.event.source == .appleDevice && verified.event.kind == .transaction)
@@ -76,7 +76,7 @@ struct DeviceStatementTests {
         let row = DeviceText.transaction()
         let plain = row.without("deviceVerification").without("deviceVerificationNonce")
 
-        let handedIn = try DeviceStatement(transaction: DeviceText.signed(row)).event()
+        let handedIn = try SignedStatement(transaction: DeviceText.signed(row)).event()
         let notified = try V2Body("DID_RENEW", at: "2025-03-02", plain).event()
 
         #expect(handedIn.transactions == notified.transactions)
@@ -84,13 +84,13 @@ struct DeviceStatementTests {
 
     @Test("renewal info is stored with the transaction that proves its app")
     func renewal() async throws {
-        let statement = try DeviceStatement(
+        let statement = try SignedStatement(
             transaction: DeviceText.signed(DeviceText.transaction()),
             renewal: DeviceText.signed(DeviceText.renewal()))
 
         let verified = try await receiver.verifier.verify(
             statement, of: testBundle, receivedAt: V2Receiver.receivedAt)
-        let stored = try DeviceStatement(decoding: verified.evidence.bytes)
+        let stored = try SignedStatement(decoding: verified.evidence.bytes)
 
         #expect(verified.event.renewals.map(\.autoRenewStatus) == [false])
         #expect(stored?.event() == verified.event)
@@ -98,11 +98,11 @@ struct DeviceStatementTests {
 
     @Test("an app transaction is an event without a subscription, and the same one whenever it is signed")
     func appTransaction() async throws {
-        func statement(_ date: String, _ version: String) throws -> DeviceStatement {
+        func statement(_ date: String, _ version: String) throws -> SignedStatement {
             let payload = v2AppTransaction(at: date).with([
                 "applicationVersion": .text(version), "deviceVerificationNonce": .text(uuid(of: date)),
             ])
-            return try DeviceStatement(appTransaction: DeviceText.signed(payload))
+            return try SignedStatement(appTransaction: DeviceText.signed(payload))
         }
 
         let first = try await receiver.verifier.verify(
@@ -118,7 +118,7 @@ struct DeviceStatementTests {
     @Test("the same signed text is the same event, and another time of signing is another one")
     func dedupe() throws {
         func key(_ signedAt: String) throws -> DedupeKey {
-            try DeviceStatement(transaction: DeviceText.signed(DeviceText.transaction(signedAt: signedAt)))
+            try SignedStatement(transaction: DeviceText.signed(DeviceText.transaction(signedAt: signedAt)))
                 .event().dedupeKey
         }
 
@@ -156,7 +156,7 @@ struct DeviceStatementTests {
     func malformed() async {
         let whole = DeviceText.signed(DeviceText.transaction())
         let cut = whole[..<(whole.lastIndex(of: UInt8(ascii: ".")) ?? 0)]
-        let long = [UInt8](repeating: UInt8(ascii: "e"), count: DeviceStatement.textBytesMax + 1)
+        let long = [UInt8](repeating: UInt8(ascii: "e"), count: SignedStatement.textBytesMax + 1)
 
         let problems = [await problem(cut), await problem([]), await problem(long[...])]
 
@@ -177,8 +177,8 @@ struct DeviceStatementTests {
 
         #expect(asTransaction.allSatisfy { $0?.hasPrefix("signedTransaction is not a transaction: ") == true })
         #expect(asRenewal.allSatisfy { $0?.hasPrefix("signedRenewalInfo is not renewal info: ") == true })
-        #expect(throws: DeviceRefusal.self) { try DeviceStatement(appTransaction: transaction) }
-        #expect(throws: DeviceRefusal.self) { try DeviceStatement(appTransaction: notification) }
+        #expect(throws: StatementRefusal.self) { try SignedStatement(appTransaction: transaction) }
+        #expect(throws: StatementRefusal.self) { try SignedStatement(appTransaction: notification) }
     }
 
     @Test("renewal info of another subscription or environment is rejected: it names no app itself")
@@ -200,9 +200,9 @@ struct DeviceStatementTests {
         let first = DeviceText.signed(DeviceText.transaction("2000000000000001"))
         let other = DeviceText.signed(DeviceText.transaction("2000000000000002", bundle: "com.example.other"))
 
-        let statements = try DeviceStatement.decode(transactions: [first, other], renewals: [], appTransaction: nil)
+        let statements = try SignedStatement.decode(transactions: [first, other], renewals: [], appTransaction: nil)
         var problem: String?
-        do throws(DeviceRefusal) {
+        do throws(StatementRefusal) {
             _ = try await receiver.verifier.verify(
                 statements[1], of: testBundle, receivedAt: V2Receiver.receivedAt)
         } catch {
@@ -221,7 +221,7 @@ struct DeviceStatementTests {
             DeviceText.transaction("2000000000000003", subscription: second),
         ]
 
-        let statements = try DeviceStatement.decode(
+        let statements = try SignedStatement.decode(
             transactions: transactions.map { DeviceText.signed($0) },
             renewals: [DeviceText.signed(DeviceText.renewal(subscription: second))],
             appTransaction: DeviceText.signed(v2AppTransaction(at: "2025-03-01")))

@@ -10,7 +10,7 @@ package struct VerifiedStatement: ProvenEvent {
     package let chain: SigningChain?
     package let hasShortChain: Bool
 
-    fileprivate init(_ statement: DeviceStatement, app: String, chain: SigningChain?, hasShortChain: Bool) {
+    fileprivate init(_ statement: SignedStatement, app: String, chain: SigningChain?, hasShortChain: Bool) {
         event = statement.event()
         stream = StreamKey(app: app, environment: event.environment)
         evidence = statement.evidence
@@ -27,8 +27,8 @@ extension NotificationVerifier {
     ///   - app: The bundle id that the data must name.
     ///   - receivedAt: Our clock.
     package func verify(
-        _ statement: DeviceStatement, of app: String, receivedAt: Instant
-    ) async throws(DeviceRefusal) -> VerifiedStatement {
+        _ statement: SignedStatement, of app: String, receivedAt: Instant
+    ) async throws(StatementRefusal) -> VerifiedStatement {
         // Local data is not signed by Apple. It is accepted if the app is configured for that environment.
         let isLocal = statement.environment?.isLocal == true
         let chains = isLocal ? [] : try await signatures.verify(statement, fallback: receivedAt)
@@ -53,8 +53,8 @@ extension SignatureVerifier {
     ///
     /// - Returns: The chains of the signatures, in the order of the parts.
     package func verify(
-        _ statement: DeviceStatement, fallback: Instant
-    ) async throws(DeviceRefusal) -> [VerifiedChain] {
+        _ statement: SignedStatement, fallback: Instant
+    ) async throws(StatementRefusal) -> [VerifiedChain] {
         var chains: [VerifiedChain] = []
         for (part, jws) in statement.parts {
             do throws(Refusal) {
@@ -69,7 +69,7 @@ extension SignatureVerifier {
 
 extension AppExpectation {
     /// Checks the app and the environment of each part.
-    package func check(_ statement: DeviceStatement) throws(DeviceRefusal) {
+    package func check(_ statement: SignedStatement) throws(StatementRefusal) {
         for (part, jws) in statement.parts {
             do throws(Refusal) {
                 try check(SignedObject(jws, as: part.ofNotification))
@@ -80,7 +80,7 @@ extension AppExpectation {
     }
 }
 
-extension DeviceStatement.Part {
+extension SignedStatement.Part {
     /// The part of a notification that has the same content.
     fileprivate var ofNotification: V2Notification.Part {
         switch self {

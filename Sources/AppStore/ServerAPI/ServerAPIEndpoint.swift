@@ -1,0 +1,27 @@
+/// An endpoint of the App Store Server API. The raw values are labels of metrics.
+package enum ServerAPIEndpoint: String, Sendable, Hashable, CaseIterable {
+    case transactionInfo = "transaction_info"
+    case history
+    case statuses
+    case testNotification = "test_notification"
+    case testNotificationStatus = "test_notification_status"
+
+    /// The requests per second and app that Apple accepts in production; a tenth of them in the sandbox.
+    ///
+    /// - Source: Apple, "Identifying rate limits".
+    package var perSecond: Int {
+        switch self {
+        case .transactionInfo, .history, .statuses: 50
+        case .testNotification, .testNotificationStatus: 1
+        }
+    }
+
+    /// The requests to make at most: half of what Apple accepts, because other programs may use the same key.
+    ///
+    /// Apple counts by the hour. A bucket that is full at first adds its burst to the first hour, which is less than the
+    /// other half.
+    package func budget(_ host: ReceiptHost) -> CallBudget {
+        let perMinute = perSecond * 60 / 2
+        return CallBudget(callsPerMinute: max(1, host == .production ? perMinute : perMinute / 10), concurrency: 8)
+    }
+}
