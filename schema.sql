@@ -19,6 +19,7 @@
 --   projector_stall                                         stalls seen by the projector   no
 --   app_checks                                              from the owner's apps file     no
 --   store_check                                             checks made with the store     no
+--   store_history                                           histories read from the store  no
 --   product, product_entitlement                            the owner's configuration      no
 --   app_ownership                                           from the owner's apps file     no
 --   customer_edge, customer_link                            projections of the log         `subledger rebuild`
@@ -463,11 +464,20 @@ create table subledger.store_check (
   constraint store_check_reason_check check (reason in ('renewal', 'retry', 'end')),
   constraint store_check_result_check check (
     result in (
-      'unchanged', 'appended', 'no_receipt', 'secret_rejected', 'refused', 'unreadable', 'unavailable'
+      'unchanged', 'appended', 'no_receipt', 'secret_rejected', 'key_rejected', 'not_found', 'refused', 'unreadable',
+      'unavailable'
     )
   ),
   constraint store_check_position_check check ((result = 'appended') = (position is not null)),
   constraint store_check_next_at_check check (next_at > asked_at and next_at >= coalesce(due_at, next_at))
+);
+
+create table subledger.store_history (
+  stream_id               integer not null,
+  original_transaction_id text    not null,
+  revision                text,
+  covered_since           timestamptz,
+  constraint store_history_pkey primary key (stream_id, original_transaction_id)
 );
 
 -- Products ----------------------------------------------------------------------------------------------------------
@@ -773,6 +783,7 @@ grant select
   to subledger_poller;
 grant update (next_at) on subledger.check_schedule to subledger_poller;
 grant select, insert on subledger.store_check to subledger_poller;
+grant select, insert, update on subledger.store_history to subledger_poller;
 
 grant select, insert, update, delete on subledger.product, subledger.product_entitlement to subledger_products;
 grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
@@ -794,10 +805,11 @@ grant select (number, received_at, app, environment, body_sha256, body_bytes) on
 grant select
   on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.projector_skip,
     subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
-    subledger.refunded_period, subledger.check_schedule, subledger.store_check, subledger.projector_stall,
-    subledger.product, subledger.product_entitlement, subledger.app_ownership, subledger.app_checks,
-    subledger.customer_edge, subledger.customer_link, subledger.ownership, subledger.customer_identity,
-    subledger.shared_account_token, subledger.change_head, subledger.change, subledger.quarantine_size
+    subledger.refunded_period, subledger.check_schedule, subledger.store_check, subledger.store_history,
+    subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.app_ownership,
+    subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
+    subledger.customer_identity, subledger.shared_account_token, subledger.change_head, subledger.change,
+    subledger.quarantine_size
   to subledger_reader, subledger_analyst;
 
 -- Repeatable --------------------------------------------------------------------------------------------------------
@@ -1248,13 +1260,22 @@ comment on column subledger.store_check.due_at is
 comment on column subledger.store_check.reason is 'See check_schedule.reason';
 comment on column subledger.store_check.result is
   'unchanged: the answer states nothing new; appended: it was stored as an event; no_receipt: there is no receipt to '
-  'ask with; secret_rejected: the app''s shared secret is wrong; refused: the store or a check refuses the receipt; '
+  'ask with; secret_rejected: the app''s shared secret is wrong; key_rejected: the app''s key is wrong; not_found: the '
+  'App Store Server API does not know the subscription; refused: the store or a check refuses the question; '
   'unreadable: the answer is not understood; unavailable: there was no answer, or a temporary failure. Only an event '
   'ever changes access';
-comment on column subledger.store_check.status is 'Status number of the answer; null if there was none';
+comment on column subledger.store_check.status is
+  'Status number of the answer of verifyReceipt; null if there was none';
 comment on column subledger.store_check.position is 'The event with the answer; null if it was not stored';
 comment on column subledger.store_check.next_at is
   'When to ask again unless something is reported before; null if not at all';
+
+comment on table subledger.store_history is
+  'How far the transaction history of the App Store Server API has been read. Kept by a rebuild';
+comment on column subledger.store_history.revision is
+  'Apple''s place in the history to continue from, when asked by this subscription; null if that was not asked';
+comment on column subledger.store_history.covered_since is
+  'The log has all transactions of the subscription since then; null if a history was not read to its end';
 
 -- Products ----------------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ package struct App: Sendable, Hashable {
     package let callBudget: CallBudget
     /// When its subscriptions are checked with the App Store.
     package let checks: CheckPolicy
-    /// Whether scheduled checks are made. They need a shared secret, too.
+    /// Whether scheduled checks are made. They need a key or a shared secret, too.
     package let polling: Bool
     /// The key for the App Store Server API; nil if it is not asked about the app.
     package let serverAPIKey: ServerAPIKey?
@@ -49,8 +49,9 @@ package struct App: Sendable, Hashable {
         self.serverAPIKey = serverAPIKey
     }
 
-    /// Whether the App Store is asked about its subscriptions at the scheduled times.
-    package var isPolled: Bool { polling && !sharedSecrets.isEmpty }
+    /// Whether the App Store is asked about its subscriptions at the scheduled times: by its API with a key, or else with
+    /// receipts.
+    package var isPolled: Bool { polling && (serverAPIKey != nil || !sharedSecrets.isEmpty) }
 }
 
 /// The configured apps, with lookups by bundle id and by secret.

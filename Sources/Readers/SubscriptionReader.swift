@@ -6,9 +6,12 @@ import Subscriptions
 /// Reads folded subscriptions.
 package struct SubscriptionReader: Sendable {
     let pool: PostgresPool
+    private let askedByAPI: Set<String>
 
-    package init(pool: PostgresPool) {
+    /// - Parameter askedByAPI: The bundle ids of the apps that are asked about without receipts.
+    package init(pool: PostgresPool, askedByAPI: Set<String> = []) {
         self.pool = pool
+        self.askedByAPI = askedByAPI
     }
 
     package struct Found: Sendable {
@@ -20,6 +23,8 @@ package struct SubscriptionReader: Sendable {
         package let checks: SubscriptionChecks?
         /// The account tokens of its purchases that too many store accounts share, in order.
         package let sharedAccountTokens: [String]
+        /// The log has all transactions since then; nil if the store's history was not read.
+        package let coveredSince: Instant?
     }
 
     /// The subscriptions with this id in an environment: one for each app that has it, in order of bundle id.
@@ -31,7 +36,10 @@ package struct SubscriptionReader: Sendable {
         do {
             let rows = try await pool.query(
                 Self.findSubscriptions,
-                [Parameter(environment.rawValue), Parameter(originalTransactionId), Parameter(app)],
+                [
+                    Parameter(environment.rawValue), Parameter(originalTransactionId), Parameter(app),
+                    .array(askedByAPI.sorted()),
+                ],
                 deadline: .now + Limits.readWaitMax)
             var found: [Found] = []
             for index in 0..<rows.count {
@@ -47,7 +55,8 @@ package struct SubscriptionReader: Sendable {
                     Found(
                         app: try rows[index].value(at: 0), position: try rows[index].value(at: 1),
                         subscription: Subscription(facts, products: products),
-                        checks: try SubscriptionChecks(rows[index], at: 5), sharedAccountTokens: tokens))
+                        checks: try SubscriptionChecks(rows[index], at: 5), sharedAccountTokens: tokens,
+                        coveredSince: try rows[index].optional(at: 11)))
             }
             return found
         } catch let error as PostgresError {
@@ -80,13 +89,16 @@ package struct SubscriptionReader: Sendable {
                 offset 0
               )
           ),
-          case when check_schedule.has_receipt then check_schedule.next_at end, check_schedule.reason,
-          last.asked_at, last.result, last.status, last.position
+          case when check_schedule.has_receipt or stream.app = any ($4::text[]) then check_schedule.next_at end,
+          check_schedule.reason, last.asked_at, last.result, last.status, last.position, store_history.covered_since
         from subledger.stream
         join subledger.subscription using (stream_id)
         left join subledger.check_schedule
           on check_schedule.stream_id = subscription.stream_id
           and check_schedule.original_transaction_id = subscription.original_transaction_id
+        left join subledger.store_history
+          on store_history.stream_id = subscription.stream_id
+          and store_history.original_transaction_id = subscription.original_transaction_id
         left join lateral (
           select store_check.asked_at, store_check.result, store_check.status, store_check.position
           from subledger.store_check

@@ -79,6 +79,10 @@ enum Limits {
     /// half of it on. A failed check closes no access, and notifications usually come first, so there is no hurry.
     static let checkPauseFirst = Duration.seconds(300)
     static let checkPauseMax = Duration.seconds(6 * 3600)
+    /// Pause after the App Store did not know a subscription, and how many times in a row are an alarm. A purchase of the
+    /// last minutes is not known at once.
+    static let missingPause = Duration.seconds(86_400)
+    static let missingAlarm = 3
     /// After this time, a check that has always failed is given up: Apple has stopped retrying payments by then.
     static let failedCheckAgeMax = Duration.seconds(60 * 86_400)
     /// How long a check is left alone after its answer could not be stored, or its subscription not be read.

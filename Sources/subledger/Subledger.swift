@@ -8,7 +8,8 @@ struct Subledger: AsyncParsableCommand {
         version: "0.1.0",
         subcommands: [
             Serve.self, Migrate.self, Inspect.self, Fold.self, Simulate.self, ProjectorCommand.self, Rebuild.self,
-            Verify.self, CompareSources.self, ReceiptCommand.self, Poll.self, ProductCommand.self, TokenCommand.self,
+            Verify.self, CompareSources.self, ReceiptCommand.self, Poll.self, Backfill.self,
+            ProductCommand.self, TokenCommand.self,
         ])
 }
 

@@ -22,6 +22,12 @@ struct CheckScheduleTests {
     private static let renewal = "10 02-01 01:00 renewal t 02-01 01:00"
     private static let checked = "10 02-01 01:00 renewal t 02-01 04:00"
 
+    private static func stream(_ id: Int32, asksWithoutReceipt: Bool = false) -> CheckQueue.PolledStream {
+        CheckQueue.PolledStream(
+            id: id, key: StreamKey(app: CustomerLog.app, environment: .production),
+            asksWithoutReceipt: asksWithoutReceipt)
+    }
+
     private static func withQueue(_ test: (CustomerLog, CheckQueue) async throws -> Void) async throws {
         try await CustomerLog.with { log in
             let pool = PostgresPool(
@@ -132,22 +138,24 @@ struct CheckScheduleTests {
         try await Self.withQueue { log, queue in
             try await log.tell([.rows([Row("10", 1..<32), Row("20", 1..<31)])])
 
-            #expect(try await queue.due(in: 1, at: Self.hour(0, on: 31), limit: 10).isEmpty)
-            #expect(try await queue.backlog(of: 1, at: Self.hour(0, on: 31)).due == 0)
-            #expect(try await queue.backlog(of: 1, at: Self.hour(0, on: 31)).nextAt == Self.hour(1, on: 31))
-            let both = try await queue.due(in: 1, at: Self.hour(1, on: 32), limit: 10)
+            #expect(try await queue.due(in: Self.stream(1), at: Self.hour(0, on: 31), limit: 10).isEmpty)
+            #expect(try await queue.backlog(of: Self.stream(1), at: Self.hour(0, on: 31)).due == 0)
+            #expect(
+                try await queue.backlog(of: Self.stream(1), at: Self.hour(0, on: 31)).nextAt == Self.hour(1, on: 31))
+            let both = try await queue.due(in: Self.stream(1), at: Self.hour(1, on: 32), limit: 10)
             #expect(both.map(\.originalTransactionId) == ["20", "10"])
             #expect(
-                try await queue.due(in: 1, at: Self.hour(1, on: 32), limit: 1).map(\.originalTransactionId) == ["20"])
-            #expect(try await queue.due(in: 2, at: Self.hour(1, on: 32), limit: 10).isEmpty)
+                try await queue.due(in: Self.stream(1), at: Self.hour(1, on: 32), limit: 1).map(\.originalTransactionId)
+                    == ["20"])
+            #expect(try await queue.due(in: Self.stream(2), at: Self.hour(1, on: 32), limit: 10).isEmpty)
 
             let check = Self.record(both[1], at: Self.hour(1, on: 32), nextAt: Self.hour(4, on: 32))
             try await queue.record(check, in: 1)
             try await queue.record(check, in: 1)
             try await queue.record(Self.record(both[0], at: Self.hour(1, on: 32), .noReceipt, nextAt: nil), in: 1)
 
-            #expect(try await queue.due(in: 1, at: Self.hour(3, on: 32), limit: 10).isEmpty)
-            let again = try await queue.due(in: 1, at: Self.hour(4, on: 32), limit: 10)
+            #expect(try await queue.due(in: Self.stream(1), at: Self.hour(3, on: 32), limit: 10).isEmpty)
+            let again = try await queue.due(in: Self.stream(1), at: Self.hour(4, on: 32), limit: 10)
             try #require(again.map(\.originalTransactionId) == ["10"])
             #expect(again[0].scheduled == StoreCheck(dueAt: Self.hour(1, on: 32), reason: .renewal))
             #expect(again[0].nextAt == Self.hour(4, on: 32))
@@ -167,15 +175,15 @@ struct CheckScheduleTests {
             try await log.tell([.rows([Row("10", 1..<32), Row("20", 1..<31), Row("30", 1..<11)])])
             let now = Self.hour(1, on: 31)
 
-            let due = try await queue.due(among: ["10", "20", "99"], in: 1, at: now)
+            let due = try await queue.due(among: ["10", "20", "99"], in: Self.stream(1), at: now)
 
             #expect(due.map(\.originalTransactionId) == ["20"])
             #expect(due.map(\.nextAt) == [now])
-            #expect(try await queue.nextAt(of: "10", in: 1) == Self.hour(1, on: 32))
-            #expect(try await queue.nextAt(of: "99", in: 1) == nil)
-            #expect(try await queue.nextDue(in: [1], after: now) == Self.hour(1, on: 32))
-            #expect(try await queue.nextDue(in: [1, 2], after: Self.hour(1, on: 32)) == nil)
-            #expect(try await queue.nextDue(in: [2], after: now) == nil)
+            #expect(try await queue.nextAt(of: "10", in: Self.stream(1)) == Self.hour(1, on: 32))
+            #expect(try await queue.nextAt(of: "99", in: Self.stream(1)) == nil)
+            #expect(try await queue.nextDue(in: [Self.stream(1)], after: now) == Self.hour(1, on: 32))
+            #expect(try await queue.nextDue(in: [Self.stream(1), Self.stream(2)], after: Self.hour(1, on: 32)) == nil)
+            #expect(try await queue.nextDue(in: [Self.stream(2)], after: now) == nil)
             #expect(
                 try await queue.streams(of: [CustomerLog.app, "com.example.other"]).map(\.key)
                     == [StreamKey(app: CustomerLog.app, environment: .production)])
@@ -187,7 +195,7 @@ struct CheckScheduleTests {
     func failures() async throws {
         try await Self.withQueue { log, queue in
             try await log.tell([.rows([Row("10", 1..<32), Row("20", 1..<32)])])
-            let due = try #require(try await queue.due(in: 1, at: Self.hour(1, on: 32), limit: 1).first)
+            let due = try #require(try await queue.due(in: Self.stream(1), at: Self.hour(1, on: 32), limit: 1).first)
             #expect(due.originalTransactionId == "10" || due.originalTransactionId == "20")
             var counts: [Int] = []
             for (hour, result) in [CheckResult.unavailable, .refused, .unchanged, .secretRejected].enumerated() {
@@ -206,7 +214,7 @@ struct CheckScheduleTests {
     func replaced() async throws {
         try await Self.withQueue { log, queue in
             try await log.tell([.rows([Row("10", 1..<11)])])
-            let due = try #require(try await queue.due(in: 1, at: Self.hour(1, on: 11), limit: 1).first)
+            let due = try #require(try await queue.due(in: Self.stream(1), at: Self.hour(1, on: 11), limit: 1).first)
             try await log.tell([.rows([Row("10", 11..<32, transaction: "11")])], on: 11)
 
             let next = Self.hour(2, on: 11)
@@ -222,7 +230,7 @@ struct CheckScheduleTests {
     func kept() async throws {
         try await Self.withQueue { log, queue in
             try await log.tell([.rows([Row("10", 1..<32)])])
-            let due = try #require(try await queue.due(in: 1, at: Self.hour(1, on: 32), limit: 1).first)
+            let due = try #require(try await queue.due(in: Self.stream(1), at: Self.hour(1, on: 32), limit: 1).first)
             try await queue.record(
                 Self.record(due, at: Self.hour(1, on: 32), .unavailable, nextAt: Self.hour(2, on: 32)), in: 1)
             try await queue.record(
@@ -275,7 +283,8 @@ struct CheckScheduleTests {
     @Test("results have the words of the database")
     func results() {
         let results: [CheckResult] = [
-            .unchanged, .noReceipt, .secretRejected, .refused, .unreadable, .unavailable, .appended(position: 7),
+            .unchanged, .noReceipt, .secretRejected, .keyRejected, .notFound, .refused, .unreadable, .unavailable,
+            .appended(position: 7),
         ]
 
         for result in results { #expect(CheckResult(label: result.label, position: result.position) == result) }

@@ -92,7 +92,7 @@ struct PollerTests {
         let leadership = StreamLeadership(configuration)
         let checker = Checker(
             client: ReceiptClient(transport: store, clock: storeClock, random: { 0 }, logger: logger), apps: [app],
-            queue: queue, log: LogReader(pool: pool), handIns: HandInLog(pool: pool),
+            queue: queue, log: LogReader(pool: pool), histories: HistoryLog(pool: pool), handIns: HandInLog(pool: pool),
             subscriptions: SubscriptionReader(pool: pool), appender: appender, clock: storeClock, random: { 0 },
             logger: logger)
         let poller = Poller(

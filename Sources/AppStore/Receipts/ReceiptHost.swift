@@ -12,6 +12,15 @@ package enum ReceiptHost: String, Sendable, CaseIterable {
         }
     }
 
+    /// Nil for an environment that is not a store's.
+    package init?(environment: Environment) {
+        switch environment {
+        case .production: self = .production
+        case .sandbox: self = .sandbox
+        default: return nil
+        }
+    }
+
     package var other: ReceiptHost {
         switch self {
         case .production: .sandbox

@@ -3,16 +3,14 @@ package enum ServerAPIEndpoint: String, Sendable, Hashable, CaseIterable {
     case transactionInfo = "transaction_info"
     case history
     case statuses
-    case testNotification = "test_notification"
-    case testNotificationStatus = "test_notification_status"
+    case notificationHistory = "notification_history"
 
     /// The requests per second and app that Apple accepts in production; a tenth of them in the sandbox.
     ///
     /// - Source: Apple, "Identifying rate limits".
     package var perSecond: Int {
         switch self {
-        case .transactionInfo, .history, .statuses: 50
-        case .testNotification, .testNotificationStatus: 1
+        case .transactionInfo, .history, .statuses, .notificationHistory: 50
         }
     }
 

@@ -16,12 +16,18 @@ extension CheckQueue {
         static let due = Statement(
             "check_due",
             """
-            select original_transaction_id, due_at, reason, next_at
-            from subledger.check_schedule
-            where stream_id = $1
-              and has_receipt
-              and next_at <= $2
-            order by next_at
+            select found.original_transaction_id, found.due_at, found.reason, found.next_at
+            from (select true as has_receipt union all select false where $4::boolean) as asked
+            cross join lateral (
+              select original_transaction_id, due_at, reason, next_at
+              from subledger.check_schedule
+              where stream_id = $1
+                and check_schedule.has_receipt = asked.has_receipt
+                and next_at <= $2
+              order by next_at
+              limit $3
+            ) as found
+            order by found.next_at
             limit $3
             """)
 
@@ -38,7 +44,7 @@ extension CheckQueue {
                 and original_transaction_id = input.id
               offset 0
             ) as found
-            where found.has_receipt
+            where (found.has_receipt or $4::boolean)
               and found.next_at <= $2
             order by found.next_at
             """)
@@ -50,7 +56,7 @@ extension CheckQueue {
             from subledger.check_schedule
             where stream_id = $1
               and original_transaction_id = $2
-              and has_receipt
+              and (has_receipt or $3::boolean)
             """)
 
         static let nextDue = Statement(
@@ -59,10 +65,16 @@ extension CheckQueue {
             select min(earliest.next_at)
             from unnest($1::integer[]) as input (stream_id)
             cross join lateral (
+              select true as has_receipt
+              union all
+              select false
+              where input.stream_id = any ($3::integer[])
+            ) as asked
+            cross join lateral (
               select min(next_at) as next_at
               from subledger.check_schedule
               where check_schedule.stream_id = input.stream_id
-                and has_receipt
+                and check_schedule.has_receipt = asked.has_receipt
                 and next_at > $2
             ) as earliest
             """)
@@ -101,18 +113,23 @@ extension CheckQueue {
                   select
                   from subledger.check_schedule
                   where stream_id = $1
-                    and has_receipt
+                    and has_receipt = any (asked.kinds)
                     and next_at <= $2
-                  order by next_at
+                  order by has_receipt, next_at
                   limit $3
                 ) as due
               ),
               (
-                select min(next_at)
-                from subledger.check_schedule
-                where stream_id = $1
-                  and has_receipt
+                select min(earliest.next_at)
+                from unnest(asked.kinds) as kind (has_receipt)
+                cross join lateral (
+                  select min(next_at) as next_at
+                  from subledger.check_schedule
+                  where stream_id = $1
+                    and check_schedule.has_receipt = kind.has_receipt
+                ) as earliest
               )
+            from (select case when $4::boolean then array[true, false] else array[true] end as kinds) as asked
             """)
 
         /// If a projector or a rebuild writes the row at the same moment, the check may be made once more.

@@ -27,6 +27,14 @@ package struct CheckQueue: Sendable {
     package struct PolledStream: Sendable, Hashable {
         package let id: Int32
         package let key: StreamKey
+        /// Whether the store can be asked about subscriptions without a receipt: it can with a key for its API.
+        package let asksWithoutReceipt: Bool
+
+        package init(id: Int32, key: StreamKey, asksWithoutReceipt: Bool) {
+            self.id = id
+            self.key = key
+            self.asksWithoutReceipt = asksWithoutReceipt
+        }
     }
 
     /// How much there is to ask.
@@ -38,52 +46,75 @@ package struct CheckQueue: Sendable {
     }
 
     /// The streams of some apps that the App Store can be asked about, in order of their ids.
-    package func streams(of apps: [String]) async throws(ReadError) -> [PolledStream] {
+    ///
+    /// - Parameter withKey: Those of the apps that are asked about without receipts.
+    package func streams(
+        of apps: [String], withKey: Set<String> = []
+    ) async throws(ReadError) -> [PolledStream] {
         let rows = try await query(Statements.streams, [.array(apps)])
         return try decode {
             () throws(PostgresError) -> [PolledStream] in
             var streams: [PolledStream] = []
             for row in rows {
                 guard let environment = Environment(rawValue: try row.value(at: 2)) else { continue }
+                let key = StreamKey(app: try row.value(at: 1), environment: environment)
                 streams.append(
                     PolledStream(
-                        id: try row.value(at: 0), key: StreamKey(app: try row.value(at: 1), environment: environment)))
+                        id: try row.value(at: 0), key: key, asksWithoutReceipt: withKey.contains(key.app)))
             }
             return streams
         }
     }
 
-    /// The checks that are due and can be made with a receipt, longest due first.
+    /// The checks that are due and can be made, longest due first.
     ///
     /// A check stays due until it is recorded, so a poller must remember what it is asking.
     package func due(
-        in streamId: Int32, at now: Instant, limit: Int64
+        in stream: PolledStream, at now: Instant, limit: Int64
     ) async throws(ReadError) -> [DueCheck] {
-        try checks(try await query(Statements.due, [Parameter(streamId), Parameter(now), Parameter(limit)]))
+        try checks(
+            try await query(
+                Statements.due,
+                [Parameter(stream.id), Parameter(now), Parameter(limit), Parameter(stream.asksWithoutReceipt)]))
     }
 
     /// Those of the subscriptions whose checks are due, longest due first.
     package func due(
-        among ids: [String], in streamId: Int32, at now: Instant
+        among ids: [String], in stream: PolledStream, at now: Instant
     ) async throws(ReadError) -> [DueCheck] {
-        try checks(try await query(Statements.dueAmong, [Parameter(streamId), Parameter(now), .array(ids)]))
+        try checks(
+            try await query(
+                Statements.dueAmong,
+                [Parameter(stream.id), Parameter(now), .array(ids), Parameter(stream.asksWithoutReceipt)]))
     }
 
     /// When the next check of a subscription is or was due; nil if none is scheduled.
-    package func nextAt(of originalTransactionId: String, in streamId: Int32) async throws(ReadError) -> Instant? {
-        let rows = try await query(Statements.nextAt, [Parameter(streamId), Parameter(originalTransactionId)])
+    package func nextAt(
+        of originalTransactionId: String, in stream: PolledStream
+    ) async throws(ReadError) -> Instant? {
+        let rows = try await query(
+            Statements.nextAt,
+            [Parameter(stream.id), Parameter(originalTransactionId), Parameter(stream.asksWithoutReceipt)])
         return try decode { () throws(PostgresError) -> Instant? in try rows.first?.optional(at: 0) }
     }
 
     /// The earliest time after an instant at which a check of one of the streams becomes due; nil if there is none.
-    package func nextDue(in streamIds: [Int32], after now: Instant) async throws(ReadError) -> Instant? {
-        let rows = try await query(Statements.nextDue, [.array(streamIds), Parameter(now)])
+    package func nextDue(in streams: [PolledStream], after now: Instant) async throws(ReadError) -> Instant? {
+        let rows = try await query(
+            Statements.nextDue,
+            [
+                .array(streams.map(\.id)), Parameter(now), .array(streams.filter(\.asksWithoutReceipt).map(\.id)),
+            ])
         return try decode { () throws(PostgresError) -> Instant? in try rows[0].optional(at: 0) }
     }
 
-    package func backlog(of streamId: Int32, at now: Instant) async throws(ReadError) -> Backlog {
+    package func backlog(of stream: PolledStream, at now: Instant) async throws(ReadError) -> Backlog {
         let rows = try await query(
-            Statements.backlog, [Parameter(streamId), Parameter(now), Parameter(Limits.dueChecksCountedMax)])
+            Statements.backlog,
+            [
+                Parameter(stream.id), Parameter(now), Parameter(Limits.dueChecksCountedMax),
+                Parameter(stream.asksWithoutReceipt),
+            ])
         return try decode { () throws(PostgresError) -> Backlog in
             Backlog(due: try rows[0].value(at: 0), nextAt: try rows[0].optional(at: 1))
         }

@@ -8,7 +8,7 @@ package struct CheckRecord: Sendable, Hashable {
     /// The scheduled check that this was; nil if it was not scheduled.
     package let scheduled: StoreCheck?
     package let result: CheckResult
-    /// The status number of the answer; nil if there was none.
+    /// The status number of the answer of verifyReceipt; nil if there was none.
     package let status: Int32?
     /// When to ask again unless something is reported before; nil if not at all. Later than `askedAt`, and not before the
     /// scheduled check is due; the database refuses anything else.
@@ -37,7 +37,11 @@ package enum CheckResult: Sendable, Hashable {
     case noReceipt
     /// The app's shared secret is wrong.
     case secretRejected
-    /// The store, or a check of its answer, refuses the receipt.
+    /// The app's key for the App Store Server API is wrong.
+    case keyRejected
+    /// The App Store Server API does not know the subscription.
+    case notFound
+    /// The store, or a check of its answer, refuses the receipt or the question.
     case refused
     /// The answer is not understood.
     case unreadable
@@ -47,7 +51,9 @@ package enum CheckResult: Sendable, Hashable {
     /// All words of ``label``.
     package static let labels = ([CheckResult.unchanged, .appended(position: 0)] + failures).map(\.label)
 
-    private static let failures: [CheckResult] = [.noReceipt, .secretRejected, .refused, .unreadable, .unavailable]
+    private static let failures: [CheckResult] = [
+        .noReceipt, .secretRejected, .keyRejected, .notFound, .refused, .unreadable, .unavailable,
+    ]
 
     /// The word in the database and in answers.
     package var label: String {
@@ -56,6 +62,8 @@ package enum CheckResult: Sendable, Hashable {
         case .appended: "appended"
         case .noReceipt: "no_receipt"
         case .secretRejected: "secret_rejected"
+        case .keyRejected: "key_rejected"
+        case .notFound: "not_found"
         case .refused: "refused"
         case .unreadable: "unreadable"
         case .unavailable: "unavailable"

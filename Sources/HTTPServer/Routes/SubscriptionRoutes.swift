@@ -18,6 +18,7 @@ struct SubscriptionRoutes: Sendable {
                     writer.key("check")
                     checks.write(to: &writer)
                 }
+                writer.member("coveredSince", found.coveredSince)
                 writeDefects(of: found, to: &writer)
             }
         }

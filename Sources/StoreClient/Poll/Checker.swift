@@ -6,13 +6,16 @@ import Metrics
 import Readers
 import Subscriptions
 
-/// Asks the App Store about single subscriptions, stores what it answers, and records the checks.
+/// Asks the App Store about single subscriptions, stores what it answers, and records the checks. An app with a key is
+/// asked about by the App Store Server API, any other with receipts.
 package struct Checker: Sendable {
     private let client: ReceiptClient
     private let queue: CheckQueue
     private let finder: ReceiptFinder
     private let handIns: HandInLog
     private let answers: AnswerStore
+    /// Nil if no app has a key.
+    private let accounts: AccountReader?
     private let subscriptions: SubscriptionReader
     private let clock: StoreClock
     private let random: @Sendable () -> Double
@@ -28,6 +31,7 @@ package struct Checker: Sendable {
         let scheduled: StoreCheck?
         /// The time at which other subscriptions of the same Apple Account must be due to share the answer.
         let now: Instant
+        /// The receipt to ask with; nil if there is none, or if it is not needed.
         let known: KnownReceipt?
 
         var id: String { subscription.facts.originalTransactionId }
@@ -44,10 +48,12 @@ package struct Checker: Sendable {
     }
 
     /// - Parameters:
-    ///   - log: With the rights of `subledger_poller`, as well as `queue`, `handIns` and `subscriptions`.
+    ///   - api: What asks the App Store Server API and verifies its answers; nil if no app has a key.
+    ///   - log: With the rights of `subledger_poller`, as well as `queue`, `histories`, `handIns` and `subscriptions`.
     ///   - random: Returns numbers from 0 up to but excluding 1, for the pauses after failures.
     package init(
-        client: ReceiptClient, apps: [App], queue: CheckQueue, log: LogReader, handIns: HandInLog,
+        client: ReceiptClient, api: (client: ServerAPIClient, verifier: NotificationVerifier)? = nil, apps: [App],
+        queue: CheckQueue, log: LogReader, histories: HistoryLog, handIns: HandInLog,
         subscriptions: SubscriptionReader, appender: Appender, clock: StoreClock,
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
@@ -61,6 +67,12 @@ package struct Checker: Sendable {
         self.logger = logger
         finder = ReceiptFinder(log: log, handIns: handIns)
         answers = AnswerStore(apps: Apps(apps), log: log, subscriptions: subscriptions, appender: appender)
+        accounts = api.map { api in
+            AccountReader(
+                client: api.client, verifier: api.verifier,
+                news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender), histories: histories,
+                clock: clock)
+        }
         metrics = CheckMetrics(apps: apps.filter(\.isPolled).map(\.bundleId), factory: factory)
     }
 
@@ -78,14 +90,15 @@ package struct Checker: Sendable {
     package func checkNow(
         _ originalTransactionId: String, of app: App, in environment: Environment
     ) async throws -> Checked? {
-        let streams = try await queue.streams(of: [app.bundleId])
+        let streams = try await queue.streams(
+            of: [app.bundleId], withKey: app.serverAPIKey == nil ? [] : [app.bundleId])
         guard let stream = streams.first(where: { $0.key.environment == environment }),
             let question = try await question(
                 originalTransactionId, of: app, in: stream, scheduled: nil, at: clock.date()),
             let record = try await ask(question).records.first
         else { return nil }
         guard record.result.position == nil else { return Checked(record: record, nextAt: nil) }
-        return Checked(record: record, nextAt: try await queue.nextAt(of: originalTransactionId, in: stream.id))
+        return Checked(record: record, nextAt: try await queue.nextAt(of: originalTransactionId, in: stream))
     }
 
     /// Reads what a question needs; nil if the subscription is not known.
@@ -97,7 +110,7 @@ package struct Checker: Sendable {
         guard let subscription = found.first else { return nil }
         return Question(
             app: app, stream: stream, subscription: subscription, scheduled: scheduled, now: now,
-            known: try await finder.latest(of: subscription.facts, in: stream.key))
+            known: stream.asksWithoutReceipt ? nil : try await finder.latest(of: subscription.facts, in: stream.key))
     }
 
     /// Asks Apple, stores the answer, and records the checks. Safe to repeat.
@@ -106,6 +119,9 @@ package struct Checker: Sendable {
     ///
     /// - Throws: ``ReadError``, ``AppendError``. Then the check is still due.
     func ask(_ question: Question) async throws -> Outcome {
+        if question.app.serverAPIKey != nil, let accounts {
+            return try await settle(question, accounts)
+        }
         guard let known = question.known else {
             let record = record(.noReceipt, nil, question, at: askedAt(question), nextAt: nil)
             return Outcome(records: try await keep([record], question), wasAsked: false)
@@ -120,6 +136,53 @@ package struct Checker: Sendable {
 
     // MARK: Outcomes
 
+    /// Asks the App Store Server API.
+    private func settle(_ question: Question, _ accounts: AccountReader) async throws -> Outcome {
+        let read = try await accounts.read(
+            question.id, of: question.app, in: question.stream.key, priority: .check)
+        switch read {
+        case .success(let account):
+            guard account.subscriptions[question.id] != nil else { return try await missing(question) }
+            return Outcome(
+                records: try await keep(
+                    records(account.subscriptions, account.appended, status: nil, question), question),
+                wasAsked: true)
+        case .failure(.notFound): return try await missing(question)
+        case .failure(.keyRejected): return try await fail(.keyRejected, question)
+        case .failure(.refused): return try await fail(.refused, question)
+        case .failure(.unreadable): return try await fail(.unreadable, question)
+        case .failure(.unavailable(Unavailability.cancelled.rawValue, _)):
+            return Outcome(records: [], wasAsked: false)
+        case .failure(.unavailable(let label, let retryAfter)):
+            return try await unavailable(label, retryAfter, question)
+        }
+    }
+
+    /// Records that Apple does not know the subscription. It rarely happens to ids that once worked, and not for long.
+    private func missing(_ question: Question) async throws -> Outcome {
+        let failures = try await queue.failuresInRow(of: question.id, in: question.stream.id)
+        if failures + 1 == Limits.missingAlarm {
+            logger.error(
+                "subscription not known to the App Store",
+                metadata: [
+                    "stream.app": "\(question.stream.key.app)",
+                    "stream.environment": "\(question.stream.key.environment.rawValue)",
+                ])
+        }
+        return try await fail(.notFound, question, shortestPause: Limits.missingPause)
+    }
+
+    private func unavailable(
+        _ label: String, _ retryAfter: Duration, _ question: Question
+    ) async throws -> Outcome {
+        var outcome = try await fail(.unavailable, question, shortestPause: retryAfter)
+        // The next question would fail in the same way.
+        if label == Unavailability.breakerOpen.rawValue || label == Unavailability.budget.rawValue {
+            outcome.pause = retryAfter
+        }
+        return outcome
+    }
+
     private func settle(
         _ outcome: ReceiptOutcome, _ question: Question, _ known: KnownReceipt
     ) async throws -> Outcome {
@@ -133,12 +196,7 @@ package struct Checker: Sendable {
         case .unreadable:
             return try await fail(.unreadable, question)
         case .unavailable(let label, let retryAfter):
-            var outcome = try await fail(.unavailable, question, shortestPause: retryAfter)
-            // The next question would fail in the same way.
-            if label == Unavailability.breakerOpen.rawValue || label == Unavailability.budget.rawValue {
-                outcome.pause = retryAfter
-            }
-            return outcome
+            return try await unavailable(label, retryAfter, question)
         }
     }
 
@@ -154,38 +212,54 @@ package struct Checker: Sendable {
         guard case .success(let kept) = stored else {
             return [try await failure(.refused, question, status: answer.answer.status)]
         }
-        let askedAt = askedAt(question)
-        let status = Int32(clamping: kept.verified.status.number)
-        let result = kept.position.map { CheckResult.appended(position: $0) } ?? .unchanged
-        let others = try await queue.due(
-            among: kept.ids.filter { $0 != question.id }, in: question.stream.id, at: question.now)
-        let facts = Dictionary(kept.before.map { ($0.facts.originalTransactionId, $0) }) { $1 }
-        var records = [
-            record(
-                result, status, question, at: askedAt,
-                nextAt: nextAt(facts[question.id] ?? question.subscription, kept, question.app, after: askedAt))
-        ]
-        for other in others {
-            guard let subscription = facts[other.originalTransactionId] else { continue }
-            records.append(
-                CheckRecord(
-                    originalTransactionId: other.originalTransactionId, askedAt: askedAt, scheduled: other.scheduled,
-                    result: result, status: status,
-                    nextAt: nextAt(subscription, kept, question.app, after: askedAt)))
+        let before = Dictionary(kept.ids.map { id in (id, kept.before.first { $0.facts.originalTransactionId == id }) })
+        {
+            $1
         }
-        return records
+        let appended = kept.position.map { position in
+            AppendedEvent(event: kept.verified.event, receivedAt: kept.verified.receivedAt, position: position)
+        }
+        return try await records(
+            before, [appended].compactMap(\.self), status: Int32(clamping: kept.verified.status.number), question)
     }
 
-    /// When to ask again after an answer. If it became an event, the projector computes the same from its facts.
+    /// The records of all checks that an answer makes.
+    ///
+    /// - Parameter subscriptions: Those of the answer, with what was known of them before.
+    private func records(
+        _ subscriptions: [String: SubscriptionReader.Stored?], _ appended: [AppendedEvent], status: Int32?,
+        _ question: Question
+    ) async throws -> [CheckRecord] {
+        let askedAt = askedAt(question)
+        func record(_ id: String, _ known: SubscriptionReader.Stored, _ scheduled: StoreCheck?) -> CheckRecord {
+            let position = appended.last { $0.concerns(id) }?.position
+            let next = nextAt(known, appended.filter { $0.concerns(id) }, question.app, after: askedAt)
+            return CheckRecord(
+                originalTransactionId: id, askedAt: askedAt, scheduled: scheduled,
+                result: position.map { .appended(position: $0) } ?? .unchanged, status: status,
+                // Without a scheduled check, the schedule stays as it is.
+                nextAt: scheduled == nil ? nil : next)
+        }
+        let others = try await queue.due(
+            among: subscriptions.keys.filter { $0 != question.id }.sorted(), in: question.stream, at: question.now)
+        let own = subscriptions[question.id].flatMap(\.self) ?? question.subscription
+        return [record(question.id, own, question.scheduled)]
+            + others.compactMap { other in
+                guard let known = subscriptions[other.originalTransactionId].flatMap(\.self) else { return nil }
+                return record(other.originalTransactionId, known, other.scheduled)
+            }
+    }
+
+    /// When to ask again after an answer. If it became events, the projector computes the same from its facts.
     private func nextAt(
-        _ subscription: SubscriptionReader.Stored, _ kept: AnswerStore.Kept, _ app: App, after askedAt: Instant
+        _ subscription: SubscriptionReader.Stored, _ appended: [AppendedEvent], _ app: App, after askedAt: Instant
     ) -> Instant? {
         var facts = subscription.facts
-        if let position = kept.position {
-            let (event, stated) = (kept.verified.event, kept.verified.event.facts)
+        for stored in appended {
+            let stated = stored.event.facts
             facts.fold(
-                stated, occurredAt: event.occurredAt, receivedAt: kept.verified.receivedAt, position: position,
-                companion: stated.companion)
+                stated, occurredAt: stored.event.occurredAt, receivedAt: stored.receivedAt,
+                position: stored.position, companion: stated.companion)
         }
         let known = Subscription(facts, products: subscription.products)
         let last = max(askedAt, known.reports.latestAt ?? askedAt)
@@ -252,7 +326,7 @@ package struct Checker: Sendable {
             switch record.result {
             case .unchanged: .debug
             case .appended, .unavailable, .noReceipt: .info
-            case .secretRejected, .refused, .unreadable: .notice
+            case .secretRejected, .keyRejected, .notFound, .refused, .unreadable: .notice
             }
         logger.log(level: level, "subscription checked", metadata: metadata)
     }

@@ -103,14 +103,19 @@ package final class Poller: Sendable {
     func count(at now: Instant) async throws(ReadError) {
         var due: Int64 = 0
         var oldest = Duration.zero
-        for stream in try await queue.streams(of: apps.keys.sorted()) {
-            let backlog = try await queue.backlog(of: stream.id, at: now)
+        for stream in try await streams() {
+            let backlog = try await queue.backlog(of: stream, at: now)
             due += backlog.due
             if let nextAt = backlog.nextAt { oldest = max(oldest, nextAt.duration(to: now)) }
         }
         let backlog = PollBacklog(due: due, oldest: oldest)
         progress.withLock { $0.backlog = backlog }
         checker.note(backlog)
+    }
+
+    private func streams() async throws(ReadError) -> [CheckQueue.PolledStream] {
+        let withKey = apps.values.filter { $0.serverAPIKey != nil }.map(\.bundleId)
+        return try await queue.streams(of: apps.keys.sorted(), withKey: Set(withKey))
     }
 
     // MARK: Rounds
@@ -122,7 +127,7 @@ package final class Poller: Sendable {
     ///
     /// - Throws: ``ReadError`` if the database is unavailable. Checks that were not recorded are still due.
     package func round(at now: Instant) async throws -> PollRound {
-        let streams = try await queue.streams(of: apps.keys.sorted())
+        let streams = try await streams()
         let ids = try await leadership.lead(streams.map(\.id))
         let led = streams.filter { ids.contains($0.id) }
         let asked = try await withThrowingTaskGroup(of: Int.self) { group in
@@ -138,7 +143,7 @@ package final class Poller: Sendable {
             }
             return asked
         }
-        let scheduled = try await queue.nextDue(in: led.map(\.id), after: now)
+        let scheduled = try await queue.nextDue(in: Array(led), after: now)
         let held = holds.nextEnd(of: Set(led.map(\.key.app)), in: led.map(\.id), after: now)
         return PollRound(asked: asked, nextDue: [scheduled, held].compactMap(\.self).min())
     }
@@ -150,7 +155,7 @@ package final class Poller: Sendable {
         while !Task.isCancelled, !holds.isHeld(app.bundleId, at: now) {
             let held = holds.held(in: stream.id, at: now)
             let due = try await queue.due(
-                in: stream.id, at: now, limit: Int64(Limits.dueChecksMax + held.count + course.seen.count))
+                in: stream, at: now, limit: Int64(Limits.dueChecksMax + held.count + course.seen.count))
             let open = due.filter { !held.contains($0.originalTransactionId) && course.isOpen($0) }
             guard !open.isEmpty else { break }
             course = try await ask(Array(open.prefix(Limits.dueChecksMax)), of: app, in: stream, at: now, course)

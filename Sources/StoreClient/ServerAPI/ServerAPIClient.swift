@@ -11,6 +11,7 @@ package final class ServerAPIClient: Sendable {
     private let transport: any StoreTransport
     private let addresses: ServerAPIAddresses
     private let clock: StoreClock
+    private let budget: @Sendable (ServerAPIEndpoint, ReceiptHost) -> CallBudget
     private let random: @Sendable () -> Double
     private let metrics: ServerAPIMetrics
     private let keyAlarm: CredentialAlarm
@@ -41,9 +42,12 @@ package final class ServerAPIClient: Sendable {
         case notMade(Unavailability, retryAfter: Duration)
     }
 
-    /// - Parameter random: Returns numbers from 0 up to but excluding 1, for the pauses between calls.
+    /// - Parameters:
+    ///   - budget: The requests to make at most, for each app.
+    ///   - random: Returns numbers from 0 up to but excluding 1, for the pauses between calls.
     package init(
         transport: some StoreTransport, addresses: ServerAPIAddresses = .apple, clock: StoreClock,
+        budget: @escaping @Sendable (ServerAPIEndpoint, ReceiptHost) -> CallBudget = { $0.budget($1) },
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
@@ -51,6 +55,7 @@ package final class ServerAPIClient: Sendable {
         self.transport = transport
         self.addresses = addresses
         self.clock = clock
+        self.budget = budget
         self.random = random
         self.metrics = metrics
         keyAlarm = CredentialAlarm("key rejected by the App Store Server API", logger: logger)
@@ -193,7 +198,7 @@ package final class ServerAPIClient: Sendable {
     private func lane(_ lane: Lane) -> LaneState {
         lanes.withLock { lanes in
             if let known = lanes[lane] { return known }
-            let state = LaneState(gate: CallGate(lane.endpoint.budget(lane.host), clock: clock) {})
+            let state = LaneState(gate: CallGate(budget(lane.endpoint, lane.host), clock: clock) {})
             lanes[lane] = state
             return state
         }

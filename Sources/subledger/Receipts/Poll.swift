@@ -11,10 +11,10 @@ struct Poll: AsyncParsableCommand {
         abstract: "Ask the App Store about a subscription now; a server may keep running.",
         discussion: """
             Prints the result as a JSON object, records the check, and stores the answer as an event if it states \
-            something new. Its schedule is unchanged, except by a new event. Configure the app and its shared secret as \
-            for `serve`. Exit status 65 if the subscription is unknown, no receipt of it is stored, or the App Store \
-            refuses the receipt; 69 if the App Store or the database cannot be asked; 78 if the App Store rejects the \
-            shared secret.
+            something new. Its schedule is unchanged, except by a new event. Configure the app with its key or its \
+            shared secret as for `serve`. Exit status 65 if the subscription is unknown, no receipt of it is stored, or \
+            the App Store refuses the question; 69 if the App Store or the database cannot be asked; 78 if the App Store \
+            rejects the key or the shared secret.
             """)
 
     @Option(help: ArgumentHelp("The app.", valueName: "bundle-id"))
@@ -40,12 +40,15 @@ struct Poll: AsyncParsableCommand {
                 throw SettingError(description: "app \(app) is not configured")
             }
             let logger = try settings.logger()
-            let store = StoreServices(addresses: try settings.receiptAddresses(), now: SystemClock.now, logger: logger)
+            let store = StoreServices(
+                addresses: try settings.receiptAddresses(), apiAddresses: try settings.serverAPIAddresses(),
+                now: SystemClock.now, logger: logger)
+            let roots = try settings.roots()
             let asked: Result<(Subscriptions.Environment, Checker.Checked)?, any Error>
             do {
                 asked = .success(
                     try await Database.withExisting(settings, logger: logger) { database in
-                        try await check(of: app, store, database, logger: logger)
+                        try await check(of: app, store, roots, database, logger: logger)
                     })
             } catch {
                 asked = .failure(error)
@@ -67,7 +70,7 @@ struct Poll: AsyncParsableCommand {
 
     /// Asks in the first environment that has the subscription; nil if none has.
     private func check(
-        of app: App, _ store: StoreServices, _ database: Database, logger: Logger
+        of app: App, _ store: StoreServices, _ roots: RootCertificates, _ database: Database, logger: Logger
     ) async throws -> (Subscriptions.Environment, Checker.Checked)? {
         try await database.check([.poller, .receiver])
         let pools = (
@@ -76,8 +79,10 @@ struct Poll: AsyncParsableCommand {
         )
         let appender = Appender(pool: pools.receiver, logger: logger)
         let checker = Checker(
-            apps: [app], client: store.client, pool: pools.poller, appender: appender, clock: store.clock,
-            logger: logger)
+            apps: [app], store: store,
+            verifier: NotificationVerifier(
+                apps: Apps([app]), signatures: SignatureVerifier(roots: roots)),
+            pool: pools.poller, appender: appender, logger: logger)
         async let appending: Void = appender.run()
         let result: Result<(Subscriptions.Environment, Checker.Checked)?, any Error>
         do {
@@ -115,8 +120,10 @@ struct Poll: AsyncParsableCommand {
         switch result {
         case .unchanged, .appended: nil
         case .noReceipt: ("no receipt of the subscription is stored", .dataError)
-        case .refused: ("the App Store refuses the receipt", .dataError)
+        case .refused: ("the App Store refuses the question, or a check refuses its answer", .dataError)
         case .secretRejected: ("the App Store rejects the shared secret of the app", .configurationError)
+        case .keyRejected: ("the App Store rejects the key of the app", .configurationError)
+        case .notFound: ("the App Store does not know the subscription", .dataError)
         case .unreadable: ("the answer of the App Store cannot be read", .unavailable)
         case .unavailable: ("the App Store cannot be asked now", .unavailable)
         }

@@ -13,14 +13,19 @@ struct PollerServices {
 
     var poller: Poller { service.poller }
 
-    init(apps: [App], store: StoreServices, appender: Appender, database: Database, logger: Logger) {
+    /// - Parameter verifier: Nil if no app has a key.
+    init(
+        apps: [App], store: StoreServices, verifier: NotificationVerifier?, appender: Appender, database: Database,
+        logger: Logger
+    ) {
         if !apps.contains(where: \.isPolled) {
-            logger.info("no subscription is checked with the App Store: no app has a shared secret and polling")
+            logger.info(
+                "no subscription is checked with the App Store: no app has polling and a key or a shared secret")
         }
         // A separate pool: receipts of many megabytes must not delay notifications or readers.
         let pool = database.pool(.poller, limit: 4, logger: logger)
         let checker = Checker(
-            apps: apps, client: store.client, pool: pool, appender: appender, clock: store.clock, logger: logger)
+            apps: apps, store: store, verifier: verifier, pool: pool, appender: appender, logger: logger)
         pools = [pool]
         service = PollerService(
             poller: Poller(
@@ -32,12 +37,13 @@ struct PollerServices {
 extension Checker {
     /// - Parameter pool: With the rights of `subledger_poller`.
     init(
-        apps: [App], client: ReceiptClient, pool: PostgresPool, appender: Appender, clock: StoreClock, logger: Logger
+        apps: [App], store: StoreServices, verifier: NotificationVerifier?, pool: PostgresPool, appender: Appender,
+        logger: Logger
     ) {
         self.init(
-            client: client, apps: apps, queue: CheckQueue(pool: pool), log: LogReader(pool: pool),
-            handIns: HandInLog(pool: pool), subscriptions: SubscriptionReader(pool: pool), appender: appender,
-            clock: clock, logger: logger)
+            client: store.client, api: verifier.map { (store.api, $0) }, apps: apps, queue: CheckQueue(pool: pool),
+            log: LogReader(pool: pool), histories: HistoryLog(pool: pool), handIns: HandInLog(pool: pool),
+            subscriptions: SubscriptionReader(pool: pool), appender: appender, clock: store.clock, logger: logger)
     }
 }
 

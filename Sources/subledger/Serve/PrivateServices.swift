@@ -24,6 +24,7 @@ struct PrivateServices {
     init(
         _ settings: Settings, roles: Set<ServerRole>, database: Database, appender: Appender?,
         receipts: HandInService?, devices: DeviceService?, health: [HealthCheck], apps: Set<String>,
+        askedByAPI: Set<String>,
         metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
@@ -41,7 +42,8 @@ struct PrivateServices {
             changes = ChangeSignalService(signal: signal)
             routes = PrivateRoutes(
                 tokens: TokenCache(read: TokenReader(pool: authenticatorPool).active), log: log,
-                subscriptions: SubscriptionReader(pool: pool), products: ProductStore(pool: productPool),
+                subscriptions: SubscriptionReader(pool: pool, askedByAPI: askedByAPI),
+                products: ProductStore(pool: productPool),
                 customers: CustomerReader(pool: pool),
                 links: appender.map { LinkService(log: log, appender: $0, apps: apps) }, receipts: receipts,
                 devices: devices,

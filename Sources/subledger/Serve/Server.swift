@@ -1,3 +1,4 @@
+import AppStore
 import Encoding
 import HTTPServer
 import Logging
@@ -12,6 +13,8 @@ struct Server {
     let appending: AppenderServices?
     /// Nil for a process that asks no store.
     let store: StoreServices?
+    /// Nil for a process that verifies no signatures.
+    let verifier: NotificationVerifier?
 
     /// - Parameter now: Our clock.
     init(
@@ -21,7 +24,8 @@ struct Server {
         let (roles, apps) = (plan.roles, plan.apps)
         let appending = try await AppenderServices.make(roles, apps: apps, database: database, logger: logger)
         var verifying: VerifierServices?
-        if roles.contains(.receiver) || roles.contains(.reader) && !apps.isEmpty, appending != nil {
+        let asksAPI = roles.contains(.poller) && apps.contains { $0.isPolled && $0.serverAPIKey != nil }
+        if roles.contains(.receiver) || roles.contains(.reader) && !apps.isEmpty || asksAPI, appending != nil {
             verifying = try await VerifierServices(plan.verification, database: database, logger: logger)
         }
         var receiver: ReceiverServices?
@@ -37,7 +41,9 @@ struct Server {
         var receipts: ReceiptServices?
         var poller: PollerServices?
         if !roles.isDisjoint(with: [.reader, .poller]), !apps.isEmpty, let appending {
-            let asking = StoreServices(addresses: plan.receiptAddresses, now: now, logger: logger)
+            let asking = StoreServices(
+                addresses: plan.receiptAddresses, apiAddresses: plan.apiAddresses,
+                apiBudget: plan.apiBudget, now: now, logger: logger)
             store = asking
             if roles.contains(.reader), let verifying {
                 receipts = ReceiptServices(
@@ -46,7 +52,8 @@ struct Server {
             }
             if roles.contains(.poller) {
                 poller = PollerServices(
-                    apps: apps, store: asking, appender: appending.appender, database: database, logger: logger)
+                    apps: apps, store: asking, verifier: verifying?.verifier, appender: appending.appender,
+                    database: database, logger: logger)
             }
         }
         let backends = PrivateServices(
@@ -54,7 +61,9 @@ struct Server {
             receipts: receipts?.handIns, devices: receipts?.devices,
             health: (appending?.health ?? [])
                 + [projector.map { .projection($0.projector) }, poller.map { .checks($0.poller) }].compactMap(\.self),
-            apps: Set(apps.map(\.bundleId)), metrics: metrics, now: now, logger: logger)
+            apps: Set(apps.map(\.bundleId)),
+            askedByAPI: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), metrics: metrics, now: now,
+            logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools =
             [appending?.pool, verifying?.pool, receiver?.pool, readerWatch?.pool].compactMap(\.self)
@@ -81,5 +90,6 @@ struct Server {
         self.services = services.compactMap(\.self)
         self.appending = appending
         self.store = store
+        verifier = verifying?.verifier
     }
 }

@@ -8,6 +8,8 @@ struct ServerPlan {
     let roles: Set<ServerRole>
     let apps: [App]
     let receiptAddresses: ReceiptAddresses
+    let apiAddresses: ServerAPIAddresses
+    var apiBudget: @Sendable (ServerAPIEndpoint, ReceiptHost) -> CallBudget = { $0.budget($1) }
     let verification: VerifierServices.Settings
     let receiving: ReceiverServices.Settings
     let backends: PrivateServices.Settings
@@ -25,6 +27,7 @@ extension ServerPlan {
         let apps = try settings.apps()
         self.init(
             roles: try settings.roles(), apps: apps, receiptAddresses: try settings.receiptAddresses(),
+            apiAddresses: try settings.serverAPIAddresses(),
             verification: VerifierServices.Settings(
                 apps: apps, roots: try settings.roots(), revocationMode: try settings.revocationMode()),
             receiving: ReceiverServices.Settings(

@@ -1,3 +1,4 @@
+import AppStore
 import Encoding
 import Logging
 import ServiceLifecycle
@@ -6,14 +7,21 @@ import StoreClient
 /// What asks the App Store. All questions of a process share it, and with it the budgets of the apps.
 struct StoreServices {
     let client: ReceiptClient
+    let api: ServerAPIClient
     let clock: StoreClock
     let service: StoreTransportService
 
     /// - Parameter now: Our clock.
-    init(addresses: ReceiptAddresses, now: @escaping @Sendable () -> Instant, logger: Logger) {
+    init(
+        addresses: ReceiptAddresses, apiAddresses: ServerAPIAddresses,
+        apiBudget: @escaping @Sendable (ServerAPIEndpoint, ReceiptHost) -> CallBudget = { $0.budget($1) },
+        now: @escaping @Sendable () -> Instant, logger: Logger
+    ) {
         let transport = HTTPStoreTransport()
         clock = StoreClock(date: now)
         client = ReceiptClient(transport: transport, addresses: addresses, clock: clock, logger: logger)
+        api = ServerAPIClient(
+            transport: transport, addresses: apiAddresses, clock: clock, budget: apiBudget, logger: logger)
         service = StoreTransportService(transport: transport)
     }
 }

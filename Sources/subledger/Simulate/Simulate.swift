@@ -107,6 +107,11 @@ struct Simulate: AsyncParsableCommand {
             """)
     var inStep = false
 
+    @Flag(
+        name: .customLong("by-api"),
+        help: "In a run in step, ask about subscriptions by the App Store Server API, and not with receipts.")
+    var byAPI = false
+
     @Option(
         help: ArgumentHelp(
             "While posting, send customer links to this private listener. [the address of --compare]",
@@ -154,6 +159,7 @@ struct Simulate: AsyncParsableCommand {
         guard !inStep || !separate else {
             throw ValidationError("--in-step excludes --url, --output, --links, --compare and --serve-store.")
         }
+        guard inStep || !byAPI else { throw ValidationError("--by-api requires --in-step.") }
         guard !inStep || database.databaseUrl != nil || database.dataFolder != nil else {
             throw ValidationError("--in-step requires --data-folder or --database-url.")
         }
@@ -189,7 +195,7 @@ struct Simulate: AsyncParsableCommand {
             if let writeRoot { try OutputFile.write(TestCertificates.standard.rootPEM, to: writeRoot) }
             if let writeAPIKey { try OutputFile.write(SimulatedAPIKey.standard.pem, to: writeAPIKey) }
             guard isSimulating else { return }
-            let simulation = try scenario.simulation(isInStep: inStep)
+            let simulation = try scenario.simulation(isInStep: inStep, asksAPI: byAPI)
             if inStep { try await runInStep(simulation) }
             try await simulate(simulation)
             if let serveStore { try await serve(simulation, port: serveStore) }

@@ -82,8 +82,10 @@ struct SimulationFlags: ParsableArguments {
     /// The secret of a run in step without one; receipts need one.
     private static let simulatedSecret = "simulated-shared-secret"
 
-    /// - Parameter isInStep: See `Simulation.Settings`.
-    func simulation(isInStep: Bool = false) throws -> Simulation {
+    /// - Parameters:
+    ///   - isInStep: See `Simulation.Settings`.
+    ///   - asksAPI: See `Simulation.Settings`.
+    func simulation(isInStep: Bool = false, asksAPI: Bool = false) throws -> Simulation {
         let settings = Settings(
             flags: settings([(["app", "bundle", "id"], bundleId), (["app", "shared", "secret"], secret)]))
         let app = SimulatedApp(
@@ -99,6 +101,7 @@ struct SimulationFlags: ParsableArguments {
         run.duplicate = duplicate
         run.lose = lose
         run.isInStep = isInStep
+        run.asksAPI = asksAPI
         run.ownership = ownership
         guard let simulation = Simulation(run) else {
             throw SettingError(description: "the format covers none of the stories")

@@ -63,7 +63,8 @@ struct SimulationInStep {
             throw SettingError(description: "the database user cannot append events")
         }
         let polling = PollerServices(
-            apps: plan.apps, store: asking, appender: appending.appender, database: database, logger: logger)
+            apps: plan.apps, store: asking, verifier: server.verifier, appender: appending.appender,
+            database: database, logger: logger)
         let readers = database.pool(.reader, limit: 1, logger: logger)
         let steps = StepService {
             let address = "http://127.0.0.1:\(try await ports.private.value())"
@@ -127,8 +128,11 @@ struct SimulationInStep {
             ownership: OwnershipRules(
                 policy: simulation.settings.ownership,
                 storeAccountsPerTokenMax: OwnershipRules.standard.storeAccountsPerTokenMax),
-            callBudget: CallBudget(
-                callsPerMinute: CallBudget.callsPerMinuteMax, concurrency: CallBudget.concurrencyMax))
+            callBudget: Self.callBudget,
+            serverAPIKey: simulation.settings.asksAPI
+                ? try ServerAPIKey(
+                    issuerId: SimulatedAPIKey.standard.issuerId, keyId: SimulatedAPIKey.standard.keyId,
+                    pem: SimulatedAPIKey.standard.pem) : nil)
         guard let root = RootCertificates(file: Array(TestCertificates.standard.rootPEM.utf8)) else {
             throw SettingError(description: "the test root certificate cannot be read")
         }
@@ -138,6 +142,9 @@ struct SimulationInStep {
             receiptAddresses: ReceiptAddresses(
                 production: "\(storeAddress)/production/verifyReceipt", sandbox: "\(storeAddress)/sandbox/verifyReceipt"
             ),
+            apiAddresses: ServerAPIAddresses(
+                production: "\(storeAddress)/production", sandbox: "\(storeAddress)/sandbox"),
+            apiBudget: { _, _ in Self.callBudget },
             verification: VerifierServices.Settings(apps: [app], roots: root, revocationMode: .off),
             receiving: ReceiverServices.Settings(
                 address: local, identity: nil, connectionsPerAddress: Self.connectionsMax, quarantineMegabytes: nil,
@@ -146,6 +153,10 @@ struct SimulationInStep {
                 address: local, identity: nil, connectionsPerAddress: Self.connectionsMax,
                 onListening: { privatePort.set($0) }))
     }
+
+    /// The simulated time passes much faster than budgets of calls allow.
+    private static let callBudget = CallBudget(
+        callsPerMinute: CallBudget.callsPerMinuteMax, concurrency: CallBudget.concurrencyMax)
 
     /// More than the simulator opens.
     private static let connectionsMax = 2000

@@ -1,0 +1,125 @@
+import AppStore
+import Encoding
+import EventLog
+import Readers
+import Subscriptions
+
+/// Reads the whole history of Apple Accounts from the App Store Server API: states, transactions, and the notifications
+/// that Apple still has.
+package struct Backfiller: Sendable {
+    private let accounts: AccountReader
+    private let client: ServerAPIClient
+    private let verifier: NotificationVerifier
+    private let histories: HistoryLog
+    private let appender: Appender
+    private let clock: StoreClock
+
+    /// - Parameter log: With the rights of `subledger_poller`, as well as `histories` and `subscriptions`.
+    package init(
+        client: ServerAPIClient, verifier: NotificationVerifier, log: LogReader, histories: HistoryLog,
+        subscriptions: SubscriptionReader, appender: Appender, clock: StoreClock
+    ) {
+        self.client = client
+        self.verifier = verifier
+        self.histories = histories
+        self.appender = appender
+        self.clock = clock
+        accounts = AccountReader(
+            client: client, verifier: verifier,
+            news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender), histories: histories,
+            clock: clock)
+    }
+
+    package enum Outcome: Sendable, Hashable {
+        /// Read now, with the number of new events.
+        case read(events: Int)
+        /// Read by an earlier run.
+        case known
+        /// No host knows the id.
+        case notFound
+        /// Apple refuses a question, or an answer is not verified.
+        case refused
+        case keyRejected
+        /// No answer; how long to wait before asking again.
+        case unavailable(Duration)
+    }
+
+    /// Reads the account of a purchase. Safe to repeat: what was read to its end is not read again.
+    ///
+    /// - Parameters:
+    ///   - id: A `transactionId` or an `originalTransactionId`.
+    ///   - app: Must have a key.
+    ///   - environment: Nil if it is not known: production is asked first.
+    /// - Throws: ``ReadError``, ``AppendError``.
+    package func read(_ id: String, of app: App, in environment: Environment?) async throws -> Outcome {
+        var outcome = Outcome.notFound
+        for environment in environment.map({ [$0] }) ?? [.production, .sandbox] where outcome == .notFound {
+            outcome = try await read(id, of: app, in: StreamKey(app: app.bundleId, environment: environment))
+        }
+        return outcome
+    }
+
+    private func read(_ id: String, of app: App, in stream: StreamKey) async throws -> Outcome {
+        guard try await histories.place(of: id, in: stream).revision == nil else { return .known }
+        let notifications = try await readNotifications(id, of: app, in: stream)
+        guard case .success(let appended) = notifications else { return notifications.failure }
+        let read = try await accounts.read(id, of: app, in: stream, priority: .check)
+        guard case .success(let account) = read else { return read.failure }
+        return .read(events: appended + account.appended.count)
+    }
+
+    /// Takes in the notifications about the customer that Apple still has, like those that Apple posts.
+    ///
+    /// - Returns: The number of new ones.
+    private func readNotifications(
+        _ id: String, of app: App, in stream: StreamKey
+    ) async throws -> Result<Int, AccountReader.Failure> {
+        guard let host = ReceiptHost(environment: stream.environment) else { return .failure(.refused) }
+        let end = clock.date()
+        let start = end.advanced(by: .zero - NotificationHistoryRequest.age(host))
+        var token: String?
+        var hasRestarted = false
+        var appended = 0
+        repeat {
+            let request = NotificationHistoryRequest(
+                start: start, end: end, transactionId: id, paginationToken: token)
+            let outcome = await client.ask(request, app: app, host: host)
+            if case .refused(let refusal) = outcome, refusal.kind == .pageLost, !hasRestarted {
+                (token, hasRestarted) = (nil, true)
+                continue
+            }
+            switch AccountReader.answer(outcome) {
+            case .success(let page):
+                for body in page.bodies {
+                    guard let isNew = try await append(body, in: stream) else { return .failure(.refused) }
+                    if isNew { appended += 1 }
+                }
+                token = page.nextToken
+            case .failure(let failure): return .failure(failure)
+            }
+        } while token != nil
+        return .success(appended)
+    }
+
+    /// Appends a notification unless it is in the log.
+    ///
+    /// - Returns: Whether it is new; nil if it is not genuine, or of another app or environment.
+    private func append(_ body: [UInt8], in stream: StreamKey) async throws -> Bool? {
+        let receivedAt = clock.date()
+        guard let verified = try? await verifier.verify(body, receivedAt: receivedAt), verified.stream == stream else {
+            return nil
+        }
+        return try await appender.append(PreparedEvent(verified, receivedAt: receivedAt)).isNew
+    }
+}
+
+extension Result where Failure == AccountReader.Failure {
+    fileprivate var failure: Backfiller.Outcome {
+        switch self {
+        case .success, .failure(.refused), .failure(.unreadable): .refused
+        case .failure(.notFound): .notFound
+        case .failure(.keyRejected): .keyRejected
+        case .failure(.unavailable(_, let retryAfter)): .unavailable(retryAfter)
+        }
+    }
+}
