@@ -30,6 +30,8 @@ struct AlertTests {
         // A rule that selects a label finds nothing if the series has another one.
         for series in [
             #"subledger_checks_total{app="com.example.magazine",result="secret_rejected"} "#,
+            #"subledger_checks_total{app="com.example.magazine",result="key_rejected"} "#,
+            #"subledger_store_api_breaker_state{host="production"} "#,
             #"subledger_store_breaker_state{host="production"} "#,
             #"subledger_store_breaker_state{host="sandbox"} "#,
         ] {

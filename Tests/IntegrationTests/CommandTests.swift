@@ -208,6 +208,16 @@ struct CommandTests {
         Misuse(
             arguments: ["[{\"bundleId\":\"x\",\"checkLead\":\"P2D\"}]"], status: 78,
             says: "app x: unknown checkLead \"P2D\": expected hours and minutes of at most 24 hours, such as PT6H\n"),
+        Misuse(
+            arguments: ["[{\"bundleId\":\"x\",\"serverAPI\":{\"key\":\"hush\"}}]"], status: 78,
+            says: "unknown setting \"serverAPI.key\"\n"),
+        Misuse(
+            arguments: ["[{\"bundleId\":\"x\",\"serverAPI\":{\"keyId\":\"hush\"}}]"], status: 78,
+            says: "is not a JSON array of"),
+        Misuse(
+            arguments: [
+                "[{\"bundleId\":\"x\",\"serverAPI\":{\"issuerId\":\"i\",\"keyId\":\"k\",\"keyFile\":\"nosuch.p8\"}}]"
+            ], status: 78, says: "/nosuch.p8\n"),
         Misuse(arguments: ["{}"], status: 78, says: "is not a JSON array of"),
     ]
 

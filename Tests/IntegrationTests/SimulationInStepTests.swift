@@ -8,7 +8,7 @@ struct SimulationInStepTests {
     @Test(
         "every answer is right in the end",
         arguments: [
-            ["--lose", "1.0"],
+            ["--lose", "1.0"], ["--by-api", "--lose", "0.3", "--order", "shuffled"],
             ["--lose", "0.3", "--format", "both", "--order", "shuffled", "--duplicate", "0.1"],
         ])
     func found(_ scenario: [String]) throws {
@@ -16,7 +16,8 @@ struct SimulationInStepTests {
         defer { try? FileManager.default.removeItem(atPath: folder) }
 
         let run = try ServerProcess.run(
-            ["simulate", "--in-step", "--seed", "11", "--subscriptions", "46", "--data-folder", folder] + scenario)
+            ["simulate", "--in-step", "--seed", "11", "--subscriptions", "46", "--data-folder", folder] + scenario,
+            limit: 300)
 
         #expect(run.status == 0, "\(run.output)\(run.error)")
         #expect(run.output.contains(/compared \d{3,} answers, differences: 0(\n|, and)/))

@@ -22,12 +22,13 @@ package final class ServerProcess: Sendable {
         return folder.appendingPathComponent("subledger")
     }
 
-    /// The environment of this process without settings of Subledger. Instead of Apple, a port is asked about receipts on
-    /// which nothing listens.
+    /// The environment of this process without settings of Subledger. Instead of Apple, a port is asked on which nothing
+    /// listens.
     private static var cleanEnvironment: [String: String] {
-        let nobody = "http://127.0.0.1:9/verifyReceipt"
+        let nobody = "http://127.0.0.1:9"
         return ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("SUBLEDGER_") }.merging([
             "SUBLEDGER_VERIFY_RECEIPT_URL": nobody, "SUBLEDGER_VERIFY_RECEIPT_SANDBOX_URL": nobody,
+            "SUBLEDGER_SERVER_API_URL": nobody, "SUBLEDGER_SERVER_API_SANDBOX_URL": nobody,
         ]) { $1 }
     }
 

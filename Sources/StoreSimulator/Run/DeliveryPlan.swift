@@ -35,7 +35,8 @@ struct DeliveryPlan: Sendable {
                     if random.fraction() < settings.lose {
                         lossy.insert(key)
                         let lost = content.notifications[Int(entry.notification)]
-                        if !settings.isInStep || !content.isFoundByAsking(lost, ofAPI: settings.asksAPI) { incomplete.insert(key) }
+                        let isFound = settings.isInStep && content.isFoundByAsking(lost, ofAPI: settings.asksAPI)
+                        if !isFound { incomplete.insert(key) }
                     } else {
                         entries.append(entry)
                     }

@@ -1,5 +1,6 @@
 import AppStore
 import Foundation
+import Postgres
 
 /// The file with the private key of the App Store Server API, as App Store Connect gives it once (`.p8`).
 enum ServerAPIKeyFile {
@@ -14,7 +15,12 @@ enum ServerAPIKeyFile {
         let folder = URL(fileURLWithPath: appsFile).deletingLastPathComponent()
         let path = URL(fileURLWithPath: name, relativeTo: folder).path
         guard let data = FileManager.default.contents(atPath: path) else {
-            throw SettingError(description: "\(place): cannot read key file \(path)")
+            guard access(path, R_OK) != 0, errno == EACCES else {
+                throw SettingError(description: "\(place): cannot read key file \(path)")
+            }
+            let user = ServerAccount.name(of: geteuid())
+            throw SettingError(
+                description: "\(place): user \(user) cannot read key file \(path): make \(user) its owner")
         }
         let mode = (try? FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? NSNumber)?.intValue
         guard let mode, mode & 0o077 == 0 else {

@@ -1,0 +1,33 @@
+import Foundation
+import TestSupport
+
+/// The simulated App Store in a process of its own.
+final class StoreProcess {
+    private let process = Process()
+    private let output = Pipe()
+
+    /// - Parameter arguments: Further arguments of `simulate`.
+    init(_ arguments: [String]) throws {
+        process.executableURL = ServerProcess.executable
+        process.arguments = ["simulate", "--serve-store", "0"] + arguments
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+    }
+
+    /// The base URL that the store prints once it accepts connections.
+    func address() throws -> String {
+        var text = ""
+        while !text.contains("\n") {
+            let data = output.fileHandleForReading.availableData
+            guard !data.isEmpty else { throw CocoaError(.fileReadUnknown) }
+            text += String(decoding: data, as: UTF8.self)
+        }
+        return String(text.prefix { $0 != "\n" })
+    }
+
+    func end() {
+        process.terminate()
+        process.waitUntilExit()
+    }
+}
