@@ -16,7 +16,7 @@ struct DocumentationTests {
         "Operating": ["subledger serve --roles", "subledger projector skip"],
         "ConnectingTheAppStore": ["curl"],
         "Security": ["subledger inspect"],
-        "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify"],
+        "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify", "subledger backfill"],
         "Performance": [
             "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",
             ".build/release/Benchmarks latency",
