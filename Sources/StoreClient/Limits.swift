@@ -9,6 +9,9 @@ enum Limits {
     static let apiAnswerBytesMax = 4 << 20
     /// For how long a token is used; it is valid for a minute more.
     static let apiTokenAgeMax = Duration.seconds(240)
+    /// Maximum number of empty pages in a row that say that there are more. Apple has such pages; a list without an end
+    /// would be one of them.
+    static let emptyPagesMax = 10
     /// Pause of an app's requests to a host that rejects its key. The key must be replaced before it can answer.
     static let keyRejectedPause = Duration.seconds(300)
     /// Maximum number of repeated calls after temporary failures of one question. Callers repeat the question

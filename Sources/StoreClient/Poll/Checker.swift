@@ -148,7 +148,11 @@ package struct Checker: Sendable {
                     records(account.subscriptions, account.appended, status: nil, question), question),
                 wasAsked: true)
         case .failure(.notFound): return try await missing(question)
-        case .failure(.keyRejected): return try await fail(.keyRejected, question)
+        case .failure(.keyRejected):
+            var outcome = try await fail(.keyRejected, question)
+            // The next question would fail without a call.
+            outcome.pause = Limits.keyRejectedPause
+            return outcome
         case .failure(.refused): return try await fail(.refused, question)
         case .failure(.unreadable): return try await fail(.unreadable, question)
         case .failure(.unavailable(Unavailability.cancelled.rawValue, _)):

@@ -72,6 +72,7 @@ struct AccountReader: Sendable {
         var begins = revision == nil
         var bought: [String: Instant] = [:]
         var hasRestarted = false
+        var emptyPages = 0
         while true {
             let request = TransactionHistoryRequest(id: id, revision: revision)
             let outcome = await client.ask(request, app: app, host: host, priority: priority)
@@ -95,6 +96,8 @@ struct AccountReader: Sendable {
                 case .failure(let failure): return failure
                 }
             }
+            emptyPages = page.signedTransactions.isEmpty ? emptyPages + 1 : 0
+            guard emptyPages <= Limits.emptyPagesMax else { return .unreadable }
             revision = page.revision
             // Not while a walk from the beginning is unfinished: what it has read so far is not remembered.
             guard page.hasMore else { break }

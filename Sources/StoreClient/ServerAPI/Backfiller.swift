@@ -80,6 +80,7 @@ package struct Backfiller: Sendable {
         var token: String?
         var hasRestarted = false
         var appended = 0
+        var emptyPages = 0
         repeat {
             let request = NotificationHistoryRequest(
                 start: start, end: end, transactionId: id, paginationToken: token)
@@ -90,6 +91,8 @@ package struct Backfiller: Sendable {
             }
             switch AccountReader.answer(outcome) {
             case .success(let page):
+                emptyPages = page.bodies.isEmpty ? emptyPages + 1 : 0
+                guard emptyPages <= Limits.emptyPagesMax else { return .failure(.unreadable) }
                 for body in page.bodies {
                     guard let isNew = try await append(body, in: stream) else { return .failure(.refused) }
                     if isNew { appended += 1 }
