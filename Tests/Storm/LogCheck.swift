@@ -63,8 +63,7 @@ struct LogCheck {
                 select environment, position
                 from subledger.stream
                 join subledger.stream_head using (stream_id)
-                where app = $1
-                """), [Parameter(StormLoad.app)])
+                """))
         for row in rows {
             let name: String = try row.value(at: 0)
             let position: Int64 = try row.value(at: 1)
@@ -122,11 +121,7 @@ struct LogPages {
             var after: Int64 = 0
             while true {
                 let rows = try await database.rows(
-                    Statements.page,
-                    [
-                        Parameter(environment.rawValue), Parameter(after), Parameter(Self.pageMax),
-                        Parameter(StormLoad.app),
-                    ])
+                    Statements.page, [Parameter(environment.rawValue), Parameter(after), Parameter(Self.pageMax)])
                 if rows.isEmpty { break }
                 for row in rows {
                     after = try row.value(at: 0)
@@ -150,7 +145,6 @@ struct LogPages {
             from subledger.event
             join subledger.stream using (stream_id)
             where stream.environment = $1
-              and stream.app = $4
               and event.position > $2
             order by event.position
             limit $3
