@@ -107,6 +107,11 @@ package final class SimulatedStore: Sendable {
     package func inject(_ fault: StoreFault, requests: Int = 1) {
         state.withLock { $0.injected += Array(repeating: fault, count: requests) }
     }
+
+    /// Takes back the faults that no request has had yet.
+    package func withdrawFaults() {
+        state.withLock { $0.injected = [] }
+    }
 }
 
 // MARK: - Requests

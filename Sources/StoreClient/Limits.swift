@@ -60,10 +60,11 @@ enum Limits {
     /// each start and repeat lost requests, but a receipt changes with each purchase, so asking again finds only what
     /// was renewed or refunded meanwhile.
     static let verdictAgeMax = Duration.seconds(300)
-    /// How long a server may ask about a receipt before another one does: longer than a request waits, and longer than
-    /// all retries of a question take. It matters only if a server dies.
-    static let handInClaimMax = Duration.seconds(60)
-    static let queueClaimMax = Duration.seconds(600)
+    /// How long after its last report a server still counts as asking about a receipt, and the interval of these reports.
+    /// The longer a question takes, the more reports; only a receipt whose server died, or lost its database, waits for
+    /// the end.
+    static let claimMax = Duration.seconds(30)
+    static let claimInterval = Duration.seconds(10)
     /// Pause before a receipt without an answer is asked about again; it doubles up to the maximum. The actual one is
     /// random, from half of it on.
     static let handInPauseFirst = Duration.seconds(5)

@@ -49,7 +49,7 @@ struct KillTests {
             _ = try await eventually(within: .seconds(60), "\(wanted) are acknowledged") {
                 ledger.acknowledged.count >= wanted ? true : nil
             }
-            let postmaster = try Self.postmaster(folder)
+            let postmaster = try #require(DataFolder(path: folder).postmaster)
             // Either may be killed first.
             let victims = random.next() % 2 == 0 ? [server.pid, postmaster] : [postmaster, server.pid]
             for victim in victims { kill(victim, SIGKILL) }
@@ -125,11 +125,6 @@ struct KillTests {
                 doubted.insert(number)
             }
         }
-    }
-
-    private static func postmaster(_ folder: String) throws -> Int32 {
-        let text = try String(contentsOfFile: folder + "/postgres/postmaster.pid", encoding: .utf8)
-        return try #require(text.split(separator: "\n").first.flatMap { Int32($0) })
     }
 
     /// The numbers of all events in the log, in the order of their positions.

@@ -1,5 +1,4 @@
 import Foundation
-import Postgres
 import TestSupport
 import Testing
 
@@ -35,63 +34,65 @@ struct PollKillTests {
         "the check is made after the restart, with one more question at most and one event",
         arguments: Victim.allCases)
     func killed(_ victim: Victim) async throws {
-        let folder = "/tmp/subledger-poll-kill-\(UUID().uuidString.prefix(8))"
-        defer { try? FileManager.default.removeItem(atPath: folder) }
-        try await HeldStore.serve { store in
-            var server = try ServerProcess(dataFolder: folder, environment: store.environment)
-            let apple = HTTPClient(port: try await server.ports().public)
-            #expect(try await apple.post(try V1Body(number: 1).bytes).status == 200)
-            _ = try await eventually("the store is asked") { store.requests >= 1 ? true : nil }
-
-            let postmaster = try #require(Self.postmaster(folder))
-            if victim != .server { kill(postmaster, SIGKILL) }
-            if victim == .database {
-                let health = HTTPClient(port: try await server.privatePort())
-                _ = try await eventually("PostgreSQL is restarted") { () -> Bool? in
-                    guard let current = Self.postmaster(folder), current != postmaster else { return nil }
-                    return try await health.get("/health/ready").status == 200 ? true : nil
-                }
-            } else {
-                server.signal(SIGKILL)
-                try await server.hasEnded()
-                server = try ServerProcess(dataFolder: folder, environment: store.environment)
-                _ = try await eventually("the store is asked again") { store.requests >= 2 ? true : nil }
-            }
-            // Another subscription, which is not due before 2099. Once it is stored, the log can be written again.
-            let port = try await server.ports().public
-            let other = try V1Body(
-                type: "INITIAL_BUY", subscription: "2000000000000002", transaction: "2000000000000002",
-                expires: 4_070_908_800_000
-            ).bytes
-            _ = try await eventually("a notification is stored after the restart") {
-                try await HTTPClient(port: port).post(other).status == 200 ? true : nil
-            }
-            store.release(Self.answer)
-
-            let token = try ServerProcess.token(dataFolder: folder)
-            let backend = HTTPClient(port: try await server.privatePort(), token: token)
-            let subscription = try await eventually("the answer is folded") {
-                let answer = try await backend.get("/subscriptions/\(Self.subscription)")
-                return answer.json["status"] as? String == "active" ? answer : nil
-            }
-            let check = try await eventually("the check is recorded") {
-                try await Self.lines(folder, Self.checks).first
-            }
-            #expect(subscription.body.contains(#""2000000000000009""#))
-            // Due an hour after the end of the period. The next check follows the new period, which ends in 2099.
-            #expect(check == "1521507600000 renewal appended 0 3 4070912400000")
-            #expect(try await Self.lines(folder, Self.checks).count == 1)
-            #expect(try await Self.lines(folder, Self.events) == ["apple-v1", "apple-v1", "apple-receipt"])
-            // A new process knows nothing of the question, so it asks again.
-            #expect(store.requests <= 2)
-            let verified = try ServerProcess.run(["verify", "--all", "--data-folder", folder, "--log-level", "error"])
-            #expect(verified.status == 0, "\(verified.output)\(verified.error)")
-            #expect(verified.output == "verified: streams 1, events 3, subscriptions 2 (all subscriptions)\n")
-
-            server.signal(SIGTERM)
-            try await server.hasEnded()
-            #expect(server.exitStatus == 0)
+        try await DataFolder.with { folder in
+            try await HeldStore.serve { store in try await Self.killed(victim, folder, store) }
         }
+    }
+
+    private static func killed(_ victim: Victim, _ folder: DataFolder, _ store: HeldStore) async throws {
+        var server = try ServerProcess(dataFolder: folder.path, environment: store.environment)
+        let apple = HTTPClient(port: try await server.ports().public)
+        #expect(try await apple.post(try V1Body(number: 1).bytes).status == 200)
+        _ = try await eventually("the store is asked") { store.requests >= 1 ? true : nil }
+
+        let postmaster = try #require(folder.postmaster)
+        if victim != .server { kill(postmaster, SIGKILL) }
+        if victim == .database {
+            let health = HTTPClient(port: try await server.privatePort())
+            _ = try await eventually("PostgreSQL is restarted") { () -> Bool? in
+                guard let current = folder.postmaster, current != postmaster else { return nil }
+                return try await health.get("/health/ready").status == 200 ? true : nil
+            }
+        } else {
+            server.signal(SIGKILL)
+            try await server.hasEnded()
+            server = try ServerProcess(dataFolder: folder.path, environment: store.environment)
+            _ = try await eventually("the store is asked again") { store.requests >= 2 ? true : nil }
+        }
+        // Another subscription, which is not due before 2099. Once it is stored, the log can be written again.
+        let port = try await server.ports().public
+        let other = try V1Body(
+            type: "INITIAL_BUY", subscription: "2000000000000002", transaction: "2000000000000002",
+            expires: 4_070_908_800_000
+        ).bytes
+        _ = try await eventually("a notification is stored after the restart") {
+            try await HTTPClient(port: port).post(other).status == 200 ? true : nil
+        }
+        store.release(Self.answer)
+
+        let token = try ServerProcess.token(dataFolder: folder.path)
+        let backend = HTTPClient(port: try await server.privatePort(), token: token)
+        let subscription = try await eventually("the answer is folded") {
+            let answer = try await backend.get("/subscriptions/\(Self.subscription)")
+            return answer.json["status"] as? String == "active" ? answer : nil
+        }
+        let check = try await eventually("the check is recorded") {
+            try await folder.lines(Self.checks).first
+        }
+        #expect(subscription.body.contains(#""2000000000000009""#))
+        // Due an hour after the end of the period. The next check follows the new period, which ends in 2099.
+        #expect(check == "1521507600000 renewal appended 0 3 4070912400000")
+        #expect(try await folder.lines(Self.checks).count == 1)
+        #expect(try await folder.lines(Self.events) == ["apple-v1", "apple-v1", "apple-receipt"])
+        // A new process knows nothing of the question, so it asks again.
+        #expect(store.requests <= 2)
+        let verified = try ServerProcess.run(["verify", "--all", "--data-folder", folder.path, "--log-level", "error"])
+        #expect(verified.status == 0, "\(verified.output)\(verified.error)")
+        #expect(verified.output == "verified: streams 1, events 3, subscriptions 2 (all subscriptions)\n")
+
+        server.signal(SIGTERM)
+        try await server.hasEnded()
+        #expect(server.exitStatus == 0)
     }
 
     private static let checks = """
@@ -106,22 +107,4 @@ struct PollKillTests {
         from subledger.event
         order by position
         """ as StaticString
-
-    /// The first column of a query in the private PostgreSQL of a server.
-    private static func lines(_ folder: String, _ sql: StaticString) async throws -> [String] {
-        let connection = try await PostgresConnection.connect(
-            ConnectionConfiguration(socketFolder: folder + "/run", user: "subledger", database: "subledger"),
-            deadline: .now + .seconds(20))
-        let rows = try await connection.query(
-            Statement("lines", SQL(stringLiteral: sql)), deadline: .now + .seconds(20))
-        let lines: [String] = try (0..<rows.count).map { try rows[$0].value(at: 0) }
-        await connection.close()
-        return lines
-    }
-
-    /// Nil while PostgreSQL is down.
-    private static func postmaster(_ folder: String) -> Int32? {
-        let text = try? String(contentsOfFile: folder + "/postgres/postmaster.pid", encoding: .utf8)
-        return text?.split(separator: "\n").first.flatMap { Int32($0) }
-    }
 }

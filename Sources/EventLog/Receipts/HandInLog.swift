@@ -25,7 +25,7 @@ package struct HandInLog: Sendable {
     ///
     /// - Parameters:
     ///   - digest: SHA-256 of the bytes.
-    ///   - claimEnd: When other servers may ask, unless the outcome is recorded before.
+    ///   - claimEnd: When other servers may ask, unless the claim is renewed or the outcome recorded before.
     /// - Throws: ``ReadError``.
     package func claim(
         _ bytes: [UInt8], digest: [UInt8], app: String, customerId: String?, at now: Instant, until claimEnd: Instant,
@@ -57,7 +57,7 @@ package struct HandInLog: Sendable {
 
     /// Claims receipts about which Apple is to be asked again, longest due first.
     ///
-    /// - Parameter claimEnd: When other servers may ask, unless the outcome is recorded before.
+    /// - Parameter claimEnd: When other servers may ask, unless the claim is renewed or the outcome recorded before.
     package func claimDue(
         at now: Instant, until claimEnd: Instant, limit: Int64
     ) async throws(ReadError) -> [ClaimedReceipt] {
@@ -73,6 +73,16 @@ package struct HandInLog: Sendable {
                         receivedAt: try row.value(at: 3), bytes: try row.value(at: 4), attempts: try row.value(at: 5)))
             }
             return claims
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// Makes a claim end later. Does nothing once the outcome is recorded.
+    package func renew(_ id: String, until claimEnd: Instant) async throws(ReadError) {
+        do throws(PostgresError) {
+            _ = try await pool.query(
+                Statements.renew, [Parameter(id), Parameter(claimEnd)], deadline: .now + Limits.commitWaitMax)
         } catch {
             throw ReadError(error)
         }
@@ -178,6 +188,16 @@ package struct HandInLog: Sendable {
             from due
             where receipt.receipt_id = due.receipt_id
             returning receipt.receipt_id::text, app, customer_id, received_at, receipt, attempts
+            """)
+
+        static let renew = Statement(
+            "receipt_renew",
+            """
+            update subledger.receipt
+            set next_at = $2,
+              asking_until = $2
+            where receipt_id = $1::uuid
+              and asking_until is not null
             """)
 
         static let record = Statement(

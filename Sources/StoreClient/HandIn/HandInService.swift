@@ -71,12 +71,13 @@ package struct HandInService: Sendable {
         let now = clock.date()
         let claim = try await handIns.claim(
             receipt.bytes, digest: receipt.digest, app: app, customerId: customerId, at: now,
-            until: now.advanced(by: Limits.handInClaimMax),
+            until: now.advanced(by: Limits.claimMax),
             askedBefore: now.advanced(by: .zero - Limits.verdictAgeMax))
         switch claim {
         case .claimed(let claimed):
-            let outcome = await ask(receipt, configured, within: Limits.handInWaitMax)
-            return try await settle(claimed, outcome)
+            return try await holding(claimed) {
+                try await settle(claimed, await ask(receipt, configured, within: Limits.handInWaitMax))
+            }
         case .known(let known):
             let handIn = try await waitWhileAsked(known)
             return Verdict(handIn: handIn, position: handIn.findings.position)
@@ -92,15 +93,16 @@ package struct HandInService: Sendable {
             _ = try await record(.pending, HandIn.Findings(problem: "app_unknown"), claim, pause: Limits.handInPauseMax)
             return
         }
-        let outcome = await client.ask(Receipt(stored: claim.bytes), app: app, priority: .handIn)
-        _ = try await settle(claim, outcome)
+        _ = try await holding(claim) {
+            try await settle(claim, await client.ask(Receipt(stored: claim.bytes), app: app, priority: .handIn))
+        }
     }
 
     /// Claims pending receipts that are due.
     func claimDue(limit: Int) async throws(ReadError) -> [ClaimedReceipt] {
         let now = clock.date()
         return try await handIns.claimDue(
-            at: now, until: now.advanced(by: Limits.queueClaimMax), limit: Int64(limit))
+            at: now, until: now.advanced(by: Limits.claimMax), limit: Int64(limit))
     }
 
     /// The receipt with this id; nil if there is none.
@@ -115,6 +117,39 @@ package struct HandInService: Sendable {
     /// - Parameter waits: False to return at once.
     package func isFolded(_ stream: StreamKey, through position: Int64, waits: Bool) async throws -> Bool {
         try await log.isFolded(stream, through: position, waits: waits, clock: clock)
+    }
+
+    /// Runs the body, and keeps the claim until it returns.
+    private func holding(
+        _ claim: ClaimedReceipt, _ body: @escaping @Sendable () async throws -> Verdict
+    ) async throws -> Verdict {
+        try await withThrowingTaskGroup(of: Verdict?.self) { group in
+            group.addTask { try await body() }
+            group.addTask {
+                await keep(claim)
+                return nil
+            }
+            defer { group.cancelAll() }
+            while let ended = try await group.next() {
+                if let verdict = ended { return verdict }
+            }
+            throw CancellationError()
+        }
+    }
+
+    /// Renews a claim until the task is cancelled.
+    private func keep(_ claim: ClaimedReceipt) async {
+        while true {
+            do {
+                try await clock.sleep(clock.now() + Limits.claimInterval)
+                try await handIns.renew(claim.id, until: clock.date().advanced(by: Limits.claimMax))
+            } catch is CancellationError {
+                return
+            } catch {
+                // At worst, another server asks as well. Its answer states nothing new then.
+                logger.debug("claim not renewed", metadata: ["receipt.id": "\(claim.id)", "error": "\(error)"])
+            }
+        }
     }
 
     private func waitWhileAsked(_ known: HandIn) async throws -> HandIn {

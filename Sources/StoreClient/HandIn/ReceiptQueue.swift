@@ -3,8 +3,8 @@ import Logging
 
 /// Asks about receipts that are pending until Apple has answered.
 ///
-/// Any number of servers may run one: each claims receipts that no other asks about. A claim ends by itself if its
-/// server dies, so no receipt is forgotten.
+/// Any number of servers may run one: each claims receipts that no other asks about. A claim ends soon after
+/// its server dies, so no receipt is forgotten.
 package struct ReceiptQueue: Sendable {
     private let service: HandInService
     private let clock: StoreClock
