@@ -172,8 +172,8 @@ let package = Package(
         .executableTarget(
             name: "Storm",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "Postgres", "Projector", "StoreSimulator", "Subscriptions",
-                "TestSupport",
+                "AppStore", "Encoding", "EventLog", "Postgres", "Projector", "SimulatedStore", "StoreSimulator",
+                "Subscriptions", "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),

@@ -63,7 +63,8 @@ struct LogCheck {
                 select environment, position
                 from subledger.stream
                 join subledger.stream_head using (stream_id)
-                """))
+                where app = $1
+                """), [Parameter(StormLoad.app)])
         for row in rows {
             let name: String = try row.value(at: 0)
             let position: Int64 = try row.value(at: 1)
@@ -121,7 +122,11 @@ struct LogPages {
             var after: Int64 = 0
             while true {
                 let rows = try await database.rows(
-                    Statements.page, [Parameter(environment.rawValue), Parameter(after), Parameter(Self.pageMax)])
+                    Statements.page,
+                    [
+                        Parameter(environment.rawValue), Parameter(after), Parameter(Self.pageMax),
+                        Parameter(StormLoad.app),
+                    ])
                 if rows.isEmpty { break }
                 for row in rows {
                     after = try row.value(at: 0)
@@ -145,6 +150,7 @@ struct LogPages {
             from subledger.event
             join subledger.stream using (stream_id)
             where stream.environment = $1
+              and stream.app = $4
               and event.position > $2
             order by event.position
             limit $3

@@ -106,7 +106,7 @@ struct ProjectionCheck {
                 )
             }
         }
-        let live = try Self.projectedRows(try await run.database.rows(Statements.content))
+        let live = try Self.projectedRows(try await run.database.rows(Statements.content, [Parameter(StormLoad.app)]))
         return Set(live.symmetricDifference(expected).map(\.subscription))
     }
 
@@ -153,14 +153,17 @@ struct ProjectionCheck {
                 cause, transaction_id, position)
             from subledger.access_period
             join subledger.stream using (stream_id)
+            where app = $1
             union all
             select environment || ' ' || original_transaction_id, concat_ws(' ', 'positions', transaction_id, positions)
             from subledger.transaction
             join subledger.stream using (stream_id)
+            where app = $1
             union all
             select environment || ' ' || original_transaction_id, concat_ws(' ', 'last', position)
             from subledger.subscription
             join subledger.stream using (stream_id)
+            where app = $1
             """)
     }
 }

@@ -88,7 +88,7 @@ struct StormDatabase: Sendable {
         var random = SystemRandomNumberGenerator()
         let token = AccessToken(using: &random)
         let owner = try await connect()
-        try await TokenStore(connection: owner).record(token, scope: .read, name: "storm")
+        try await TokenStore(connection: owner).record(token, scope: .link, name: "storm")
         await owner.close()
         return token.text
     }

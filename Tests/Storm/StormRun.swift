@@ -9,6 +9,7 @@ struct StormRun: Sendable {
     let database: StormDatabase
     let servers: [StormServer]
     let sender: Sender
+    let receipts: ReceiptStorm
     let supervisors: [Task<Void, Never>]
     /// The resources of the server that is never killed, before the storm.
     let baseline: Resources
@@ -17,8 +18,18 @@ struct StormRun: Sendable {
         let database = try await StormDatabase.start(folder: folder + "/db")
         let root = folder + "/root.pem"
         try TestCertificates.standard.rootPEM.write(toFile: root, atomically: false, encoding: .utf8)
+        let receipts = try await ReceiptStorm(seed: seed, report: report)
+        let apps = folder + "/apps.json"
+        // The store knows nothing of the load's app.
+        try """
+        [{"bundleId":"\(StormLoad.app)","appAppleId":\(StormLoad.appleId),"sharedSecrets":["\(Canary.secret)"],
+        "receipts":{"polling":false}},
+        {"bundleId":"\(ReceiptStorm.app)","sharedSecrets":["\(Canary.secret)"],"receipts":{"callsPerMinute":6000}}]
+        """.write(toFile: apps, atomically: false, encoding: .utf8)
         let servers = try [("server 1", "info"), ("server 2", "trace")].map { name, level in
-            try StormServer(name: name, database: database, folder: folder, rootFile: root, logLevel: level)
+            try StormServer(
+                name: name, database: database, folder: folder, rootFile: root, appsFile: apps,
+                store: receipts.address, logLevel: level)
         }
         var supervisors = servers.map { server in Task { await server.supervise(report) } }
         supervisors.append(Task { await database.server.supervise() })
@@ -34,13 +45,14 @@ struct StormRun: Sendable {
         report.log("baseline of \(servers[1].name): \(baseline)")
         return StormRun(
             seed: seed, report: report, database: database, servers: servers, sender: sender,
-            supervisors: supervisors, baseline: baseline)
+            receipts: receipts, supervisors: supervisors, baseline: baseline)
     }
 
     /// Posts the load and injects faults for the duration, then reverts the faults and posts the rest.
     func storm(for duration: Duration, canFillDisk: Bool) async {
         let mischief = Task { await Mischief(sender: sender, report: report, seed: seed).run() }
         let sending = Task { await sender.sendAll(over: duration) }
+        let handing = Task { await receipts.run(over: duration, sender, seed: seed) }
         let injector = FaultInjector(database: database, servers: servers, report: report)
         await injector.run(
             FaultPlan(seed: seed, servers: servers.count, canFillDisk: canFillDisk), until: .now + duration, seed: seed)
@@ -52,6 +64,7 @@ struct StormRun: Sendable {
             if isUp == nil { report.problem("\(server.name) is not up one minute after the last fault") }
         }
         await sending.value
+        await handing.value
         await sender.sendUnacknowledged()
     }
 
@@ -60,6 +73,7 @@ struct StormRun: Sendable {
         await checked("the log") { try await LogCheck(run: self).run() }
         await checked("catching up") { try await ProjectionCheck(run: self).waitUntilCaughtUp() }
         await checked("the answers") { try await AnswerCheck(run: self).run() }
+        await checked("the receipts") { try await receipts.check(self) }
         await sender.client.close()
         await checked("resources") { try await checkResources() }
         await checked("canaries in metrics") { try await CanaryCheck(run: self).metrics() }
@@ -98,6 +112,7 @@ struct StormRun: Sendable {
     }
 
     func end() async {
+        await receipts.end()
         for server in servers { server.proxy.stop() }
         await database.server.stop()
         for supervisor in supervisors { supervisor.cancel() }

@@ -19,16 +19,21 @@ final class StormServer: Sendable {
         var starts = 0
     }
 
-    init(name: String, database: StormDatabase, folder: String, rootFile: String, logLevel: String) throws {
+    init(
+        name: String, database: StormDatabase, folder: String, rootFile: String, appsFile: String, store: String,
+        logLevel: String
+    ) throws {
         self.name = name
         self.folder = folder
         proxy = try FaultyProxy(target: database.socket)
         environment = [
             "SUBLEDGER_DATABASE_URL":
                 "postgres://storm:\(Canary.password)@127.0.0.1:\(proxy.port)/\(StormDatabase.name)",
-            "SUBLEDGER_APP_BUNDLE_ID": StormLoad.app,
-            "SUBLEDGER_APP_APPLE_ID": String(StormLoad.appleId),
-            "SUBLEDGER_APP_SHARED_SECRET": Canary.secret,
+            "SUBLEDGER_APP_BUNDLE_ID": "",
+            "SUBLEDGER_APP_SHARED_SECRET": "",
+            "SUBLEDGER_APPS_FILE": appsFile,
+            "SUBLEDGER_VERIFY_RECEIPT_URL": "\(store)/production/verifyReceipt",
+            "SUBLEDGER_VERIFY_RECEIPT_SANDBOX_URL": "\(store)/sandbox/verifyReceipt",
             "SUBLEDGER_ROOT_FILES": rootFile,
             "SUBLEDGER_OCSP": "off",
             "SUBLEDGER_LOG_LEVEL": logLevel,
