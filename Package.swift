@@ -228,7 +228,8 @@ let package = Package(
             name: "IntegrationTests",
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "Readers",
-                "StoreClient", "StoreSimulator", "Subscriptions", "TestSupport", "Verification", "subledger",
+                "SimulatedStore", "StoreClient", "StoreSimulator", "Subscriptions", "TestSupport", "Verification",
+                "subledger",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),

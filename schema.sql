@@ -20,6 +20,7 @@
 --   app_checks                                              from the owner's apps file     no
 --   store_check                                             checks made with the store     no
 --   store_history                                           histories read from the store  no
+--   delivery_audit                                          days compared with the store   no
 --   product, product_entitlement                            the owner's configuration      no
 --   app_ownership                                           from the owner's apps file     no
 --   customer_edge, customer_link                            projections of the log         `subledger rebuild`
@@ -157,7 +158,9 @@ create table subledger.event (
   constraint event_position_check check (position > 0),
   constraint event_dedupe_key_check check (octet_length(dedupe_key) in (16, 32)),
   constraint event_fingerprint_check check (octet_length(fingerprint) = 32),
-  constraint event_source_check check (source in ('apple-v1', 'apple-v2', 'apple-receipt', 'apple-device', 'apple-api', 'backend')),
+  constraint event_source_check check (
+    source in ('apple-v1', 'apple-v2', 'apple-history', 'apple-receipt', 'apple-device', 'apple-api', 'backend')
+  ),
   constraint event_facts_check check (jsonb_typeof(facts) = 'object'),
   constraint event_defects_check check (jsonb_typeof(defects) = 'array'),
   constraint event_body_sha256_check check (octet_length(body_sha256) = 32),
@@ -480,6 +483,32 @@ create table subledger.store_history (
   constraint store_history_pkey primary key (stream_id, original_transaction_id)
 );
 
+create table subledger.delivery_audit (
+  stream_id     integer     not null,
+  day           date        not null,
+  audited_at    timestamptz not null,
+  made          bigint      not null,
+  delivered     bigint      not null,
+  arrived       bigint      not null,
+  fetched       bigint      not null,
+  refused       bigint      not null,
+  lost          bigint      not null,
+  answered_late bigint      not null,
+  only_in_log   bigint      not null,
+  attempts      bigint      not null,
+  results       jsonb       not null,
+  lags          jsonb       not null,
+  constraint delivery_audit_pkey primary key (stream_id, day),
+  constraint delivery_audit_made_check check (made = arrived + fetched + refused),
+  constraint delivery_audit_delivered_check check (delivered between 0 and made),
+  constraint delivery_audit_lost_check check (lost between 0 and fetched),
+  constraint delivery_audit_answered_late_check check (answered_late between 0 and arrived),
+  constraint delivery_audit_only_in_log_check check (only_in_log >= 0),
+  constraint delivery_audit_attempts_check check (attempts >= delivered),
+  constraint delivery_audit_results_check check (jsonb_typeof(results) = 'object'),
+  constraint delivery_audit_lags_check check (jsonb_typeof(lags) = 'object')
+);
+
 -- Products ----------------------------------------------------------------------------------------------------------
 -- The owner's settings of products, in addition to Apple's data. `subledger product` and the private listener write
 -- them as subledger_products.
@@ -783,7 +812,7 @@ grant select
   to subledger_poller;
 grant update (next_at) on subledger.check_schedule to subledger_poller;
 grant select, insert on subledger.store_check to subledger_poller;
-grant select, insert, update on subledger.store_history to subledger_poller;
+grant select, insert, update on subledger.store_history, subledger.delivery_audit to subledger_poller;
 
 grant select, insert, update, delete on subledger.product, subledger.product_entitlement to subledger_products;
 grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
@@ -806,6 +835,7 @@ grant select
   on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.projector_skip,
     subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
     subledger.refunded_period, subledger.check_schedule, subledger.store_check, subledger.store_history,
+    subledger.delivery_audit,
     subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.app_ownership,
     subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
     subledger.customer_identity, subledger.shared_account_token, subledger.change_head, subledger.change,
@@ -857,7 +887,8 @@ comment on column subledger.event.received_at is 'When it was received, by our c
 comment on column subledger.event.occurred_at is
   'When it happened, by the dates in the notification; null if it has none';
 comment on column subledger.event.source is
-  'Wire format: apple-v1 or apple-v2 for notifications; apple-receipt for answers of the App Store to questions about '
+  'Wire format: apple-v1 or apple-v2 for notifications; apple-history for one of version 2 that did not arrive and was '
+  'fetched from Apple''s notification history; apple-receipt for answers of the App Store to questions about '
   'receipts; apple-device for signed data that apps get from StoreKit 2 and backends hand in; apple-api for signed data '
   'in answers of the App Store Server API; backend for customer '
   'links set by the owner''s own backend';
@@ -1277,6 +1308,31 @@ comment on column subledger.store_history.revision is
 comment on column subledger.store_history.covered_since is
   'The log has all transactions of the subscription since then; null if a history was not read to its end';
 
+comment on table subledger.delivery_audit is
+  'The notifications of version 2 that Apple signed on a day, compared with the log. A day is compared an hour after its '
+  'end and again eight days later, when Apple has made its last attempt. Kept by a rebuild';
+comment on column subledger.delivery_audit.day is 'The day in UTC';
+comment on column subledger.delivery_audit.audited_at is 'When it was compared last, by our clock';
+comment on column subledger.delivery_audit.made is
+  'Notifications that Apple''s notification history has: arrived + fetched + refused';
+comment on column subledger.delivery_audit.delivered is
+  'Those of which Apple says that an attempt was answered with success';
+comment on column subledger.delivery_audit.arrived is 'Those that are in the log because Apple posted them';
+comment on column subledger.delivery_audit.fetched is
+  'Those that are in the log because they were fetched from the history, even if they arrived later';
+comment on column subledger.delivery_audit.refused is 'Those that are not in the log because they are not verified';
+comment on column subledger.delivery_audit.lost is
+  'Fetched ones that Apple says it had delivered before: they were acknowledged and are missing, which must not happen';
+comment on column subledger.delivery_audit.answered_late is
+  'Arrived ones that Apple delivered again half an hour later or more: they were stored, and the answer was lost';
+comment on column subledger.delivery_audit.only_in_log is
+  'Events of source apple-v2 that Apple signed on that day and its history does not have';
+comment on column subledger.delivery_audit.attempts is 'Attempts to deliver them';
+comment on column subledger.delivery_audit.results is 'The attempts by result, as Apple spells it';
+comment on column subledger.delivery_audit.lags is
+  'Seconds as {"p50": …, "p99": …, "max": …}. sent: from the signature to the first attempt; retried: from there to the '
+  'one with success; arrived: from there to received_at, negative if the clocks differ. Missing if there are none';
+
 -- Products ----------------------------------------------------------------------------------------------------------
 
 comment on table subledger.product is
@@ -1665,8 +1721,9 @@ comment on column analyst.events.occurred_at is
   'When Apple signed it; for V1, which has no such date, when it happened by the dates in it; for an answer about a '
   'receipt, when Apple gave it';
 comment on column analyst.events.source is
-  'apple-v1, apple-v2, apple-receipt for answers about receipts, apple-device for signed data of devices, apple-api for '
-  'that of answers of the App Store Server API, or backend for customer links';
+  'apple-v1, apple-v2, apple-history for notifications that were fetched, apple-receipt for answers about receipts, '
+  'apple-device for signed data of devices, apple-api for that of answers of the App Store Server API, or backend for '
+  'customer links';
 comment on column analyst.events.type is 'As Apple spells it; null if unreadable';
 comment on column analyst.events.subtype is 'As Apple spells it; V1 has none';
 comment on column analyst.events.kind is 'What happened, in one vocabulary for all sources: see subledger.event';
@@ -3734,8 +3791,8 @@ select
 from subledger.event
 join subledger.stream using (stream_id)
 where event.occurred_at is not null
-  -- Answers of the App Store, signed data of devices and links by backends are not delivered.
-  and event.source not in ('apple-receipt', 'apple-device', 'apple-api', 'backend');
+  -- Answers of the App Store, what was fetched, signed data of devices and links by backends are not delivered.
+  and event.source not in ('apple-history', 'apple-receipt', 'apple-device', 'apple-api', 'backend');
 
 comment on view analyst.delivery_lag_detail is
   'How long each notification was in transit, including Apple''s retries after an outage of ours. V1 has no signing '
@@ -3780,6 +3837,68 @@ comment on column analyst.delivery_lag.notifications is 'Number of notifications
 comment on column analyst.delivery_lag.p50_seconds is 'Median';
 comment on column analyst.delivery_lag.p99_seconds is '99th percentile';
 comment on column analyst.delivery_lag.max_seconds is 'Maximum';
+
+create or replace view analyst.apple_deliveries as
+select
+  delivery_audit.day,
+  stream.app,
+  stream.environment,
+  delivery_audit.made,
+  delivery_audit.delivered,
+  delivery_audit.arrived,
+  delivery_audit.fetched,
+  delivery_audit.refused,
+  delivery_audit.lost,
+  delivery_audit.answered_late,
+  delivery_audit.only_in_log,
+  delivery_audit.attempts,
+  delivery_audit.results,
+  (delivery_audit.lags #>> '{sent,p50}')::double precision as sent_p50_seconds,
+  (delivery_audit.lags #>> '{sent,p99}')::double precision as sent_p99_seconds,
+  (delivery_audit.lags #>> '{sent,max}')::double precision as sent_max_seconds,
+  (delivery_audit.lags #>> '{retried,p50}')::double precision as retried_p50_seconds,
+  (delivery_audit.lags #>> '{retried,p99}')::double precision as retried_p99_seconds,
+  (delivery_audit.lags #>> '{retried,max}')::double precision as retried_max_seconds,
+  (delivery_audit.lags #>> '{arrived,p50}')::double precision as arrived_p50_seconds,
+  (delivery_audit.lags #>> '{arrived,p99}')::double precision as arrived_p99_seconds,
+  (delivery_audit.lags #>> '{arrived,max}')::double precision as arrived_max_seconds,
+  delivery_audit.audited_at,
+  delivery_audit.audited_at >= (delivery_audit.day + 9) at time zone 'UTC' as is_final
+from subledger.delivery_audit
+join subledger.stream using (stream_id);
+
+comment on view analyst.apple_deliveries is
+  'How many notifications of version 2 Apple made on each day, how many arrived, how late, and how many had to be '
+  'fetched: Apple''s notification history compared with the log';
+comment on column analyst.apple_deliveries.day is 'The day on which Apple signed them, UTC';
+comment on column analyst.apple_deliveries.app is 'Bundle ID';
+comment on column analyst.apple_deliveries.environment is 'production or sandbox';
+comment on column analyst.apple_deliveries.made is 'Notifications in Apple''s history: arrived + fetched + refused';
+comment on column analyst.apple_deliveries.delivered is 'Those of which Apple says that it delivered them';
+comment on column analyst.apple_deliveries.arrived is 'Those that arrived';
+comment on column analyst.apple_deliveries.fetched is 'Those that were fetched, even if they arrived later';
+comment on column analyst.apple_deliveries.refused is 'Those that are not verified';
+comment on column analyst.apple_deliveries.lost is
+  'Fetched ones that Apple says it had delivered before; always 0, or there is a defect';
+comment on column analyst.apple_deliveries.answered_late is
+  'Arrived ones that Apple delivered again half an hour later or more, because the first answer was lost';
+comment on column analyst.apple_deliveries.only_in_log is 'Those that arrived and are not in Apple''s history';
+comment on column analyst.apple_deliveries.attempts is 'Attempts to deliver them';
+comment on column analyst.apple_deliveries.results is 'The attempts by result, as Apple spells it';
+comment on column analyst.apple_deliveries.sent_p50_seconds is 'From the signature to the first attempt: median';
+comment on column analyst.apple_deliveries.sent_p99_seconds is 'The same: 99th percentile';
+comment on column analyst.apple_deliveries.sent_max_seconds is 'The same: maximum';
+comment on column analyst.apple_deliveries.retried_p50_seconds is
+  'From the first attempt to the one with success: median; 0 if the first one had success';
+comment on column analyst.apple_deliveries.retried_p99_seconds is 'The same: 99th percentile';
+comment on column analyst.apple_deliveries.retried_max_seconds is 'The same: maximum';
+comment on column analyst.apple_deliveries.arrived_p50_seconds is
+  'From the attempt with success to the moment when it was received, by our clock: median';
+comment on column analyst.apple_deliveries.arrived_p99_seconds is 'The same: 99th percentile';
+comment on column analyst.apple_deliveries.arrived_max_seconds is 'The same: maximum';
+comment on column analyst.apple_deliveries.audited_at is 'When the day was compared last, by our clock';
+comment on column analyst.apple_deliveries.is_final is
+  'Whether that was after Apple''s last attempt; before, more may arrive';
 
 -- Privileges on views and functions ---------------------------------------------------------------------------------
 

@@ -29,10 +29,13 @@ package enum AppleNotification: Sendable {
     /// - Parameters:
     ///   - receivedAt: Our clock. Unsigned notifications contain no date of their own.
     ///   - bodyDigest: SHA-256 of the stored body; computed if nil. Used for unsigned notifications only.
-    package func event(receivedAt: Instant, bodyDigest: [UInt8]? = nil) -> Event {
+    ///   - source: Of a signed notification; see ``V2Notification/event(source:)``.
+    package func event(
+        receivedAt: Instant, bodyDigest: [UInt8]? = nil, source: EventSource = .appleV2
+    ) -> Event {
         switch self {
         case .v1(let notification): notification.event(receivedAt: receivedAt, bodyDigest: bodyDigest)
-        case .v2(let notification): notification.event()
+        case .v2(let notification): notification.event(source: source)
         }
     }
 }

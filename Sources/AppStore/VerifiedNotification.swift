@@ -87,6 +87,17 @@ package struct NotificationVerifier: Sendable {
         }
     }
 
+    /// Verifies a notification that Apple's notification history has, like one that was posted.
+    ///
+    /// - Parameter receivedAt: Our clock.
+    package func verify(fetched body: [UInt8], receivedAt: Instant) async throws(Refusal) -> VerifiedNotification {
+        guard case .v2(let notification) = try decode(body) else { throw .undecodable(.notANotification) }
+        switch try await examine(notification, receivedAt: receivedAt, source: .appleHistory) {
+        case .verified(let notification): return notification
+        case .unconfigured: throw .appUnknown
+        }
+    }
+
     private func decode(_ body: [UInt8]) throws(Refusal) -> AppleNotification {
         do throws(UndecodableBody) {
             return try AppleNotification(decoding: body)
@@ -95,7 +106,9 @@ package struct NotificationVerifier: Sendable {
         }
     }
 
-    private func examine(_ notification: V2Notification, receivedAt: Instant) async throws(Refusal) -> Examined {
+    private func examine(
+        _ notification: V2Notification, receivedAt: Instant, source: EventSource = .appleV2
+    ) async throws(Refusal) -> Examined {
         // Local data is not signed by Apple. It is accepted if the app is configured for that environment.
         let isLocal = notification.claim.environment?.isLocal == true
         let chains = isLocal ? [] : try await signatures.verify(notification, fallback: receivedAt)
@@ -113,7 +126,8 @@ package struct NotificationVerifier: Sendable {
         let evidence = notification.evidence
         return .verified(
             VerifiedNotification(
-                app: bundleId, event: notification.event(), evidence: evidence, bodyDigest: evidence.digest,
+                app: bundleId, event: notification.event(source: source), evidence: evidence,
+                bodyDigest: evidence.digest,
                 chain: signingChain, hasShortChain: chains.contains(where: \.isShort)))
     }
 

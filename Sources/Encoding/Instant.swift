@@ -36,7 +36,11 @@ package struct Instant: Hashable, Comparable, Sendable {
 extension Instant {
     /// Returns the instant shifted by the duration. See ``advanced(byMilliseconds:)``.
     package func advanced(by duration: Duration) -> Instant {
-        advanced(byMilliseconds: Int64(duration / .milliseconds(1)))
+        // Not a quotient of durations, which is a Double and may lie just below the whole number.
+        let (seconds, attoseconds) = duration.components
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)
+        guard !overflow else { return seconds < 0 ? .earliest : .latest }
+        return advanced(byMilliseconds: product).advanced(byMilliseconds: attoseconds / 1_000_000_000_000_000)
     }
 
     /// Returns the time from this instant to the other, negative if that is earlier.

@@ -5,12 +5,17 @@ package final class TimetablePoster: Sendable {
     private let timetable: Timetable
     private let session: PostingSession
     private let connections: Int
+    private let postsNotifications: Bool
 
     /// - Parameters:
     ///   - url: Where notifications are posted.
     ///   - target: The private listener, for link statements and receipts.
-    package init(_ timetable: Timetable, url: String, target: LinkTarget, connections: Int) {
+    ///   - postsNotifications: False if the store posts them.
+    package init(
+        _ timetable: Timetable, url: String, target: LinkTarget, postsNotifications: Bool = true, connections: Int
+    ) {
         self.timetable = timetable
+        self.postsNotifications = postsNotifications
         session = PostingSession(url: url, links: target, connections: connections)
         self.connections = connections
     }
@@ -39,7 +44,8 @@ package final class TimetablePoster: Sendable {
                         let position = positions.lowerBound + next.add()
                         guard position < positions.upperBound else { return }
                         switch self.timetable[position] {
-                        case .notification(let delivery): await self.session.send(delivery)
+                        case .notification(let delivery):
+                            if self.postsNotifications { await self.session.send(delivery) }
                         case .handIn(let handIn): await self.session.send(handIn)
                         case .statement: break
                         }

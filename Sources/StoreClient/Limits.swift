@@ -103,6 +103,19 @@ enum Limits {
     static let roundPauseMin = Duration.milliseconds(500)
     /// Interval of the reports that keep the lead of streams: a third of the time after which it is lost.
     static let leadInterval = Duration.seconds(5)
+    /// How long after a day its deliveries are audited first. Its last notifications may come some minutes late.
+    static let auditDelay = Duration.seconds(3600)
+    /// After this time, Apple has made all attempts to deliver a notification: the last one comes after 157 hours.
+    static let lastAttemptMax = Duration.seconds(8 * 86_400)
+    /// Apple does not document by which date it filters notifications, so that of signing may lie this far off.
+    static let auditOverlap = Duration.seconds(600)
+    /// Maximum number of parts of a day that are read at a time.
+    static let auditWindowsMax = 4
+    /// Pause between two looks for days to audit.
+    static let auditPause = Duration.seconds(300)
+    /// Intervals of the questions after a test notification: to Apple, which usually posts within seconds, and to the log.
+    static let probeStatusInterval = Duration.seconds(2)
+    static let probeLookInterval = Duration.milliseconds(100)
     /// Interval in which due checks are counted.
     static let backlogInterval = Duration.seconds(15)
     /// From this age on, a check that is due makes the server's health degraded.

@@ -56,18 +56,22 @@ package struct EventVerifier: Sendable {
         case .appleReceipt: return checkAnswer(body, stored)
         case .appleDevice: return await checkSigned(body, stored, .appleDevice)
         case .appleAPI: return await checkSigned(body, stored, .appleAPI)
+        case .appleHistory: return await checkNotification(body, stored, .appleHistory)
         case .appleV1, .appleV2, nil: return await checkNotification(body, stored)
         }
     }
 
-    private func checkNotification(_ body: [UInt8], _ stored: AuditedEvent) async -> Result {
+    /// - Parameter source: Of a signed notification.
+    private func checkNotification(
+        _ body: [UInt8], _ stored: AuditedEvent, _ source: EventSource = .appleV2
+    ) async -> Result {
         let notification: AppleNotification
         do throws(UndecodableBody) {
             notification = try AppleNotification(decoding: body)
         } catch {
             return Result(problem: "body cannot be decoded: \(error)")
         }
-        let event = notification.event(receivedAt: stored.receivedAt)
+        let event = notification.event(receivedAt: stored.receivedAt, source: source)
         if let column = differingColumn(stored, event) {
             return Result(problem: "\(column) does not match the body")
         }

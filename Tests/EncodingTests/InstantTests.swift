@@ -119,4 +119,18 @@ struct InstantTests {
 
         #expect(disagreements == [])
     }
+
+    @Test("a duration of whole milliseconds is added exactly", arguments: [46_800_000, 1, 999, 1001, 86_399_999])
+    func addsExactly(_ milliseconds: Int64) {
+        let start = Instant(milliseconds: 1_733_832_000_000) ?? .earliest
+        for amount in [milliseconds, -milliseconds] {
+            #expect(start.advanced(by: .milliseconds(amount)).milliseconds == start.milliseconds + amount)
+        }
+    }
+
+    @Test("the longest durations are clamped")
+    func clampsDurations() {
+        #expect(Instant.earliest.advanced(by: .seconds(Int64.max)) == .latest)
+        #expect(Instant.latest.advanced(by: .seconds(Int64.min)) == .earliest)
+    }
 }

@@ -15,7 +15,10 @@ struct GeneratedEvent {
 
     init(using random: inout SeededGenerator) {
         let source: EventSource =
-            random.chance(60) ? .appleV1 : random.chance(60) ? .appleV2 : random.chance(50) ? .appleReceipt : .backend
+            random.chance(60)
+            ? .appleV1
+            : random.chance(60)
+                ? random.chance(25) ? .appleHistory : .appleV2 : random.chance(50) ? .appleReceipt : .backend
         let content = Int.random(in: 0..<5, using: &random)
         // The subscriptions depend on the content, as in a body.
         let pool = [["1"], ["2"], ["1", "2"], ["2", "3"], []]
@@ -30,7 +33,7 @@ struct GeneratedEvent {
             switch source {
             case .appleV1: digest
             // Different bodies may have the same id.
-            case .appleV2: Array(SHA256.hash(data: Array("id \(content)".utf8)).prefix(16))
+            case .appleV2, .appleHistory: Array(SHA256.hash(data: Array("id \(content)".utf8)).prefix(16))
             case .appleReceipt, .appleDevice, .appleAPI, .backend: Array(SHA256.hash(data: body + [0]))
             }
     }

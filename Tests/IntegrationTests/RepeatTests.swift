@@ -238,10 +238,10 @@ struct RepeatTests {
                 {
                     return (Int64(same + 1), false, false)
                 }
-            } else if let same = events.firstIndex(where: {
-                $0.event.key == event.key && $0.event.source == event.source
-            }) {
-                return (Int64(same + 1), false, event.source == .appleV2 && events[same].event.body != event.body)
+            } else if let same = events.firstIndex(where: { $0.event.key == event.key }) {
+                // A notification that was fetched has the id of the one that was posted.
+                let isNotification = [.appleV2, .appleHistory].contains(event.source)
+                return (Int64(same + 1), false, isNotification && events[same].event.body != event.body)
             }
             events.append((event, receivedAt))
             return (Int64(events.count), true, false)

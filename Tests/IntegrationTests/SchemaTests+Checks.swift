@@ -26,6 +26,16 @@ extension SchemaTests {
         """
     }
 
+    private static func audit(_ counts: String, results: String = "{}", lags: String = "{}") -> String {
+        """
+        insert into subledger.delivery_audit (
+          stream_id, day, audited_at, made, delivered, arrived, fetched, refused, lost, answered_late, only_in_log,
+          attempts, results, lags
+        )
+        values (1, '2018-03-21', '2018-03-22', \(counts), '\(results)', '\(lags)')
+        """
+    }
+
     static let brokenChecks = [
         Broken(constraint: "check_schedule_pkey", sqlstate: "23505", statement: "\(schedule()); \(schedule())"),
         Broken(constraint: "check_schedule_reason_check", sqlstate: "23514", statement: schedule(reason: "luck")),
@@ -43,5 +53,30 @@ extension SchemaTests {
         Broken(
             constraint: "store_check_next_at_check", sqlstate: "23514",
             statement: check(due: "'2018-03-23'", next: "'2018-03-22'")),
+        Broken(
+            constraint: "delivery_audit_pkey", sqlstate: "23505",
+            statement: "\(audit("3, 2, 1, 1, 1, 0, 0, 0, 4")); \(audit("3, 2, 1, 1, 1, 0, 0, 0, 4"))"),
+        Broken(
+            constraint: "delivery_audit_made_check", sqlstate: "23514", statement: audit("4, 2, 1, 1, 1, 0, 0, 0, 4")),
+        Broken(
+            constraint: "delivery_audit_delivered_check", sqlstate: "23514",
+            statement: audit("3, 4, 1, 1, 1, 0, 0, 0, 4")),
+        Broken(
+            constraint: "delivery_audit_lost_check", sqlstate: "23514", statement: audit("3, 2, 1, 1, 1, 2, 0, 0, 4")),
+        Broken(
+            constraint: "delivery_audit_answered_late_check", sqlstate: "23514",
+            statement: audit("3, 2, 1, 1, 1, 0, 2, 0, 4")),
+        Broken(
+            constraint: "delivery_audit_only_in_log_check", sqlstate: "23514",
+            statement: audit("3, 2, 1, 1, 1, 0, 0, -1, 4")),
+        Broken(
+            constraint: "delivery_audit_attempts_check", sqlstate: "23514",
+            statement: audit("3, 2, 1, 1, 1, 0, 0, 0, 1")),
+        Broken(
+            constraint: "delivery_audit_results_check", sqlstate: "23514",
+            statement: audit("3, 2, 1, 1, 1, 0, 0, 0, 4", results: "[]")),
+        Broken(
+            constraint: "delivery_audit_lags_check", sqlstate: "23514",
+            statement: audit("3, 2, 1, 1, 1, 0, 0, 0, 4", lags: "[]")),
     ]
 }

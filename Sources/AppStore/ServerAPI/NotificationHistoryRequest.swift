@@ -1,16 +1,17 @@
 import Encoding
+import Subscriptions
 
-/// Get Notification History: a page of the notifications of version 2 that Apple made about a customer.
+/// Get Notification History: a page of the notifications of version 2 that Apple made.
 package struct NotificationHistoryRequest: ServerAPIRequest {
     /// Notifications from this instant on. Apple keeps them for ``age(_:)``.
     package let start: Instant
     package let end: Instant
-    /// A `transactionId` or an `originalTransactionId` of the customer.
-    package let transactionId: String
+    /// A `transactionId` or an `originalTransactionId` of a customer; nil for all customers of the app.
+    package let transactionId: String?
     /// That of the previous page; nil for the first one.
     package let paginationToken: String?
 
-    package init(start: Instant, end: Instant, transactionId: String, paginationToken: String?) {
+    package init(start: Instant, end: Instant, transactionId: String? = nil, paginationToken: String?) {
         self.start = start
         self.end = end
         self.transactionId = transactionId
@@ -44,8 +45,7 @@ package struct NotificationHistoryRequest: ServerAPIRequest {
     }
 
     package struct Page: Sendable, Hashable {
-        /// The bodies of the notifications, as they were posted.
-        package let bodies: [[UInt8]]
+        package let notifications: [SentNotification]
         /// Nil for the last page.
         package let nextToken: String?
     }
@@ -56,14 +56,13 @@ package struct NotificationHistoryRequest: ServerAPIRequest {
             throw .missing("notificationHistory")
         }
         guard let hasMore = answer.root["hasMore"]?.bool else { throw .missing("hasMore") }
-        var bodies: [[UInt8]] = []
+        var notifications: [SentNotification] = []
         for item in items.elements(atMost: Self.itemsMax) {
-            let payload = try answer.text(item["signedPayload"], "signedPayload")
-            bodies.append(Array("{\"signedPayload\":\"".utf8) + payload + Array("\"}".utf8))
+            notifications.append(try SentNotification(item, of: answer))
         }
-        guard hasMore else { return Page(bodies: bodies, nextToken: nil) }
+        guard hasMore else { return Page(notifications: notifications, nextToken: nil) }
         guard let token = answer.root["paginationToken"]?.string else { throw .missing("paginationToken") }
-        return Page(bodies: bodies, nextToken: token)
+        return Page(notifications: notifications, nextToken: token)
     }
 
     /// Apple's pages have at most 20 items.

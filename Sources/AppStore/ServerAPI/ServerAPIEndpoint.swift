@@ -4,6 +4,8 @@ package enum ServerAPIEndpoint: String, Sendable, Hashable, CaseIterable {
     case history
     case statuses
     case notificationHistory = "notification_history"
+    case testNotification = "test_notification"
+    case testNotificationStatus = "test_notification_status"
 
     /// The requests per second and app that Apple accepts in production; a tenth of them in the sandbox.
     ///
@@ -11,6 +13,7 @@ package enum ServerAPIEndpoint: String, Sendable, Hashable, CaseIterable {
     package var perSecond: Int {
         switch self {
         case .transactionInfo, .history, .statuses, .notificationHistory: 50
+        case .testNotification, .testNotificationStatus: 1
         }
     }
 

@@ -4,9 +4,11 @@ import Subscriptions
 
 extension V2Notification {
     /// Returns the notification as a normalised event.
-    package func event() -> Event {
+    ///
+    /// - Parameter source: `appleHistory` if the notification was fetched and not posted.
+    package func event(source: EventSource = .appleV2) -> Event {
         var normaliser = V2Normaliser(self)
-        return normaliser.event()
+        return normaliser.event(source)
     }
 }
 
@@ -20,7 +22,7 @@ private struct V2Normaliser {
         self.notification = notification
     }
 
-    mutating func event() -> Event {
+    mutating func event(_ source: EventSource) -> Event {
         var body = JSONFields(notification.notification.payload.root)
         let type = body.text("notificationType")
         if type == nil { body.note("notificationType", "is missing or blank") }
@@ -48,7 +50,7 @@ private struct V2Normaliser {
         }
         if uuid == nil { body.note("notificationUUID", "is missing or blank") }
         return Event(
-            source: .appleV2, environment: claim.environment ?? .unknown, app: claim.bundleId, type: type,
+            source: source, environment: claim.environment ?? .unknown, app: claim.bundleId, type: type,
             subtype: subtype, kind: V2Kind.kind(of: type, subtype), dedupeKey: dedupeKey(uuid),
             notificationUUID: uuid, occurredAt: occurredAt, transactions: [transaction].compactMap { $0 },
             renewals: [renewal].compactMap { $0 }, details: CanonicalJSON(members: details),

@@ -46,7 +46,7 @@ extension EventLogWriter {
             with input as (
               select input.ordinal, input.stream_id, input.dedupe_key, input.run, input.body_sha256, known.position,
                 row_number() over first_copy as copy,
-                input.source = 'apple-v2'
+                input.source in ('apple-v2', 'apple-history')
                   and input.body_sha256 <> coalesce(known.body_sha256, first_value(input.body_sha256) over first_copy)
                   as is_conflict
               from unnest(

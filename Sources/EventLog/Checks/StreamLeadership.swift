@@ -1,12 +1,21 @@
 import Postgres
 
-/// Decides which process makes the checks of a stream: the first that takes the stream's lock leads it.
+/// Decides which process does some work for a stream: the first that takes the stream's lock leads it.
 ///
 /// A leader holds an advisory lock in a session of its own, for as long as the session lasts. If the process dies, the
 /// session ends and another process takes the lock when it next asks. A process that is silent for
 /// ``Limits/leaderSilenceMax`` loses its session. It may then ask about what another process asks about, too, which
 /// costs a call and changes nothing.
 package actor StreamLeadership {
+    /// Each has locks of its own. The raw values tell them from other locks of the database.
+    package enum Work: Int32, Sendable {
+        /// The letters "POLL".
+        case checks = 0x504F_4C4C
+        /// The letters "AUDT".
+        case audits = 0x4155_4454
+    }
+
+    private let work: Work
     private let configuration: ConnectionConfiguration
     private var connection: PostgresConnection?
     private var held: Set<Int32> = []
@@ -14,7 +23,8 @@ package actor StreamLeadership {
     private var last: Task<Result<Set<Int32>, PostgresError>, Never>?
 
     /// - Parameter configuration: Any role will do.
-    package init(_ configuration: ConnectionConfiguration) {
+    package init(_ configuration: ConnectionConfiguration, for work: Work = .checks) {
+        self.work = work
         var configuration = configuration
         configuration.sessionSettings["idle_session_timeout"] =
             "\(Limits.leaderSilenceMax.components.seconds)s"
@@ -62,7 +72,7 @@ package actor StreamLeadership {
             let session = try await session(deadline: deadline)
             let others = streams.filter { !held.contains($0) }
             let rows = try await session.query(
-                Statements.lead, [Parameter(Self.lockClass), .array(others)], deadline: deadline)
+                Statements.lead, [Parameter(work.rawValue), .array(others)], deadline: deadline)
             for row in rows { held.insert(try row.value(at: 0)) }
             return .success(held.intersection(streams))
         } catch {
@@ -84,9 +94,6 @@ package actor StreamLeadership {
         connection = nil
         await ended?.close()
     }
-
-    /// Tells these locks from others of the database: the letters "POLL".
-    private static let lockClass: Int32 = 0x504F_4C4C
 
     private enum Statements {
         /// Without streams, it only reports to the server.

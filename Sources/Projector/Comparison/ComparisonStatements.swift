@@ -19,7 +19,7 @@ enum ComparisonStatements {
 
     private static let signed: SQL = "event.source not in ('apple-v1', 'apple-receipt', 'backend')"
 
-    private static let notification: SQL = "event.source in ('apple-v1', 'apple-v2')"
+    private static let notification: SQL = "event.source in ('apple-v1', 'apple-v2', 'apple-history')"
 
     /// The events of the App Store up to a position, each with whether it is signed, its time, whether it is a
     /// notification, and the subscriptions that it mentions.

@@ -5,14 +5,18 @@ import NIOCore
 /// The notification URL of an app's server.
 package struct NotificationTarget: Sendable {
     private let url: String
-    private let client: HTTPClient
 
     private static let answerWaitMax = TimeAmount.seconds(30)
     private static let answerBytesMax = 1 << 16
+    /// Of the process. It does not try again by itself to connect: the store has a plan for that.
+    private static let client: HTTPClient = {
+        var configuration = HTTPClient.Configuration()
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+    }()
 
-    package init(url: String, client: HTTPClient = .shared) {
+    package init(url: String) {
         self.url = url
-        self.client = client
     }
 
     package func post(_ body: [UInt8]) async -> SendAttempt.Result {
@@ -21,7 +25,7 @@ package struct NotificationTarget: Sendable {
         request.headers.add(name: "content-type", value: "application/json")
         request.body = .bytes(ByteBuffer(bytes: body))
         do {
-            let response = try await client.execute(request, timeout: Self.answerWaitMax)
+            let response = try await Self.client.execute(request, timeout: Self.answerWaitMax)
             // Read to its end so that the connection can be reused.
             _ = try await response.body.collect(upTo: Self.answerBytesMax)
             return (200...206).contains(response.status.code) ? .success : .unsuccessfulResponse

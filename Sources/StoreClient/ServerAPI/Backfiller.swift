@@ -77,30 +77,17 @@ package struct Backfiller: Sendable {
         guard let host = ReceiptHost(environment: stream.environment) else { return .failure(.refused) }
         let end = clock.date()
         let start = end.advanced(by: .zero - NotificationHistoryRequest.age(host))
-        var token: String?
-        var hasRestarted = false
         var appended = 0
-        var emptyPages = 0
-        repeat {
-            let request = NotificationHistoryRequest(
-                start: start, end: end, transactionId: id, paginationToken: token)
-            let outcome = await client.ask(request, app: app, host: host)
-            if case .refused(let refusal) = outcome, refusal.kind == .pageLost, !hasRestarted {
-                (token, hasRestarted) = (nil, true)
-                continue
+        let failure = try await NotificationWalk(client: client).read(
+            start..<end, of: app, on: host, transactionId: id
+        ) { notifications in
+            for notification in notifications {
+                guard let isNew = try await append(notification.body, in: stream) else { return .refused }
+                if isNew { appended += 1 }
             }
-            switch AccountReader.answer(outcome) {
-            case .success(let page):
-                emptyPages = page.bodies.isEmpty ? emptyPages + 1 : 0
-                guard emptyPages <= Limits.emptyPagesMax else { return .failure(.unreadable) }
-                for body in page.bodies {
-                    guard let isNew = try await append(body, in: stream) else { return .failure(.refused) }
-                    if isNew { appended += 1 }
-                }
-                token = page.nextToken
-            case .failure(let failure): return .failure(failure)
-            }
-        } while token != nil
+            return nil
+        }
+        if let failure { return .failure(failure) }
         return .success(appended)
     }
 
@@ -109,7 +96,9 @@ package struct Backfiller: Sendable {
     /// - Returns: Whether it is new; nil if it is not genuine, or of another app or environment.
     private func append(_ body: [UInt8], in stream: StreamKey) async throws -> Bool? {
         let receivedAt = clock.date()
-        guard let verified = try? await verifier.verify(body, receivedAt: receivedAt), verified.stream == stream else {
+        guard let verified = try? await verifier.verify(fetched: body, receivedAt: receivedAt),
+            verified.stream == stream
+        else {
             return nil
         }
         return try await appender.append(PreparedEvent(verified, receivedAt: receivedAt)).isNew

@@ -35,7 +35,7 @@ struct DeliveryPlan: Sendable {
                     if random.fraction() < settings.lose {
                         lossy.insert(key)
                         let lost = content.notifications[Int(entry.notification)]
-                        let isFound = settings.isInStep && content.isFoundByAsking(lost, ofAPI: settings.asksAPI)
+                        let isFound = settings.isInStep && content.isFoundByAsking(lost)
                         if !isFound { incomplete.insert(key) }
                     } else {
                         entries.append(entry)

@@ -4,15 +4,12 @@ extension SimulatedSubscription {
     /// Whether a server learns from the store what a lost notification would have said: from a receipt that is handed in
     /// then or later, or because subscriptions that may still renew are checked.
     ///
-    /// - Parameter asksAPI: Whether checks ask the App Store Server API, and not verifyReceipt.
-    func isFoundByAsking(_ lost: StoreNotification, ofAPI asksAPI: Bool) -> Bool {
+    func isFoundByAsking(_ lost: StoreNotification) -> Bool {
         guard let happened = history.last(where: { $0.at <= lost.signedDate })?.at,
             // Receipts do not say which part of a period remains.
-            asksAPI || lost.subject.revocation?.kind != .prorated
+            lost.subject.revocation?.kind != .prorated
         else { return false }
-        if handedIn(nil).contains(where: { $0.1 >= happened }), lost.subject.revocation?.kind != .prorated {
-            return true
-        }
+        if handedIn(nil).contains(where: { $0.1 >= happened }) { return true }
         return isChecked(after: happened) && !isSwitchOffInGrace(at: happened)
     }
 

@@ -33,8 +33,6 @@ package struct Simulation: Sendable {
         /// Whether the server hears of receipts and asks the store as the simulated time passes, and so learns most of what
         /// lost notifications would have said. It changes what answers are expected.
         package var isInStep = false
-        /// Whether such a server asks the App Store Server API, and not verifyReceipt.
-        package var asksAPI = false
         /// The server's policy for the app, under which the answers are expected. It changes nothing that is sent.
         package var ownership = OwnershipPolicy.standard
         package var app: SimulatedApp

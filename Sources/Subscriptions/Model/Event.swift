@@ -82,6 +82,8 @@ extension Event {
 package enum EventSource: String, Sendable, Hashable, CaseIterable {
     case appleV1 = "apple-v1"
     case appleV2 = "apple-v2"
+    /// A notification of version 2 that Apple's notification history had and that did not arrive.
+    case appleHistory = "apple-history"
     /// An answer of verifyReceipt to a question about a receipt.
     case appleReceipt = "apple-receipt"
     /// Signed data that an app got from StoreKit 2 and its backend handed in.

@@ -1,9 +1,7 @@
-import AppStore
 import ArgumentParser
 import Encoding
 import EventLog
 import Foundation
-import Logging
 import Readers
 import StoreClient
 import Subscriptions
@@ -19,8 +17,7 @@ struct Backfill: AsyncParsableCommand {
             the App Store or the database cannot be asked; 78 if the app has no key or the App Store rejects it.
             """)
 
-    @Option(help: ArgumentHelp("The app.", valueName: "bundle-id"))
-    var app: String
+    @OptionGroup var asking: StoreSessionFlags
 
     @Option(help: ArgumentHelp("Only this environment: production or sandbox. [both]", valueName: "name"))
     var environment: StreamEnvironment?
@@ -31,58 +28,14 @@ struct Backfill: AsyncParsableCommand {
             valueName: "file"))
     var idsFile: String?
 
-    @Option(
-        help: ArgumentHelp("JSON file with the apps, as for `serve`. [SUBLEDGER_APPS_FILE]", valueName: "file"))
-    var appsFile: String?
-
-    @Option(
-        help: ArgumentHelp(
-            """
-            A root certificate to trust in addition to Apple's, as for `serve`. Repeatable. \
-            [SUBLEDGER_ROOT_FILES, comma-separated]
-            """, valueName: "file"))
-    var root: [String] = []
-
-    @OptionGroup var database: DatabaseFlags
-
     func run() async throws {
         try await reportingFailures {
-            let flags = database.values.merging(
-                settings([
-                    (["apps", "file"], appsFile),
-                    (["root", "files"], root.isEmpty ? nil : root.joined(separator: ",")),
-                ])
-            ) { first, _ in first }
-            let settings = Settings(flags: flags)
-            guard let app = try settings.apps().first(where: { $0.bundleId == app }) else {
-                throw SettingError(description: "app \(app) is not configured")
-            }
-            guard app.serverAPIKey != nil else {
-                throw SettingError(description: "app \(app.bundleId) has no serverAPI key in the apps file")
-            }
             let ids = try idsFile.map { try Self.ids($0) }
-            let logger = try settings.logger()
-            let roots = try settings.roots()
-            let store = StoreServices(
-                addresses: try settings.receiptAddresses(), apiAddresses: try settings.serverAPIAddresses(),
-                now: SystemClock.now, logger: logger)
-            let run: Result<BackfillRun.Summary, any Error>
-            do {
-                run = .success(
-                    try await Database.withExisting(settings, logger: logger) { database in
-                        try await read(ids, of: app, store, roots, database, logger: logger)
-                    })
-            } catch {
-                run = .failure(error)
+            let (app, summary) = try await StoreSession.with(asking) { session in
+                (session.app, try await read(ids, session))
             }
-            // Also after an error: the client must not be released with open connections.
-            await store.service.transport.shutDown()
-            let summary = try run.get()
             print(summary.line(app.bundleId))
-            if summary.isKeyRejected {
-                printError("subledger: the App Store rejects the key of the app")
-                throw ExitCode.configurationError
-            }
+            if summary.isKeyRejected { try StoreSession.reportRejectedKey() }
             if summary.unavailable > 0 { throw ExitCode.unavailable }
             if summary.notFound + summary.refused > 0 { throw ExitCode.dataError }
         }
@@ -97,44 +50,24 @@ struct Backfill: AsyncParsableCommand {
             .map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
     }
 
-    private func read(
-        _ ids: [String]?, of app: App, _ store: StoreServices, _ roots: RootCertificates, _ database: Database,
-        logger: Logger
-    ) async throws -> BackfillRun.Summary {
-        try await database.check([.poller, .receiver])
-        let poller = database.pool(.poller, limit: 4, logger: logger)
-        let receiver = database.pool(.receiver, limit: 3, logger: logger)
-        let appender = Appender(pool: receiver, logger: logger)
-        let histories = HistoryLog(pool: poller)
+    private func read(_ ids: [String]?, _ session: StoreSession) async throws -> BackfillRun.Summary {
+        let histories = HistoryLog(pool: session.poller)
         let backfiller = Backfiller(
-            client: store.api,
-            verifier: NotificationVerifier(apps: Apps([app]), signatures: SignatureVerifier(roots: roots)),
-            log: LogReader(pool: poller), histories: histories, subscriptions: SubscriptionReader(pool: poller),
-            appender: appender, clock: store.clock)
-        async let appending: Void = appender.run()
-        let result: Result<BackfillRun.Summary, any Error>
-        do {
-            let environments = environment.map { [$0.value] } ?? [.production, .sandbox]
-            var accounts: [BackfillRun.Account] = []
-            if let ids {
-                accounts = ids.map { BackfillRun.Account(id: $0, environment: environment?.value) }
-            } else {
-                for environment in environments {
-                    let stream = StreamKey(app: app.bundleId, environment: environment)
-                    accounts += try await Self.uncovered(in: stream, histories).map {
-                        BackfillRun.Account(id: $0, environment: environment)
-                    }
+            client: session.store.api, verifier: session.verifier, log: LogReader(pool: session.poller),
+            histories: histories, subscriptions: SubscriptionReader(pool: session.poller), appender: session.appender,
+            clock: session.store.clock)
+        var accounts: [BackfillRun.Account] = []
+        if let ids {
+            accounts = ids.map { BackfillRun.Account(id: $0, environment: environment?.value) }
+        } else {
+            for environment in environment.map({ [$0.value] }) ?? [.production, .sandbox] {
+                let stream = StreamKey(app: session.app.bundleId, environment: environment)
+                accounts += try await Self.uncovered(in: stream, histories).map {
+                    BackfillRun.Account(id: $0, environment: environment)
                 }
             }
-            result = .success(try await BackfillRun(backfiller: backfiller, app: app).run(accounts))
-        } catch {
-            result = .failure(error)
         }
-        await appender.stop()
-        await appending
-        await poller.close()
-        await receiver.close()
-        return try result.get()
+        return try await BackfillRun(backfiller: backfiller, app: session.app).run(accounts)
     }
 
     private static func uncovered(in stream: StreamKey, _ histories: HistoryLog) async throws -> [String] {

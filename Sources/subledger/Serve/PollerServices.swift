@@ -9,14 +9,18 @@ import StoreClient
 /// The services that check subscriptions with the App Store.
 struct PollerServices {
     let service: PollerService
+    /// Nil without a verifier.
+    let audits: DeliveryAudits?
     let pools: [PostgresPool]
 
     var poller: Poller { service.poller }
 
-    /// - Parameter verifier: Nil if no app has a key.
+    /// - Parameters:
+    ///   - verifier: Nil if no app has a key.
+    ///   - auditWindows: See ``DeliveryAuditor``.
     init(
         apps: [App], store: StoreServices, verifier: NotificationVerifier?, appender: Appender, database: Database,
-        logger: Logger
+        auditWindows: Int = 24, logger: Logger
     ) {
         if !apps.contains(where: \.isPolled) {
             logger.info(
@@ -27,6 +31,16 @@ struct PollerServices {
         let checker = Checker(
             apps: apps, store: store, verifier: verifier, pool: pool, appender: appender, logger: logger)
         pools = [pool]
+        let deliveries = DeliveryLog(pool: pool)
+        audits = verifier.map { verifier in
+            DeliveryAudits(
+                auditor: DeliveryAuditor(
+                    client: store.api, verifier: verifier, apps: apps, deliveries: deliveries, appender: appender,
+                    clock: store.clock, windows: auditWindows, logger: logger),
+                deliveries: deliveries,
+                leadership: StreamLeadership(database.configuration(.poller), for: .audits), apps: apps,
+                clock: store.clock, logger: logger)
+        }
         service = PollerService(
             poller: Poller(
                 checker: checker, apps: apps, queue: CheckQueue(pool: pool),
@@ -44,6 +58,15 @@ extension Checker {
             client: store.client, api: verifier.map { (store.api, $0) }, apps: apps, queue: CheckQueue(pool: pool),
             log: LogReader(pool: pool), histories: HistoryLog(pool: pool), handIns: HandInLog(pool: pool),
             subscriptions: SubscriptionReader(pool: pool), appender: appender, clock: store.clock, logger: logger)
+    }
+}
+
+/// Audits the deliveries of each day. Stops before the appender; an audit in progress is abandoned and made again.
+struct AuditService: Service {
+    let audits: DeliveryAudits
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await audits.run() }
     }
 }
 

@@ -82,6 +82,7 @@ struct Server {
             store?.service,
             receipts?.service,
             poller?.service,
+            poller?.audits.map { AuditService(audits: $0) },
             verifying?.revocation,
             backends.listener,
             backends.changes,

@@ -109,7 +109,10 @@ struct Simulate: AsyncParsableCommand {
 
     @Flag(
         name: .customLong("by-api"),
-        help: "In a run in step, ask about subscriptions by the App Store Server API, and not with receipts.")
+        help: """
+            In a run in step, ask the App Store Server API about subscriptions, and not with receipts. The store itself posts \
+            its notifications, with Apple's retries, and the server audits each day which ones it got.
+            """)
     var byAPI = false
 
     @Option(
@@ -160,6 +163,7 @@ struct Simulate: AsyncParsableCommand {
             throw ValidationError("--in-step excludes --url, --output, --links, --compare and --serve-store.")
         }
         guard inStep || !byAPI else { throw ValidationError("--by-api requires --in-step.") }
+        guard !byAPI || scenario.format == .v2 else { throw ValidationError("--by-api requires --format v2.") }
         guard !inStep || database.databaseUrl != nil || database.dataFolder != nil else {
             throw ValidationError("--in-step requires --data-folder or --database-url.")
         }
@@ -195,7 +199,7 @@ struct Simulate: AsyncParsableCommand {
             if let writeRoot { try OutputFile.write(TestCertificates.standard.rootPEM, to: writeRoot) }
             if let writeAPIKey { try OutputFile.write(SimulatedAPIKey.standard.pem, to: writeAPIKey) }
             guard isSimulating else { return }
-            let simulation = try scenario.simulation(isInStep: inStep, asksAPI: byAPI)
+            let simulation = try scenario.simulation(isInStep: inStep, losesNothing: byAPI)
             if inStep { try await runInStep(simulation) }
             try await simulate(simulation)
             if let serveStore { try await serve(simulation, port: serveStore) }
@@ -216,11 +220,7 @@ struct Simulate: AsyncParsableCommand {
         api.tokenClock = { SystemClock.now() }
         if let storeNotifications {
             let target = NotificationTarget(url: storeNotifications)
-            var sending = NotificationSending { await target.post($0) }
-            sending.lose = scenario.lose
-            sending.isShuffled = scenario.order != .inOrder
-            sending.connections = connections
-            api.sending = sending
+            api.sending = sending { await target.post($0) }
         }
         let store = SimulatedStore(
             simulation, now: storeNotifications == nil ? nil : Simulation.start, faults: storeFaults, api: api)
@@ -235,13 +235,31 @@ struct Simulate: AsyncParsableCommand {
         try await ServiceGroup(configuration: group).run()
     }
 
+    /// The part of notifications that are not lost whose first attempts fail, if they arrive in any order.
+    private static let delayedPart = 0.2
+
+    /// How the store posts its notifications.
+    private func sending(
+        _ post: @escaping @Sendable (_ body: [UInt8]) async -> SendAttempt.Result
+    ) -> NotificationSending {
+        var sending = NotificationSending(post: post)
+        sending.lose = scenario.lose
+        sending.isShuffled = scenario.order != .inOrder
+        // Apple does not retry in the sandbox.
+        sending.delay = sending.isShuffled && scenario.environment == .production ? Self.delayedPart : 0
+        sending.connections = connections
+        return sending
+    }
+
     private func runInStep(_ simulation: Simulation) async throws {
         let settings = Settings(flags: database.values)
         var logger = try settings.logger()
         if database.logLevel == nil { logger.logLevel = .warning }
         try settings.leaveRoot(logger: logger)
+        let target = LateTarget()
         let run = SimulationInStep(
-            simulation: simulation, settings: settings, connections: connections, logger: logger)
+            simulation: simulation, settings: settings, connections: connections, target: target,
+            sending: byAPI ? sending { await target.post($0) } : nil, logger: logger)
         let days = Int64(Simulation.start.duration(to: Simulation.end) / .seconds(86_400))
         let progress = ProgressReport("simulated", unit: "days")
         let outcome = try await run.run { instant in
@@ -251,8 +269,11 @@ struct Simulate: AsyncParsableCommand {
         printError(outcome.sent.handedIn.description("handed in"))
         printError(outcome.sent.linked.description("sent link statements"))
         printError("asked in checks: \(outcome.asked)")
+        for difference in outcome.audit?.differences ?? [] { print(difference) }
+        if let audit = outcome.audit { print(audit.description) }
         for difference in outcome.comparison.differences { print(difference.description) }
         print(outcome.comparison.description)
+        guard outcome.audit?.differences.isEmpty ?? true else { throw ExitCode.failure }
         guard outcome.sent.all.failed == 0 else { throw ExitCode.unavailable }
         guard outcome.sent.all.rejected == 0 else { throw ExitCode.dataError }
         guard outcome.comparison.unexplained == 0, outcome.sent.all.wronglyAccepted == 0 else { throw ExitCode.failure }

@@ -84,8 +84,8 @@ struct SimulationFlags: ParsableArguments {
 
     /// - Parameters:
     ///   - isInStep: See `Simulation.Settings`.
-    ///   - asksAPI: See `Simulation.Settings`.
-    func simulation(isInStep: Bool = false, asksAPI: Bool = false) throws -> Simulation {
+    ///   - losesNothing: Whether the server gets every notification in the end, because it audits their delivery.
+    func simulation(isInStep: Bool = false, losesNothing: Bool = false) throws -> Simulation {
         let settings = Settings(
             flags: settings([(["app", "bundle", "id"], bundleId), (["app", "shared", "secret"], secret)]))
         let app = SimulatedApp(
@@ -99,9 +99,8 @@ struct SimulationFlags: ParsableArguments {
         run.format = format
         run.order = order
         run.duplicate = duplicate
-        run.lose = lose
+        run.lose = losesNothing ? 0 : lose
         run.isInStep = isInStep
-        run.asksAPI = asksAPI
         run.ownership = ownership
         guard let simulation = Simulation(run) else {
             throw SettingError(description: "the format covers none of the stories")

@@ -19,18 +19,26 @@ struct SimulationInStep {
     let simulation: Simulation
     let settings: Settings
     let connections: Int
+    let target: LateTarget
+    /// How the store posts its notifications to the target, if the server asks the App Store Server API; nil if it asks
+    /// with receipts, and the run delivers the notifications.
+    let sending: NotificationSending?
     let logger: Logger
 
     struct Outcome: Sendable {
         let sent: PostingOutcome
         /// The number of questions that the checks asked.
         let asked: Int
+        /// Nil without audits.
+        let audit: AuditBooks?
         let comparison: AnswerComparison.Outcome
     }
 
     /// - Parameter onStep: Called after each step with the simulated time.
     func run(onStep: @escaping @Sendable (Instant) -> Void) async throws -> Outcome {
-        let store = SimulatedStore(simulation, now: Simulation.start)
+        var api = SimulatedServerAPI.Settings()
+        api.sending = sending
+        let store = SimulatedStore(simulation, now: Simulation.start, api: api)
         let address = Expected<String>()
         let listener = StoreListener(store, logger: quiet) { address.set($0) }
         return try await withThrowingTaskGroup(of: Outcome?.self) { group in
@@ -64,19 +72,20 @@ struct SimulationInStep {
         }
         let polling = PollerServices(
             apps: plan.apps, store: asking, verifier: server.verifier, appender: appending.appender,
-            database: database, logger: logger)
+            database: database, auditWindows: 1, logger: logger)
         let readers = database.pool(.reader, limit: 1, logger: logger)
         let steps = StepService {
             let address = "http://127.0.0.1:\(try await ports.private.value())"
             let target = LinkTarget(address: address, token: token.text, app: simulation.settings.app)
             let timetable = simulation.timetable
+            let url = "http://127.0.0.1:\(try await ports.public.value())/apple/notifications"
+            self.target.set(NotificationTarget(url: url))
             let poster = TimetablePoster(
-                timetable, url: "http://127.0.0.1:\(try await ports.public.value())/apple/notifications",
-                target: target, connections: connections)
+                timetable, url: url, target: target, postsNotifications: sending == nil, connections: connections)
             let run = TimetableRun(
                 timetable: timetable, store: store, poster: poster, poller: polling.poller,
-                log: LogReader(pool: readers), stream: stream)
-            let asked: Result<Int, any Error>
+                audits: sending == nil ? nil : polling.audits, log: LogReader(pool: readers), stream: stream)
+            let asked: Result<TimetableRun.Outcome, any Error>
             do {
                 asked = .success(try await run.run(onStep: onStep))
             } catch {
@@ -85,7 +94,14 @@ struct SimulationInStep {
             await poster.end()
             let comparison = AnswerComparison(
                 simulation: simulation, address: address, token: token.text, connections: connections)
-            return Outcome(sent: poster.outcome, asked: try asked.get(), comparison: try await comparison.run())
+            let outcome = try asked.get()
+            let audit =
+                sending == nil
+                ? nil
+                : AuditBooks(
+                    sent: store.notifications, audits: outcome.audits.filter { $0.stream == stream })
+            return Outcome(
+                sent: poster.outcome, asked: outcome.asked, audit: audit, comparison: try await comparison.run())
         }
         var services = server.services.map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) }
         services.append(
@@ -129,7 +145,7 @@ struct SimulationInStep {
                 policy: simulation.settings.ownership,
                 storeAccountsPerTokenMax: OwnershipRules.standard.storeAccountsPerTokenMax),
             callBudget: Self.callBudget,
-            serverAPIKey: simulation.settings.asksAPI
+            serverAPIKey: sending != nil
                 ? try ServerAPIKey(
                     issuerId: SimulatedAPIKey.standard.issuerId, keyId: SimulatedAPIKey.standard.keyId,
                     pem: SimulatedAPIKey.standard.pem) : nil)

@@ -13,6 +13,8 @@ struct TimetableRun {
     let store: SimulatedStore
     let poster: TimetablePoster
     let poller: Poller
+    /// Nil for a run without audits.
+    let audits: DeliveryAudits?
     let log: LogReader
     let stream: StreamKey
 
@@ -29,14 +31,21 @@ struct TimetableRun {
         let description = "the projection stands still: see the log lines above"
     }
 
+    struct Outcome: Sendable {
+        /// The number of questions that the checks asked.
+        var asked = 0
+        /// In the order in which they were made.
+        var audits: [DeliveryAudit] = []
+    }
+
     /// - Parameter onStep: Called after each step with the simulated time.
-    /// - Returns: The number of questions that the checks asked.
-    func run(onStep: (Instant) -> Void) async throws -> Int {
+    func run(onStep: (Instant) -> Void) async throws -> Outcome {
         var position = 0
         var nextDue: Instant?
-        var asked = 0
+        var nextAudit = audits == nil ? nil : Simulation.start
+        var outcome = Outcome()
         let end = Simulation.end.advanced(by: Limits.checksAfterEnd)
-        while let next = [timetable.instant(at: position), nextDue].compactMap(\.self).min(), next <= end,
+        while let next = [timetable.instant(at: position), nextDue, nextAudit].compactMap(\.self).min(), next <= end,
             poster.isAnswered
         {
             let now = Self.endOfStep(at: next)
@@ -48,12 +57,16 @@ struct TimetableRun {
             repeat {
                 try await waitForProjection()
                 round = try await poller.round(at: now)
-                asked += round.asked
+                outcome.asked += round.asked
             } while round.asked > 0
             nextDue = round.nextDue
+            if let audits {
+                outcome.audits += try await audits.round(at: now)
+                nextAudit = AuditDay(containing: now).end.advanced(by: Limits.step)
+            }
             onStep(now)
         }
-        return asked
+        return outcome
     }
 
     private static func endOfStep(at instant: Instant) -> Instant {

@@ -1,0 +1,132 @@
+import AppStore
+import Encoding
+import EventLog
+import Logging
+import Subscriptions
+import Synchronization
+
+/// Audits the days of all apps with a key: each an hour after its end, and again when Apple has made its last attempt.
+///
+/// Any number of processes may run one: one of them audits.
+package final class DeliveryAudits: Sendable {
+    private let auditor: DeliveryAuditor
+    private let deliveries: DeliveryLog
+    private let leadership: StreamLeadership
+    private let apps: [App]
+    private let clock: StoreClock
+    private let logger: Logger
+    /// The last audit of each stream and day by this process. The log of a stream without events records none.
+    private let done = Mutex<[StreamKey: [AuditDay: Instant]]>([:])
+
+    /// - Parameters:
+    ///   - deliveries: With the rights of `subledger_poller`.
+    ///   - leadership: Of its own.
+    ///   - apps: Those without a key, or that are not polled, are left out.
+    package init(
+        auditor: DeliveryAuditor, deliveries: DeliveryLog, leadership: StreamLeadership, apps: [App],
+        clock: StoreClock, logger: Logger
+    ) {
+        self.auditor = auditor
+        self.deliveries = deliveries
+        self.leadership = leadership
+        self.apps = apps.filter { $0.polling && $0.serverAPIKey != nil }
+        self.clock = clock
+        self.logger = logger
+    }
+
+    /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run. A day that is being audited
+    /// is abandoned at the end, and audited again later.
+    package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                while !Task.isCancelled {
+                    do {
+                        _ = try await self.round(at: self.clock.date())
+                    } catch {
+                        if !Task.isCancelled {
+                            self.logger.warning("deliveries not audited", metadata: ["error": "\(error)"])
+                        }
+                    }
+                    try? await self.clock.sleep(self.clock.now() + Limits.auditPause)
+                }
+            }
+            group.addTask {
+                while !Task.isCancelled {
+                    // A round that finds the database away reports it.
+                    try? await self.leadership.keep()
+                    try? await self.clock.sleep(self.clock.now() + Limits.leadInterval)
+                }
+            }
+        }
+        await leadership.release()
+    }
+
+    /// Makes the audits that are due at an instant, if no other process makes them.
+    ///
+    /// - Returns: Those that were made. Others are still due.
+    /// - Throws: ``ReadError``, ``AppendError``.
+    package func round(at now: Instant) async throws -> [DeliveryAudit] {
+        guard !apps.isEmpty, try await leadership.lead([Self.everyStream]).contains(Self.everyStream) else { return [] }
+        var audits: [DeliveryAudit] = []
+        for app in apps {
+            for host in ReceiptHost.allCases where app.environments.contains(host.environment) {
+                let stream = StreamKey(app: app.bundleId, environment: host.environment)
+                let first = AuditDay(containing: now.advanced(by: .zero - NotificationHistoryRequest.age(host))).next
+                var audited = try await deliveries.audits(of: stream, since: first)
+                audited.merge(done.withLock { $0[stream] ?? [:] }) { max($0, $1) }
+                for day in AuditDay.due(at: now, audited: audited, since: first) {
+                    guard !Task.isCancelled, try await audit(day, of: app, on: host, &audits) else { break }
+                }
+            }
+        }
+        return audits
+    }
+
+    /// - Returns: Whether the day was audited.
+    private func audit(
+        _ day: AuditDay, of app: App, on host: ReceiptHost, _ audits: inout [DeliveryAudit]
+    ) async throws -> Bool {
+        switch try await auditor.audit(day, of: app, on: host) {
+        case .audited(let audit):
+            done.withLock { $0[audit.stream, default: [:]][day] = audit.auditedAt }
+            audits.append(audit)
+            return true
+        case .refused:
+            logger.warning(
+                "deliveries not audited",
+                metadata: [
+                    "stream.app": "\(app.bundleId)", "stream.environment": "\(host.rawValue)", "day": "\(day.text)",
+                    "error": "the App Store refuses the question",
+                ])
+            return false
+        case .keyRejected, .unavailable: return false
+        }
+    }
+
+    /// One process audits all streams.
+    private static let everyStream: Int32 = 0
+}
+
+extension AuditDay {
+    /// The days to audit, in their order.
+    ///
+    /// The first one is yesterday. From then on each day is audited, also those of an outage, as long as Apple has its
+    /// notifications; and once more ``Limits/lastAttemptMax`` after its end.
+    ///
+    /// - Parameters:
+    ///   - audited: The audited days, each with when that was done last.
+    ///   - first: The first day of which Apple has all notifications.
+    static func due(at now: Instant, audited: [AuditDay: Instant], since first: AuditDay) -> [AuditDay] {
+        let last = AuditDay(containing: now.advanced(by: .zero - Limits.auditDelay)).previous
+        var days = audited.filter { day, auditedAt in
+            let lastAttempt = day.end.advanced(by: Limits.lastAttemptMax)
+            return day >= first && lastAttempt <= now && auditedAt < lastAttempt
+        }.map(\.key)
+        var day = max(first, audited.keys.max()?.next ?? last)
+        while day <= last {
+            days.append(day)
+            day = day.next
+        }
+        return days.sorted()
+    }
+}
