@@ -13,6 +13,8 @@ package enum Limits {
     /// Most transactions of one request. The current entitlements of a customer are a few; an app hands in its whole
     /// history in several requests.
     static let transactionsMax = 100
+    /// Longest id of a transaction. Apple's have 15 or 16 digits.
+    static let transactionIdLengthMax = 20
     /// Bytes that every body may use. Nearly all of Apple's bodies fit, so they are accepted under any load.
     static let bodyBytesFree = 32 << 10
     /// Most bytes of one read from a connection: most notifications arrive in one.

@@ -93,31 +93,17 @@ struct DeliveryBundle {
         settings.sending = NotificationSending { await path.post($0) }
         change(&settings)
         let store = SimulatedStore(simulation, now: noon, api: settings)
-        var quiet = Logger(label: "store")
-        quiet.logLevel = .critical
-        let (addresses, found) = AsyncStream<String>.makeStream()
-        let listener = StoreListener(store, logger: quiet) { found.yield($0) }
-        let listening = Task { try? await listener.run() }
-        let transport = HTTPStoreTransport()
-        let outcome: Result<Void, any Error>
-        do {
-            guard let address = await addresses.first(where: { _ in true }) else { throw NotMade(what: "the store") }
+        try await StoreServer.serve(store) { addresses, transport in
             try await TestBundle.withServer(apps: [app], roots: roots, now: { clock.now }) { server in
                 path.lead(to: server.apple.port)
-                try await with(server, store, address, transport, app, roots, clock, path, test)
+                try await with(server, store, addresses, transport, app, roots, clock, path, test)
             }
-            outcome = .success(())
-        } catch {
-            outcome = .failure(error)
         }
-        await transport.shutDown()
-        listening.cancel()
-        _ = await listening.value
-        try outcome.get()
     }
 
     private static func with(
-        _ server: TestBundle, _ store: SimulatedStore, _ address: String, _ transport: HTTPStoreTransport, _ app: App,
+        _ server: TestBundle, _ store: SimulatedStore, _ addresses: ServerAPIAddresses, _ transport: HTTPStoreTransport,
+        _ app: App,
         _ roots: RootCertificates, _ clock: SetClock, _ path: Path, _ test: (DeliveryBundle) async throws -> Void
     ) async throws {
         let logger = server.logs.logger
@@ -134,7 +120,7 @@ struct DeliveryBundle {
             })
         let client = ServerAPIClient(
             transport: transport,
-            addresses: ServerAPIAddresses(production: "\(address)/production", sandbox: "\(address)/sandbox"),
+            addresses: addresses,
             clock: storeClock,
             budget: { _, _ in CallBudget(callsPerMinute: CallBudget.callsPerMinuteMax, concurrency: 8) },
             random: { 0 }, logger: logger)

@@ -39,6 +39,7 @@ struct TestBundle {
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
         roots: RootCertificates = .apple, store: any StoreTransport = UnreachableStore(),
+        api: ServerAPIClient? = nil,
         now: @escaping @Sendable () -> Instant = { Self.now }, database: ConnectionConfiguration? = nil,
         health: [HealthCheck] = [], quarantine bounds: QuarantineBounds = .standard,
         _ test: (TestBundle) async throws -> Void
@@ -64,7 +65,8 @@ struct TestBundle {
             appender: appender, links: links, clock: clock, logger: logger)
         let verifier = NotificationVerifier(apps: Apps(apps), signatures: SignatureVerifier(roots: roots))
         let devices = DeviceService(
-            verifier: verifier, apps: Set(apps.map(\.bundleId)), log: log,
+            verifier: verifier, apps: Set(apps.map(\.bundleId)),
+            lookup: api.map { TransactionLookup(client: $0, apps: apps, clock: clock) }, log: log,
             subscriptions: SubscriptionReader(pool: reader), appender: appender, links: links, clock: clock,
             logger: logger)
         let queue = ReceiptQueue(service: handIns, clock: clock, logger: logger)

@@ -5,7 +5,8 @@ import Hummingbird
 import StoreClient
 import Subscriptions
 
-/// `POST /transactions` hands in what StoreKit 2 gives an app: signed transactions, verified without asking Apple.
+/// `POST /transactions` hands in what StoreKit 2 gives an app: signed transactions, verified without asking Apple; or the
+/// id of a transaction, about which Apple is asked.
 struct TransactionRoutes: Sendable {
     let devices: DeviceService?
     let purchases: PurchaseReader
@@ -48,11 +49,23 @@ struct TransactionRoutes: Sendable {
     private func verify(_ json: JSONValue, _ app: String, _ devices: DeviceService) async throws
         -> DeviceService.Verified
     {
-        let statements = try Self.statements(json) { devices.note(refusal: $0, app) }
+        let statements: [SignedStatement]
+        let id = try Self.transactionId(json)
+        if let id {
+            do throws(TransactionLookup.Failure) {
+                statements = try await devices.find(id, of: app)
+            } catch {
+                throw Problem(error)
+            }
+        } else {
+            statements = try Self.statements(json) { devices.note(refusal: $0, app) }
+        }
         let verified: DeviceService.Verified
         do throws(StatementRefusal) {
             verified = try await devices.verify(statements, of: app)
         } catch {
+            // What Apple answers is not the sender's mistake.
+            guard id == nil else { throw Problem(TransactionLookup.Failure.unavailable) }
             throw Problem(error)
         }
         do throws(LocalStreams.Excess) {
@@ -64,6 +77,22 @@ struct TransactionRoutes: Sendable {
             throw Problem(error.status, error.problem)
         }
         return verified
+    }
+
+    /// The id to ask Apple about; nil if the body contains signed texts.
+    private static func transactionId(_ json: JSONValue) throws -> String? {
+        guard let value = json["transactionId"], !value.isNull else { return nil }
+        guard let id = value.string, (1...Limits.transactionIdLengthMax).contains(id.utf8.count),
+            id.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
+        else {
+            throw RequestQuery.Malformed(problem: "transactionId must be a string of digits", field: "transactionId")
+        }
+        let others = [json["signedTransaction"], json["signedRenewalInfo"], json["appTransaction"]]
+        guard others.allSatisfy({ $0?.isNull ?? true }) else {
+            throw RequestQuery.Malformed(
+                problem: "transactionId and signed texts exclude each other", field: "transactionId")
+        }
+        return id
     }
 
     private static func statements(
@@ -142,5 +171,24 @@ extension Problem {
             case .unverified, .otherApp, .appleIdWrong, .environmentRefused, .appUnknown: .unprocessableContent
             }
         self.init(status, refusal.description, field: refusal.field)
+    }
+}
+
+extension Problem {
+    fileprivate init(_ failure: TransactionLookup.Failure) {
+        switch failure {
+        case .noKey:
+            self.init(
+                .notImplemented, "Apple cannot be asked about this app: it has no key for the App Store Server API",
+                field: "transactionId")
+        case .notFound:
+            self.init(.notFound, "the App Store does not know this transaction", field: "transactionId")
+        case .refused:
+            self.init(.badRequest, "the App Store refuses this transactionId", field: "transactionId")
+        case .keyRejected:
+            // The operator finds the alarm in the log.
+            self.init(.serviceUnavailable, "Apple cannot be asked about this app: see the server log")
+        case .unavailable: self.init(.serviceUnavailable, "the App Store has no usable answer now")
+        }
     }
 }

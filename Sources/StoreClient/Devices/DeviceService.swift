@@ -6,10 +6,12 @@ import Metrics
 import Readers
 import Subscriptions
 
-/// Verifies and stores signed data of devices that backends hand in. Apple is not asked.
+/// Verifies and stores signed data of devices that backends hand in. Apple is asked only about purchases of which a
+/// backend knows no more than an id.
 package struct DeviceService: Sendable {
     private let verifier: NotificationVerifier
     private let apps: Set<String>
+    private let lookup: TransactionLookup?
     private let news: NewsAppender
     private let purchases: PurchaseLinks
     private let log: LogReader
@@ -44,14 +46,17 @@ package struct DeviceService: Sendable {
     }
 
     /// - Parameters:
+    ///   - lookup: Nil if Apple cannot be asked.
     ///   - log: With the rights of `subledger_reader`, as well as `subscriptions`.
     package init(
-        verifier: NotificationVerifier, apps: Set<String>, log: LogReader, subscriptions: SubscriptionReader,
+        verifier: NotificationVerifier, apps: Set<String>, lookup: TransactionLookup? = nil, log: LogReader,
+        subscriptions: SubscriptionReader,
         appender: Appender, links: LinkService, clock: StoreClock,
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
         self.verifier = verifier
         self.apps = apps
+        self.lookup = lookup
         self.log = log
         self.clock = clock
         self.logger = logger
@@ -62,6 +67,19 @@ package struct DeviceService: Sendable {
 
     /// Whether signed data of the app can be handed in.
     package func accepts(_ app: String) -> Bool { apps.contains(app) }
+
+    /// Asks Apple about a purchase.
+    ///
+    /// - Parameters:
+    ///   - id: A `transactionId` or an `originalTransactionId`.
+    ///   - app: Must be accepted, see ``accepts(_:)``.
+    /// - Returns: Not empty.
+    package func find(
+        _ id: String, of app: String
+    ) async throws(TransactionLookup.Failure) -> [SignedStatement] {
+        guard let lookup else { throw .noKey }
+        return try await lookup.find(id, of: app)
+    }
 
     /// Verifies statements; all or none is accepted.
     ///

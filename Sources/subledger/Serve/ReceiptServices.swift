@@ -29,8 +29,9 @@ struct ReceiptServices {
             client: store.client, apps: apps, handIns: HandInLog(pool: receiver), log: log,
             subscriptions: subscriptions, appender: appender, links: links, clock: store.clock, logger: logger)
         devices = DeviceService(
-            verifier: verifier, apps: bundleIds, log: log, subscriptions: subscriptions, appender: appender,
-            links: links, clock: store.clock, logger: logger)
+            verifier: verifier, apps: bundleIds,
+            lookup: TransactionLookup(client: store.api, apps: apps, clock: store.clock), log: log,
+            subscriptions: subscriptions, appender: appender, links: links, clock: store.clock, logger: logger)
         service = ReceiptQueueService(queue: ReceiptQueue(service: handIns, clock: store.clock, logger: logger))
         pools = [receiver, reader]
     }
