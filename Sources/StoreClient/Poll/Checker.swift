@@ -43,7 +43,7 @@ package struct Checker: Sendable {
         /// question was cancelled.
         let records: [CheckRecord]
         let wasAsked: Bool
-        /// How long other questions about the app should wait.
+        /// How long other questions about the stream should wait.
         var pause = Duration.zero
     }
 

@@ -4,24 +4,24 @@ import Synchronization
 /// What must not be asked for a while, although it is due. Kept in memory: after a restart it is tried again.
 final class PollHolds: Sendable {
     private struct State: Sendable {
-        /// By bundle id: the store cannot be asked about the app now.
-        var apps: [String: Instant] = [:]
+        /// By stream: the store cannot be asked about it now.
+        var streams: [Int32: Instant] = [:]
         /// By stream and `originalTransactionId`: checks that could not be made or not be recorded.
         var checks: [Int32: [String: Instant]] = [:]
     }
 
     private let state = Mutex(State())
 
-    func hold(_ app: String, until end: Instant) {
-        state.withLock { state in state.apps[app] = max(state.apps[app] ?? end, end) }
+    func hold(_ streamId: Int32, until end: Instant) {
+        state.withLock { state in state.streams[streamId] = max(state.streams[streamId] ?? end, end) }
     }
 
     func hold(_ id: String, in streamId: Int32, until end: Instant) {
         state.withLock { $0.checks[streamId, default: [:]][id] = end }
     }
 
-    func isHeld(_ app: String, at now: Instant) -> Bool {
-        state.withLock { $0.apps[app].map { $0 > now } ?? false }
+    func isHeld(_ streamId: Int32, at now: Instant) -> Bool {
+        state.withLock { $0.streams[streamId].map { $0 > now } ?? false }
     }
 
     /// The subscriptions of a stream that are held.
@@ -33,11 +33,11 @@ final class PollHolds: Sendable {
         }
     }
 
-    /// When the next hold of these apps and streams ends.
-    func nextEnd(of apps: Set<String>, in streamIds: [Int32], after now: Instant) -> Instant? {
+    /// When the next hold of these streams, or of a check of theirs, ends.
+    func nextEnd(in streamIds: [Int32], after now: Instant) -> Instant? {
         state.withLock { state in
             let ends =
-                apps.compactMap { state.apps[$0] } + streamIds.flatMap { (state.checks[$0] ?? [:]).values }
+                streamIds.compactMap { state.streams[$0] } + streamIds.flatMap { (state.checks[$0] ?? [:]).values }
             return ends.filter { $0 > now }.min()
         }
     }

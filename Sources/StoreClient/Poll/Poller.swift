@@ -144,7 +144,7 @@ package final class Poller: Sendable {
             return asked
         }
         let scheduled = try await queue.nextDue(in: Array(led), after: now)
-        let held = holds.nextEnd(of: Set(led.map(\.key.app)), in: led.map(\.id), after: now)
+        let held = holds.nextEnd(in: led.map(\.id), after: now)
         return PollRound(asked: asked, nextDue: [scheduled, held].compactMap(\.self).min())
     }
 
@@ -152,7 +152,7 @@ package final class Poller: Sendable {
     private func poll(_ stream: CheckQueue.PolledStream, at now: Instant) async throws -> Int {
         guard let app = apps[stream.key.app] else { return 0 }
         var course = PollCourse()
-        while !Task.isCancelled, !holds.isHeld(app.bundleId, at: now) {
+        while !Task.isCancelled, !holds.isHeld(stream.id, at: now) {
             let held = holds.held(in: stream.id, at: now)
             let due = try await queue.due(
                 in: stream, at: now, limit: Int64(Limits.dueChecksMax + held.count + course.seen.count))
@@ -176,7 +176,7 @@ package final class Poller: Sendable {
                 while current.inFlight >= Limits.checksInFlightMax, let answer = try await group.next() {
                     current.note(answer)
                 }
-                guard !Task.isCancelled, !holds.isHeld(app.bundleId, at: now) else { break }
+                guard !Task.isCancelled, !holds.isHeld(stream.id, at: now) else { break }
                 // Other answers may have covered it, or be about to.
                 guard current.isOpen(check) else { continue }
                 let question: Checker.Question
@@ -204,7 +204,7 @@ package final class Poller: Sendable {
         do {
             let outcome = try await checker.ask(question)
             if outcome.pause > .zero {
-                holds.hold(question.app.bundleId, until: question.now.advanced(by: outcome.pause))
+                holds.hold(question.stream.id, until: question.now.advanced(by: outcome.pause))
             }
             return PollCourse.Answer(
                 number: number, wasAsked: outcome.wasAsked,
