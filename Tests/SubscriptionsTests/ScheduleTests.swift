@@ -49,7 +49,23 @@ struct ScheduleTests {
         #expect(subscription.nextCheck() == check("2018-03-20T01:00:00Z", .renewal))
         #expect(
             subscription.nextCheck(after: day("2018-03-20T01:00:00Z"), policy: .standard)
-                == check("2018-03-20T04:00:00Z", .retry))
+                == check("2018-03-20T01:15:00Z", .retry))
+    }
+
+    @Test("an answer without a renewal, a failure or an end is late: it is asked for again soon, and then less often")
+    func late() {
+        let bought = Subscription(arriving: [Told("2018-02-20", [rowA], [on])])
+        let told = Subscription(
+            arriving: [Told("2018-02-20", [rowA], [on]), Told("2018-03-20T00:20:00Z", [rowA], [on])])
+
+        #expect(
+            bought.checks(after: bought.reports.latestAt).prefix(7) == [
+                check("2018-03-20T01:00:00Z", .renewal), check("2018-03-20T01:15:00Z", .retry),
+                check("2018-03-20T02:15:00Z", .retry), check("2018-03-20T08:15:00Z", .retry),
+                check("2018-03-20T14:15:00Z", .retry), check("2018-03-20T20:15:00Z", .retry),
+                check("2018-03-21T02:15:00Z", .retry),
+            ])
+        #expect(told.nextCheck() == check("2018-03-20T01:00:00Z", .retry))
     }
 
     @Test("a failed renewal is checked less and less often, for 60 days (case 2)")
@@ -140,7 +156,7 @@ struct ScheduleTests {
         #expect(
             bought.checks(after: bought.reports.latestAt, policy: sixHours).prefix(3) == [
                 check("2018-03-19T18:00:00Z", .renewal), check("2018-03-20T01:00:00Z", .renewal),
-                check("2018-03-20T04:00:00Z", .retry),
+                check("2018-03-20T01:15:00Z", .retry),
             ])
         #expect(off.nextCheck(sixHours) == check("2018-03-20T01:00:00Z", .end))
         #expect(signed.nextCheck(sixHours) == check("2018-03-20T01:00:00Z", .renewal))

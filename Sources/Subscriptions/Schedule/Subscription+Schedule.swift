@@ -26,9 +26,10 @@ extension Subscription {
         }
         // Switching renewal off ends a retry, too. An intent is stated during retries, and then is not final.
         let hasEnded = isOff || (renewal.expirationIntent != nil && renewal.isInBillingRetryPeriod != true)
-        guard !hasEnded, let step = rhythm.stepMilliseconds(after: last.milliseconds - end.milliseconds) else {
-            return nil
-        }
+        guard !hasEnded,
+            let step = rhythm.stepMilliseconds(
+                after: last.milliseconds - end.milliseconds, isRetrying: renewal.isInBillingRetryPeriod == true)
+        else { return nil }
         return StoreCheck(dueAt: last.advanced(byMilliseconds: step), reason: .retry)
     }
 
@@ -60,11 +61,17 @@ private struct CheckRhythm {
 
     /// From a check to the next one; nil if the App Store has stopped retrying by then, which it does after 60 days.
     ///
-    /// A payment that fails is mostly repaired soon or not at all, so the steps become longer.
-    func stepMilliseconds(after elapsed: Int64) -> Int64? {
+    /// A payment that fails is mostly repaired soon or not at all, so the steps become longer. A period that is over
+    /// without a renewal, a failure or an end is probably an answer that is late, so the first steps are short.
+    ///
+    /// - Parameter isRetrying: Whether a failed payment is reported.
+    func stepMilliseconds(after elapsed: Int64, isRetrying: Bool) -> Int64? {
         var step =
             switch elapsed {
-            case ..<Self.day: 3 * Self.hour
+            case ..<Self.hour where !isRetrying: Self.hour - elapsed
+            case ..<(Self.hour + 10 * Self.minute) where !isRetrying: 15 * Self.minute
+            case ..<(2 * Self.hour + 10 * Self.minute) where !isRetrying: Self.hour
+            case ..<Self.day: isRetrying ? 3 * Self.hour : 6 * Self.hour
             case ..<(7 * Self.day): 12 * Self.hour
             default: Self.day
             }
