@@ -57,6 +57,9 @@ final class SetClock: Sendable {
     }
 
     func set(_ now: Instant) { state.withLock { $0 = now } }
+
+    /// Sets the time unless it is later already.
+    func pass(to instant: Instant) { state.withLock { $0 = max($0, instant) } }
 }
 
 /// Receipts and answers for tests.

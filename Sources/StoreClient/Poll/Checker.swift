@@ -40,7 +40,7 @@ package struct Checker: Sendable {
     /// What came of a question.
     struct Outcome: Sendable {
         /// That of the subscription in question first, then those of others that the answer covers. Empty if the
-        /// question was cancelled.
+        /// question was cancelled, or if the budget holds a scheduled one back.
         let records: [CheckRecord]
         let wasAsked: Bool
         /// How long other questions about the stream should wait.
@@ -179,6 +179,10 @@ package struct Checker: Sendable {
     private func unavailable(
         _ label: String, _ retryAfter: Duration, _ question: Question
     ) async throws -> Outcome {
+        // Not a failure of the check, which stays due.
+        if label == Unavailability.budget.rawValue, question.scheduled != nil {
+            return Outcome(records: [], wasAsked: false, pause: max(retryAfter, Limits.roundPauseMin))
+        }
         var outcome = try await fail(.unavailable, question, shortestPause: retryAfter)
         // The next question would fail in the same way.
         if label == Unavailability.breakerOpen.rawValue || label == Unavailability.budget.rawValue {
