@@ -28,6 +28,7 @@
 --   change_head, change                                     the published change feed      no
 --   receipt                                                 receipts that were handed in   no
 --   quarantine, quarantine_size                             of apps nobody configured      no
+--   consumption_policy, consumption_answer                  answers to refund requests     no
 --   token                                                   access tokens                  no
 --   privileges on tables
 --
@@ -42,15 +43,16 @@
 --   changes         comments, view change_feed
 --   receipts        comments
 --   quarantine      comments
+--   refund requests comments, view refund_request
 --   tokens          comments
 --   analysts        schema analyst: views, nothing is stored
 --   privileges on views and functions, triggers, ownership
 --
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
 -- the stream, so apps and environments never mix. schema_version, certificate_verdict, product, product_entitlement,
--- app_ownership, app_checks, token, receipt, quarantine and quarantine_size do not belong to a stream; that of a
--- receipt is known only after Apple's answer, and that of a notification in quarantine only after its app was
--- configured.
+-- app_ownership, app_checks, consumption_policy, token, receipt, quarantine and quarantine_size do not belong to a
+-- stream; that of a receipt is known only after Apple's answer, and that of a notification in quarantine only after its
+-- app was configured.
 
 create schema subledger;
 create schema analyst;
@@ -180,6 +182,12 @@ create index event_link_idx on subledger.event (stream_id, (facts #>> '{link,bac
   where kind = 'link';
 
 create index event_renewal_failure_idx on subledger.event (stream_id, position) where kind = 'renewal_failure';
+
+-- Refund requests: the new ones, and what became of those of a purchase.
+create index event_consumption_request_idx on subledger.event (stream_id, received_at)
+  where kind = 'consumption_request';
+create index event_refund_idx on subledger.event (stream_id, (facts #>> '{transactions,0,transactionId}'))
+  where kind in ('consumption_request', 'refund', 'refund_declined', 'refund_reversal');
 
 create table subledger.event_conflict (
   stream_id   integer     not null,
@@ -743,6 +751,77 @@ with (fillfactor = 10);
 
 insert into subledger.quarantine_size (bytes) values (0);
 
+-- Refund requests ---------------------------------------------------------------------------------------------------
+-- What Apple is told about a purchase for which its customer requested a refund. Never anything without the customer's
+-- consent. The requests themselves are events; see view refund_request.
+
+create table subledger.consumption_policy (
+  app                     text        not null,
+  product_id              text        not null,
+  stated_at               timestamptz not null,
+  sample_content_provided boolean     not null,
+  delivery_status         text        not null,
+  consumption_percentage  integer,
+  refund_preference       text,
+  constraint consumption_policy_pkey primary key (app, product_id),
+  constraint consumption_policy_app_check check (app <> ''),
+  constraint consumption_policy_product_id_check check (product_id <> ''),
+  constraint consumption_policy_delivery_status_check check (
+    delivery_status in (
+      'DELIVERED', 'UNDELIVERED_QUALITY_ISSUE', 'UNDELIVERED_WRONG_ITEM', 'UNDELIVERED_SERVER_OUTAGE',
+      'UNDELIVERED_OTHER'
+    )
+  ),
+  constraint consumption_policy_consumption_percentage_check check (consumption_percentage between 0 and 100000),
+  constraint consumption_policy_undelivered_check check (consumption_percentage = 0 or delivery_status = 'DELIVERED'),
+  constraint consumption_policy_refund_preference_check
+    check (refund_preference in ('DECLINE', 'GRANT_FULL', 'GRANT_PRORATED'))
+);
+
+create table subledger.consumption_answer (
+  stream_id               integer     not null,
+  position                bigint      not null,
+  transaction_id          text        not null,
+  deadline_at             timestamptz not null,
+  stated_by               text        not null,
+  stated_at               timestamptz not null,
+  sample_content_provided boolean,
+  delivery_status         text,
+  consumption_percentage  integer,
+  refund_preference       text,
+  state                   text        not null,
+  attempts                integer     not null default 0,
+  next_at                 timestamptz,
+  asked_at                timestamptz,
+  problem                 text,
+  constraint consumption_answer_pkey primary key (stream_id, position),
+  constraint consumption_answer_stated_by_check check (stated_by in ('policy', 'backend')),
+  constraint consumption_answer_consent_check check (
+    (state = 'no_consent') = (sample_content_provided is null)
+    and (state = 'no_consent') = (delivery_status is null)
+    and (state <> 'no_consent' or num_nonnulls(consumption_percentage, refund_preference) = 0)
+  ),
+  constraint consumption_answer_delivery_status_check check (
+    delivery_status in (
+      'DELIVERED', 'UNDELIVERED_QUALITY_ISSUE', 'UNDELIVERED_WRONG_ITEM', 'UNDELIVERED_SERVER_OUTAGE',
+      'UNDELIVERED_OTHER'
+    )
+  ),
+  constraint consumption_answer_consumption_percentage_check check (consumption_percentage between 0 and 100000),
+  constraint consumption_answer_undelivered_check check (consumption_percentage = 0 or delivery_status = 'DELIVERED'),
+  constraint consumption_answer_refund_preference_check
+    check (refund_preference in ('DECLINE', 'GRANT_FULL', 'GRANT_PRORATED')),
+  constraint consumption_answer_state_check check (state in ('pending', 'accepted', 'refused', 'late', 'no_consent')),
+  constraint consumption_answer_attempts_check check (attempts >= 0),
+  constraint consumption_answer_next_at_check check ((state = 'pending') = (next_at is not null)),
+  constraint consumption_answer_asked_at_check check (state <> 'accepted' or asked_at is not null),
+  constraint consumption_answer_problem_check check (state <> 'refused' or problem is not null)
+);
+
+-- Finds the answers to send.
+create index consumption_answer_next_at_idx on subledger.consumption_answer (stream_id, next_at)
+  where state = 'pending';
+
 -- Tokens ------------------------------------------------------------------------------------------------------------
 -- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
 -- schema creates and revokes tokens; the server reads them as subledger_authenticator, which can read no other table.
@@ -785,6 +864,9 @@ grant update (
   stream_id, position
 ) on subledger.receipt to subledger_receiver;
 
+-- It keeps what backends answer to refund requests.
+grant select, insert, update on subledger.consumption_answer to subledger_receiver;
+
 -- It keeps notifications in quarantine and takes them into the log. Which notification a row is never changes.
 grant select, insert, delete on subledger.quarantine to subledger_receiver;
 grant select, update on subledger.quarantine_size to subledger_receiver;
@@ -812,9 +894,12 @@ grant select
   to subledger_poller;
 grant update (next_at) on subledger.check_schedule to subledger_poller;
 grant select, insert on subledger.store_check to subledger_poller;
-grant select, insert, update on subledger.store_history, subledger.delivery_audit to subledger_poller;
+grant select, insert, update
+  on subledger.store_history, subledger.delivery_audit, subledger.consumption_answer to subledger_poller;
+grant select on subledger.consumption_policy to subledger_poller;
 
-grant select, insert, update, delete on subledger.product, subledger.product_entitlement to subledger_products;
+grant select, insert, update, delete
+  on subledger.product, subledger.product_entitlement, subledger.consumption_policy to subledger_products;
 grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
 
 -- Readers and analysts may read everything except tokens, seals, receipts, and bodies, in quarantine as well: they
@@ -839,7 +924,7 @@ grant select
     subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.app_ownership,
     subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
     subledger.customer_identity, subledger.shared_account_token, subledger.change_head, subledger.change,
-    subledger.quarantine_size
+    subledger.quarantine_size, subledger.consumption_policy, subledger.consumption_answer
   to subledger_reader, subledger_analyst;
 
 -- Repeatable --------------------------------------------------------------------------------------------------------
@@ -1663,6 +1748,122 @@ comment on column subledger.quarantine.body_bytes is 'Length of the body';
 comment on table subledger.quarantine_size is 'One row: the size of quarantine';
 comment on column subledger.quarantine_size.singleton is 'Always true';
 comment on column subledger.quarantine_size.bytes is 'Sum of quarantine.body_bytes; recomputed hourly';
+
+-- Refund requests ---------------------------------------------------------------------------------------------------
+
+comment on table subledger.consumption_policy is
+  'What Apple is told about purchases of a product for which a refund is requested. Whoever states a policy states that '
+  'all customers of the product have consented';
+comment on column subledger.consumption_policy.app is 'Bundle ID';
+comment on column subledger.consumption_policy.product_id is 'The product';
+comment on column subledger.consumption_policy.stated_at is 'When it was stated last, by our clock';
+comment on column subledger.consumption_policy.sample_content_provided is
+  'Whether customers get a sample, a trial or information before they buy';
+comment on column subledger.consumption_policy.delivery_status is 'As Apple spells it';
+comment on column subledger.consumption_policy.consumption_percentage is
+  'How much was consumed, in thousandths of a percent; null if not stated. Not for auto-renewable subscriptions';
+comment on column subledger.consumption_policy.refund_preference is
+  'DECLINE, GRANT_FULL or GRANT_PRORATED; null for no preference';
+
+comment on table subledger.consumption_answer is
+  'What Apple is, or was, told about a purchase for which a refund was requested: one row for each refund_request that '
+  'was answered';
+comment on column subledger.consumption_answer.position is 'refund_request.position: the first event of the request';
+comment on column subledger.consumption_answer.transaction_id is 'The purchase';
+comment on column subledger.consumption_answer.deadline_at is 'Twelve hours after the request was received';
+comment on column subledger.consumption_answer.stated_by is 'policy or backend';
+comment on column subledger.consumption_answer.stated_at is 'When, by our clock';
+comment on column subledger.consumption_answer.sample_content_provided is
+  'See consumption_policy; null without consent, as the next three';
+comment on column subledger.consumption_answer.delivery_status is 'See consumption_policy';
+comment on column subledger.consumption_answer.consumption_percentage is 'See consumption_policy';
+comment on column subledger.consumption_answer.refund_preference is 'See consumption_policy';
+comment on column subledger.consumption_answer.state is
+  'pending, not sent yet; accepted by Apple; refused by Apple, or because it contradicts the purchase; late: the '
+  'deadline passed, or Apple decided, before it was accepted; no_consent: nothing is sent';
+comment on column subledger.consumption_answer.attempts is 'How often it was sent';
+comment on column subledger.consumption_answer.next_at is 'When it is sent next; null unless pending';
+comment on column subledger.consumption_answer.asked_at is 'When it was sent last, by our clock; null if never';
+comment on column subledger.consumption_answer.problem is
+  'Why it was refused, or why the last attempt failed: a word, and Apple''s error code if there is one';
+
+-- Both window functions partition by stream and transaction, so a query's conditions on these apply first.
+create or replace view subledger.refund_request as
+with statement as (
+  select
+    stream_id,
+    facts #>> '{transactions,0,transactionId}' as transaction_id,
+    position,
+    received_at,
+    occurred_at,
+    kind,
+    facts,
+    kind = 'consumption_request'
+      and lag(kind) over (
+        partition by stream_id, facts #>> '{transactions,0,transactionId}'
+        order by occurred_at, position
+      ) is distinct from 'consumption_request' as opens
+  from subledger.event
+  where kind in ('consumption_request', 'refund', 'refund_declined', 'refund_reversal')
+    and source in ('apple-v2', 'apple-history')
+    and facts #>> '{transactions,0,transactionId}' is not null
+),
+numbered as (
+  select
+    statement.*,
+    count(*) filter (where opens) over (
+      partition by stream_id, transaction_id
+      order by occurred_at, position
+    ) as number
+  from statement
+)
+select
+  numbered.stream_id,
+  min(numbered.position) filter (where numbered.kind = 'consumption_request') as position,
+  numbered.transaction_id,
+  min(numbered.facts #>> '{transactions,0,originalTransactionId}') as original_transaction_id,
+  min(numbered.facts #>> '{transactions,0,productId}') as product_id,
+  min(numbered.facts #>> '{transactions,0,type}') as product_type,
+  min(numbered.facts #>> '{transactions,0,appAccountToken}') as app_account_token,
+  bool_or(numbered.facts #> '{transactions,0,additional,advancedCommerceInfo}' is not null) as is_advanced_commerce,
+  count(*) filter (where numbered.kind = 'consumption_request') as requests,
+  min(numbered.occurred_at) filter (where numbered.kind = 'consumption_request') as requested_at,
+  min(numbered.received_at) filter (where numbered.kind = 'consumption_request') as received_at,
+  (
+    array_agg(numbered.facts #>> '{notification,data,consumptionRequestReason}' order by numbered.position)
+      filter (where numbered.kind = 'consumption_request')
+  )[1] as reason,
+  (
+    array_agg(
+      case numbered.kind when 'refund' then 'granted' else 'declined' end
+      order by numbered.occurred_at, numbered.position
+    ) filter (where numbered.kind in ('refund', 'refund_declined'))
+  )[1] as decision,
+  min(numbered.occurred_at) filter (where numbered.kind in ('refund', 'refund_declined')) as decided_at,
+  min(numbered.occurred_at) filter (where numbered.kind = 'refund_reversal') as reversed_at
+from numbered
+where numbered.number > 0
+group by numbered.stream_id, numbered.transaction_id, numbered.number;
+
+comment on view subledger.refund_request is
+  'The refund requests of customers about which Apple asked, and what it decided. Apple may ask several times about one '
+  'request. A request after a decision is a new one';
+comment on column subledger.refund_request.position is 'The first event that reported it';
+comment on column subledger.refund_request.transaction_id is 'The purchase';
+comment on column subledger.refund_request.original_transaction_id is 'The subscription';
+comment on column subledger.refund_request.product_id is 'What was bought';
+comment on column subledger.refund_request.product_type is 'Type of the product, as Apple spells it';
+comment on column subledger.refund_request.app_account_token is 'As in the purchase; null if it has none';
+comment on column subledger.refund_request.is_advanced_commerce is
+  'Whether the purchase is one of the Advanced Commerce API, which takes an older form of the answer';
+comment on column subledger.refund_request.requests is 'How often Apple asked';
+comment on column subledger.refund_request.requested_at is 'When Apple asked first';
+comment on column subledger.refund_request.received_at is
+  'When that was received first, by our clock: the answer is due twelve hours later';
+comment on column subledger.refund_request.reason is 'The customer''s reason, as Apple spells it';
+comment on column subledger.refund_request.decision is 'granted or declined; null if Apple has not decided';
+comment on column subledger.refund_request.decided_at is 'When';
+comment on column subledger.refund_request.reversed_at is 'When a granted refund was reversed; null if it was not';
 
 -- Tokens ------------------------------------------------------------------------------------------------------------
 
@@ -3389,6 +3590,90 @@ comment on column analyst.refunds.in_full is 'Purchases refunded in full, which 
 comment on column analyst.refunds.in_part is 'Purchases refunded for the rest of their period';
 comment on column analyst.refunds.amount is 'Refunded amount, where known, in the currency unit';
 
+create or replace view analyst.refund_requests_detail as
+select
+  analyst.month_of(refund_request.requested_at) as month,
+  stream.app,
+  stream.environment,
+  refund_request.product_id,
+  refund_request.original_transaction_id,
+  refund_request.transaction_id,
+  refund_request.reason,
+  refund_request.requests,
+  refund_request.requested_at,
+  coalesce(answer.state, 'unanswered') as answer,
+  answer.stated_by as answered_by,
+  answer.refund_preference,
+  case when answer.state = 'accepted' then answer.asked_at end as answered_at,
+  refund_request.decision,
+  refund_request.decided_at,
+  round(extract(epoch from refund_request.decided_at - refund_request.requested_at) / 3600, 1) as hours,
+  refund_request.reversed_at,
+  refund_request.position
+from subledger.refund_request
+join subledger.stream using (stream_id)
+left join subledger.consumption_answer as answer
+  on answer.stream_id = refund_request.stream_id
+  and answer.position = refund_request.position;
+
+comment on view analyst.refund_requests_detail is
+  'Every refund request of a customer about which Apple asked, with what it was told and what it decided. Apple does not '
+  'ask about every refund';
+comment on column analyst.refund_requests_detail.month is 'First day of the month in which Apple asked first, UTC';
+comment on column analyst.refund_requests_detail.app is 'Bundle ID';
+comment on column analyst.refund_requests_detail.environment is 'production or sandbox';
+comment on column analyst.refund_requests_detail.product_id is 'What was bought';
+comment on column analyst.refund_requests_detail.original_transaction_id is 'The subscription';
+comment on column analyst.refund_requests_detail.transaction_id is 'The purchase';
+comment on column analyst.refund_requests_detail.reason is 'The customer''s reason, as Apple spells it';
+comment on column analyst.refund_requests_detail.requests is 'How often Apple asked';
+comment on column analyst.refund_requests_detail.requested_at is 'When Apple asked first';
+comment on column analyst.refund_requests_detail.answer is
+  'unanswered; pending, not sent yet; accepted, refused or late; or no_consent: see consumption_answer.state';
+comment on column analyst.refund_requests_detail.answered_by is 'policy or backend; null if unanswered';
+comment on column analyst.refund_requests_detail.refund_preference is
+  'What Apple was asked to do: DECLINE, GRANT_FULL or GRANT_PRORATED; null for no preference';
+comment on column analyst.refund_requests_detail.answered_at is 'When Apple accepted the answer; null if it did not';
+comment on column analyst.refund_requests_detail.decision is 'granted or declined; null if Apple has not decided';
+comment on column analyst.refund_requests_detail.decided_at is 'When';
+comment on column analyst.refund_requests_detail.hours is 'From the first question to the decision; null without one';
+comment on column analyst.refund_requests_detail.reversed_at is 'When a granted refund was reversed; null if it was not';
+comment on column analyst.refund_requests_detail.position is 'Position of the first event that reported it';
+
+create or replace view analyst.refund_requests as
+select
+  refund_requests_detail.month,
+  refund_requests_detail.app,
+  refund_requests_detail.environment,
+  refund_requests_detail.product_id,
+  refund_requests_detail.reason,
+  count(*) as requests,
+  count(*) filter (where refund_requests_detail.answer = 'accepted') as answered,
+  count(*) filter (where refund_requests_detail.decision = 'granted') as granted,
+  count(*) filter (where refund_requests_detail.decision = 'declined') as declined,
+  count(*) filter (where refund_requests_detail.reversed_at is not null) as reversed,
+  count(*) filter (where refund_requests_detail.decision is null) as open,
+  percentile_disc(0.5) within group (order by refund_requests_detail.hours) as p50_hours
+from analyst.refund_requests_detail
+group by
+  refund_requests_detail.month, refund_requests_detail.app, refund_requests_detail.environment,
+  refund_requests_detail.product_id, refund_requests_detail.reason;
+
+comment on view analyst.refund_requests is
+  'Refund requests by the month in which Apple asked, and what it decided. From refund_requests_detail';
+comment on column analyst.refund_requests.month is 'First day of the month in which Apple asked first, UTC';
+comment on column analyst.refund_requests.app is 'Bundle ID';
+comment on column analyst.refund_requests.environment is 'production or sandbox';
+comment on column analyst.refund_requests.product_id is 'What was bought';
+comment on column analyst.refund_requests.reason is 'The customer''s reason, as Apple spells it';
+comment on column analyst.refund_requests.requests is 'Number of requests';
+comment on column analyst.refund_requests.answered is 'Those about which Apple accepted an answer';
+comment on column analyst.refund_requests.granted is 'Those that Apple granted, also if it was reversed later';
+comment on column analyst.refund_requests.declined is 'Those that it declined';
+comment on column analyst.refund_requests.reversed is 'Those that it granted and reversed later';
+comment on column analyst.refund_requests.open is 'Those that are not decided';
+comment on column analyst.refund_requests.p50_hours is 'Median of the hours from the question to the decision';
+
 create or replace view analyst.refund_rate_detail as
 select
   analyst.month_of(transaction.purchase_date) as month,
@@ -3903,9 +4188,10 @@ comment on column analyst.apple_deliveries.is_final is
 -- Privileges on views and functions ---------------------------------------------------------------------------------
 
 grant select on subledger.product_catalog to subledger_projector, subledger_poller;
+grant select on subledger.refund_request to subledger_receiver, subledger_poller;
 grant select
   on subledger.subscription_now, subledger.product_catalog, subledger.entitlement, subledger.subscription_defect,
-    subledger.change_feed
+    subledger.change_feed, subledger.refund_request
   to subledger_reader, subledger_analyst;
 grant select on all tables in schema analyst to subledger_reader, subledger_analyst;
 

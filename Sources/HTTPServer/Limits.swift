@@ -94,6 +94,8 @@ package enum Limits {
     static let issuesMax = 10_000
     /// Page size of the event log if the request does not set one.
     static let eventsDefault = 100
+    /// Refund requests in one response.
+    static let requestsMax = 100
     /// Page size of the change feed if the request does not set one.
     static let changesDefault = 100
     /// Largest page of the change feed: each change includes its customer.

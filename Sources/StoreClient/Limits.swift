@@ -116,6 +116,16 @@ enum Limits {
     /// Intervals of the questions after a test notification: to Apple, which usually posts within seconds, and to the log.
     static let probeStatusInterval = Duration.seconds(2)
     static let probeLookInterval = Duration.milliseconds(100)
+    /// Pause between two looks for refund requests to answer, and most answers that are sent in between and at a time.
+    static let refundsPause = Duration.seconds(5)
+    static let consumptionAnswersMax = 100
+    static let consumptionConcurrency = 4
+    /// Upper bound of the first pause after an answer was not taken; it doubles up to the maximum. Apple takes answers for
+    /// twelve hours.
+    static let consumptionPauseFirst = Duration.seconds(30)
+    static let consumptionPauseMax = Duration.seconds(900)
+    /// The last attempt before the deadline comes this long before it: more than the longest duration of a call.
+    static let consumptionLastTry = Duration.seconds(60)
     /// Interval in which due checks are counted.
     static let backlogInterval = Duration.seconds(15)
     /// From this age on, a check that is due makes the server's health degraded.

@@ -153,6 +153,14 @@ enum AnalystLog {
             values ('in_full', in_full), ('in_part', in_part), ('amount', (amount * 1000)::bigint)
           ) as figure (name, value)
           union all
+          select format('refund_requests %s %s %s', month, product_id, name), value
+          from analyst.refund_requests
+          cross join lateral (
+            values
+              ('requests', requests), ('granted', granted), ('declined', declined), ('reversed', reversed),
+              ('open', open)
+          ) as figure (name, value)
+          union all
           select format('billing_retries %s %s %s', month, product_id, name), value
           from analyst.billing_retries
           cross join lateral (

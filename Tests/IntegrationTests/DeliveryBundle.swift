@@ -28,6 +28,9 @@ struct DeliveryBundle {
     let client: ServerAPIClient
     let leadership: StreamLeadership
     let storeClock: StoreClock
+    /// A client that knows nothing of the calls of the others, as that of a new process.
+    let newClient: @Sendable () -> ServerAPIClient
+    private let simulation: Simulation
     private let verifier: NotificationVerifier
     private let path: Path
 
@@ -66,10 +69,11 @@ struct DeliveryBundle {
     }
 
     /// - Parameters:
+    ///   - stories: Of the store.
     ///   - roots: Those that the server and the audit trust.
     ///   - change: Changes the store.
     static func with(
-        roots: RootCertificates? = nil, app changed: App? = nil,
+        stories: [Story] = [.renewals], roots: RootCertificates? = nil, app changed: App? = nil,
         _ change: (inout SimulatedServerAPI.Settings) -> Void = { _ in },
         _ test: (DeliveryBundle) async throws -> Void
     ) async throws {
@@ -84,8 +88,8 @@ struct DeliveryBundle {
         let clock = SetClock(noon)
         var run = Simulation.Settings(
             app: SimulatedApp(bundleId: bundleId, appAppleId: 1_400_000_001, environment: .production))
-        run.stories = [.renewals]
-        run.subscriptions = 1
+        run.stories = stories
+        run.subscriptions = stories.count
         guard let simulation = Simulation(run) else { throw NotMade(what: "the simulation") }
         let path = Path()
         var settings = SimulatedServerAPI.Settings()
@@ -96,14 +100,14 @@ struct DeliveryBundle {
         try await StoreServer.serve(store) { addresses, transport in
             try await TestBundle.withServer(apps: [app], roots: roots, now: { clock.now }) { server in
                 path.lead(to: server.apple.port)
-                try await with(server, store, addresses, transport, app, roots, clock, path, test)
+                try await with(server, store, simulation, addresses, transport, app, roots, clock, path, test)
             }
         }
     }
 
     private static func with(
-        _ server: TestBundle, _ store: SimulatedStore, _ addresses: ServerAPIAddresses, _ transport: HTTPStoreTransport,
-        _ app: App,
+        _ server: TestBundle, _ store: SimulatedStore, _ simulation: Simulation, _ addresses: ServerAPIAddresses,
+        _ transport: HTTPStoreTransport, _ app: App,
         _ roots: RootCertificates, _ clock: SetClock, _ path: Path, _ test: (DeliveryBundle) async throws -> Void
     ) async throws {
         let logger = server.logs.logger
@@ -118,12 +122,15 @@ struct DeliveryBundle {
                 let now = ContinuousClock.now
                 try await Task.sleep(until: now + (instant - now) / 10, clock: .continuous)
             })
-        let client = ServerAPIClient(
-            transport: transport,
-            addresses: addresses,
-            clock: storeClock,
-            budget: { _, _ in CallBudget(callsPerMinute: CallBudget.callsPerMinuteMax, concurrency: 8) },
-            random: { 0 }, logger: logger)
+        let newClient = { @Sendable in
+            ServerAPIClient(
+                transport: transport,
+                addresses: addresses,
+                clock: storeClock,
+                budget: { _, _ in CallBudget(callsPerMinute: CallBudget.callsPerMinuteMax, concurrency: 8) },
+                random: { 0 }, logger: logger)
+        }
+        let client = newClient()
         let verifier = NotificationVerifier(apps: Apps([app]), signatures: SignatureVerifier(roots: roots))
         let deliveries = DeliveryLog(pool: poller)
         let bundle = DeliveryBundle(
@@ -131,8 +138,9 @@ struct DeliveryBundle {
             auditor: DeliveryAuditor(
                 client: client, verifier: verifier, apps: [app], deliveries: deliveries, appender: appender,
                 clock: storeClock, windows: 4, logger: logger),
-            deliveries: deliveries, client: client, leadership: leadership, storeClock: storeClock, verifier: verifier,
-            path: path)
+            deliveries: deliveries, client: client, leadership: leadership, storeClock: storeClock,
+            newClient: newClient,
+            simulation: simulation, verifier: verifier, path: path)
         async let appending: Void = appender.run()
         let outcome: Result<Void, any Error>
         do {
@@ -157,6 +165,8 @@ struct DeliveryBundle {
             issuerId: SimulatedAPIKey.standard.issuerId, keyId: SimulatedAPIKey.standard.keyId,
             pem: SimulatedAPIKey.standard.pem)
     }
+
+    func accounts(ofStory story: Int) -> [SimulatedAccount] { simulation.storyteller.accounts(ofStory: story) }
 
     func decide(_ fates: Fate...) { path.decide(fates) }
 

@@ -7,7 +7,7 @@ struct DocumentationTests {
     /// commands are in `notRun`.
     static let run = [
         "README", "GettingStarted", "Operating", "Configuration", "Security", "Simulator", "HTTPAPI", "SQL", "Receipts",
-        "Deliveries",
+        "Deliveries", "RefundRequests",
     ]
 
     /// The first command of each block that is marked as not run, so that a block cannot be left out by mistake.
@@ -19,6 +19,7 @@ struct DocumentationTests {
         "Security": ["subledger inspect"],
         "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify", "subledger backfill"],
         "Deliveries": ["subledger audit", "subledger probe"],
+        "RefundRequests": ["curl -s -X PUT", "curl -s -X PUT"],
         "Performance": [
             "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",
             ".build/release/Benchmarks latency",

@@ -88,6 +88,10 @@ struct TestBundle {
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
             links: links, receipts: handIns, devices: devices,
+            consumption: ConsumptionRoutes(
+                requests: ConsumptionLog(pool: reader), answers: ConsumptionLog(pool: records),
+                policies: ConsumptionPolicies(pool: editor),
+                appsWithKey: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), now: now),
             changes: ChangeReader(pool: reader), signal: signal, metrics: MetricsRegistry(),
             health: health + [.database(log)], now: now, logger: logger)
         let operations = routes.operations

@@ -4,6 +4,7 @@ package enum ServerAPIEndpoint: String, Sendable, Hashable, CaseIterable {
     case history
     case statuses
     case notificationHistory = "notification_history"
+    case consumption
     case testNotification = "test_notification"
     case testNotificationStatus = "test_notification_status"
 
@@ -12,7 +13,7 @@ package enum ServerAPIEndpoint: String, Sendable, Hashable, CaseIterable {
     /// - Source: Apple, "Identifying rate limits".
     package var perSecond: Int {
         switch self {
-        case .transactionInfo, .history, .statuses, .notificationHistory: 50
+        case .transactionInfo, .history, .statuses, .notificationHistory, .consumption: 50
         case .testNotification, .testNotificationStatus: 1
         }
     }

@@ -13,6 +13,8 @@ package actor StreamLeadership {
         case checks = 0x504F_4C4C
         /// The letters "AUDT".
         case audits = 0x4155_4454
+        /// The letters "RFND".
+        case refunds = 0x5246_4E44
     }
 
     private let work: Work

@@ -4,9 +4,9 @@ package enum TokenScope: String, Sendable, CaseIterable {
     case submit
     /// Read subscriptions, events and customers.
     case read
-    /// Set which ids belong to a customer. Includes `read` and `submit`.
+    /// Set which ids belong to a customer, and answer refund requests. Includes `read` and `submit`.
     case link
-    /// Change products, which affect all customers. Includes all other scopes.
+    /// Change products and their policies, which affect all customers. Includes all other scopes.
     case admin
 
     /// Whether a token with this scope may do what requires the other one.

@@ -34,11 +34,13 @@ extension PrivateRoutes {
     ///   - links: Nil if this process cannot append to the log.
     ///   - receipts: Nil if this process cannot append to the log.
     ///   - devices: Nil if this process cannot append to the log.
+    ///   - consumption: The answers to refund requests.
     ///   - health: What the server's readiness depends on.
     package init(
         tokens: TokenCache, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
         customers: CustomerReader, links: LinkService?, receipts: HandInService?, devices: DeviceService?,
-        changes: ChangeReader, signal: ChangeSignal, metrics: MetricsRegistry, health: [HealthCheck],
+        consumption: ConsumptionRoutes, changes: ChangeReader, signal: ChangeSignal, metrics: MetricsRegistry,
+        health: [HealthCheck],
         now: @escaping @Sendable () -> Instant,
         logger: Logger
     ) {
@@ -50,6 +52,7 @@ extension PrivateRoutes {
         TransactionRoutes(devices: devices, purchases: purchases).add(to: self)
         EventRoutes(log: log).add(to: self)
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
+        consumption.add(to: self)
         ProductRoutes(products: products).add(to: self)
         MonitoringRoutes(health: health, metrics: metrics).add(to: self)
         open.get("/openapi.json") { _, _ in

@@ -33,6 +33,11 @@ struct RequestQuery {
         return app
     }
 
+    /// The stream of a request that must name an app.
+    func stream() throws(Malformed) -> StreamKey {
+        StreamKey(app: try app(), environment: try environment())
+    }
+
     /// The environment of the query; production by default.
     func environment() throws(Malformed) -> Subscriptions.Environment {
         guard let text = try text("environment") else { return .production }

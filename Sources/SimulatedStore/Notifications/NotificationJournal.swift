@@ -43,6 +43,11 @@ final class NotificationJournal: Sendable {
         let attempts: [SendAttempt]
         fileprivate let content: Content
 
+        /// The purchase that it is about; nil for one of no story.
+        var transactionId: String? {
+            if case .delivery(let delivery) = content { delivery.notification.subject.transactionId } else { nil }
+        }
+
         /// - Parameter isSignedAnew: Makes other signatures than those that were sent, for notifications of stories.
         func signedPayload(isSignedAnew: Bool = false) -> [UInt8] {
             switch content {
@@ -151,7 +156,7 @@ extension NotificationJournal {
         items(.earliest..<instant.advanced(byMilliseconds: 1), after: nil, atMost: .max) { _ in true }.map {
             SimulatedNotification(
                 notificationUUID: $0.notificationUUID, type: $0.type, subtype: $0.subtype, signedDate: $0.signedDate,
-                attempts: $0.attempts)
+                transactionId: $0.transactionId, attempts: $0.attempts)
         }
     }
 }

@@ -6,6 +6,8 @@ package struct SimulatedNotification: Sendable, Hashable {
     package let type: String
     package let subtype: String?
     package let signedDate: Instant
+    /// The purchase that it is about; nil for one of no story.
+    package let transactionId: String?
     package let attempts: [SendAttempt]
 
     /// `{"notificationUUID":…,"notificationType":…,"subtype":…,"signedDate":…,"sendAttempts":[…]}`

@@ -66,6 +66,11 @@ package final class SimulatedServerAPI: Sendable {
         state.withLock { $0.injected += Array(repeating: fault, count: requests) }
     }
 
+    /// Takes back the faults that no request has had yet.
+    package func withdrawFaults() {
+        state.withLock { $0.injected = [] }
+    }
+
     /// The requests by endpoint, id and answer, in the order of their first ones.
     package var counts: [StoreAPICount] {
         state.withLock { $0.counts.values.sorted { $0.ordinal < $1.ordinal } }

@@ -1,4 +1,4 @@
-/// The pauses between the questions about one receipt or subscription while they fail: exponential, with jitter. Never
+/// The pauses between the calls about one receipt, subscription or purchase while they fail: exponential, with jitter. Never
 /// shorter than half of the upper bound, since the retries within a question have failed by then.
 struct RepeatPause: Sendable {
     /// The upper bound of the first pause; it doubles up to the maximum.
@@ -9,6 +9,8 @@ struct RepeatPause: Sendable {
     static let handIn = RepeatPause(first: Limits.handInPauseFirst, max: Limits.handInPauseMax)
     /// For a scheduled check that failed.
     static let check = RepeatPause(first: Limits.checkPauseFirst, max: Limits.checkPauseMax)
+    /// For an answer to a refund request that Apple did not take.
+    static let consumption = RepeatPause(first: Limits.consumptionPauseFirst, max: Limits.consumptionPauseMax)
 
     /// Returns the upper bound of the pause after a question.
     ///

@@ -47,6 +47,7 @@ extension Simulation {
 extension Figures {
     package mutating func add(_ subscription: SimulatedSubscription) {
         addRefunds(subscription)
+        addRefundRequests(subscription)
         if !subscription.customer.isFamilyMember { addPurchases(subscription) }
         guard subscription.purchases.contains(where: { $0.expiresDate != nil }) else { return }
         addBalances(subscription)
@@ -74,6 +75,16 @@ extension Figures {
             add(1, "refunds", key, revocation.kind == .full ? "in_full" : "in_part")
             let amount = Self.quotient(purchase.price * Int64(revocation.percentage ?? 0), 100_000)
             add(amount, "refunds", key, "amount")
+        }
+    }
+
+    /// Adds the purchases about which the store asked, with what became of them.
+    private mutating func addRefundRequests(_ subscription: SimulatedSubscription) {
+        for question in subscription.notifications where question.consumptionRequestReason != nil {
+            let key = "\(Self.month(question.signedDate)) \(question.subject.product.id)"
+            let purchase = subscription.purchases.first { $0.transactionId == question.subject.transactionId }
+            add(1, "refund_requests", key, "requests")
+            add(1, "refund_requests", key, purchase?.revocation == nil ? "declined" : "granted")
         }
     }
 

@@ -64,7 +64,12 @@ package struct ConfiguredProduct: Sendable, Hashable {
 
     package static let kinds = ["auto-renewable", "non-renewing", "consumable", "non-consumable"]
 
-    private static func check(_ text: String, _ name: String, _ field: String) throws(Malformed) {
+    /// Checks an id.
+    ///
+    /// - Parameters:
+    ///   - name: For the description.
+    ///   - field: The name of the member in JSON.
+    package static func check(_ text: String, _ name: String, _ field: String) throws(Malformed) {
         guard !text.isEmpty else { throw Malformed(description: "\(name) must not be empty", field: field) }
         guard text.utf8.count <= textBytesMax else {
             throw Malformed(description: "\(name) must not be longer than \(textBytesMax) bytes", field: field)

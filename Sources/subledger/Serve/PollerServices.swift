@@ -6,11 +6,12 @@ import Readers
 import ServiceLifecycle
 import StoreClient
 
-/// The services that check subscriptions with the App Store.
+/// The services that ask the App Store by themselves, and answer what it asks.
 struct PollerServices {
     let service: PollerService
     /// Nil without a verifier.
     let audits: DeliveryAudits?
+    let consumption: ConsumptionService
     let pools: [PostgresPool]
 
     var poller: Poller { service.poller }
@@ -41,6 +42,11 @@ struct PollerServices {
                 leadership: StreamLeadership(database.configuration(.poller), for: .audits), apps: apps,
                 clock: store.clock, logger: logger)
         }
+        consumption = ConsumptionService(
+            sender: ConsumptionSender(
+                client: store.api, apps: apps, log: ConsumptionLog(pool: pool),
+                leadership: StreamLeadership(database.configuration(.poller), for: .refunds), clock: store.clock,
+                logger: logger))
         service = PollerService(
             poller: Poller(
                 checker: checker, apps: apps, queue: CheckQueue(pool: pool),
@@ -67,6 +73,15 @@ struct AuditService: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await audits.run() }
+    }
+}
+
+/// Sends answers to refund requests. An answer in flight is abandoned, and sent again by the next server.
+struct ConsumptionService: Service {
+    let sender: ConsumptionSender
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await sender.run() }
     }
 }
 

@@ -23,7 +23,8 @@ struct PrivateServices {
 
     init(
         _ settings: Settings, roles: Set<ServerRole>, database: Database, appender: Appender?,
-        receipts: HandInService?, devices: DeviceService?, health: [HealthCheck], apps: Set<String>,
+        receipts: HandInService?, devices: DeviceService?, consumption: ConsumptionLog?, health: [HealthCheck],
+        apps: Set<String>,
         askedByAPI: Set<String>,
         metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
@@ -47,6 +48,9 @@ struct PrivateServices {
                 customers: CustomerReader(pool: pool),
                 links: appender.map { LinkService(log: log, appender: $0, apps: apps) }, receipts: receipts,
                 devices: devices,
+                consumption: ConsumptionRoutes(
+                    requests: ConsumptionLog(pool: pool), answers: consumption,
+                    policies: ConsumptionPolicies(pool: productPool), appsWithKey: askedByAPI, now: now),
                 changes: ChangeReader(pool: pool), signal: signal, metrics: metrics,
                 health: [.database(LogReader(pool: pool))] + health, now: now, logger: logger)
         } else {

@@ -10,6 +10,8 @@ import StoreClient
 struct ReceiptServices {
     let handIns: HandInService
     let devices: DeviceService
+    /// What backends answer to refund requests.
+    let consumption: ConsumptionLog
     let service: ReceiptQueueService
     let pools: [PostgresPool]
 
@@ -33,6 +35,7 @@ struct ReceiptServices {
             lookup: TransactionLookup(client: store.api, apps: apps, clock: store.clock), log: log,
             subscriptions: subscriptions, appender: appender, links: links, clock: store.clock, logger: logger)
         service = ReceiptQueueService(queue: ReceiptQueue(service: handIns, clock: store.clock, logger: logger))
+        consumption = ConsumptionLog(pool: receiver)
         pools = [receiver, reader]
     }
 }

@@ -58,7 +58,7 @@ struct Server {
         }
         let backends = PrivateServices(
             plan.backends, roles: roles, database: database, appender: appending?.appender,
-            receipts: receipts?.handIns, devices: receipts?.devices,
+            receipts: receipts?.handIns, devices: receipts?.devices, consumption: receipts?.consumption,
             health: (appending?.health ?? [])
                 + [projector.map { .projection($0.projector) }, poller.map { .checks($0.poller) }].compactMap(\.self),
             apps: Set(apps.map(\.bundleId)),
@@ -83,6 +83,7 @@ struct Server {
             receipts?.service,
             poller?.service,
             poller?.audits.map { AuditService(audits: $0) },
+            poller?.consumption,
             verifying?.revocation,
             backends.listener,
             backends.changes,

@@ -271,9 +271,13 @@ struct Simulate: AsyncParsableCommand {
         printError("asked in checks: \(outcome.asked)")
         for difference in outcome.audit?.differences ?? [] { print(difference) }
         if let audit = outcome.audit { print(audit.description) }
+        for difference in outcome.refunds?.differences ?? [] { print(difference) }
+        if let refunds = outcome.refunds { print(refunds.description) }
         for difference in outcome.comparison.differences { print(difference.description) }
         print(outcome.comparison.description)
-        guard outcome.audit?.differences.isEmpty ?? true else { throw ExitCode.failure }
+        guard outcome.audit?.differences.isEmpty ?? true, outcome.refunds?.differences.isEmpty ?? true else {
+            throw ExitCode.failure
+        }
         guard outcome.sent.all.failed == 0 else { throw ExitCode.unavailable }
         guard outcome.sent.all.rejected == 0 else { throw ExitCode.dataError }
         guard outcome.comparison.unexplained == 0, outcome.sent.all.wronglyAccepted == 0 else { throw ExitCode.failure }

@@ -31,6 +31,8 @@ struct SimulationInStep {
         let asked: Int
         /// Nil without audits.
         let audit: AuditBooks?
+        /// Nil if the server does not ask the API.
+        let refunds: RefundBooks?
         let comparison: AnswerComparison.Outcome
     }
 
@@ -84,7 +86,8 @@ struct SimulationInStep {
                 timetable, url: url, target: target, postsNotifications: sending == nil, connections: connections)
             let run = TimetableRun(
                 timetable: timetable, store: store, poster: poster, poller: polling.poller,
-                audits: sending == nil ? nil : polling.audits, log: LogReader(pool: readers), stream: stream)
+                audits: sending == nil ? nil : polling.audits, consumption: polling.consumption.sender,
+                log: LogReader(pool: readers), stream: stream)
             let asked: Result<TimetableRun.Outcome, any Error>
             do {
                 asked = .success(try await run.run(onStep: onStep))
@@ -95,13 +98,18 @@ struct SimulationInStep {
             let comparison = AnswerComparison(
                 simulation: simulation, address: address, token: token.text, connections: connections)
             let outcome = try asked.get()
-            let audit =
-                sending == nil
-                ? nil
-                : AuditBooks(
-                    sent: store.notifications, audits: outcome.audits.filter { $0.stream == stream })
+            var audit: AuditBooks?
+            var refunds: RefundBooks?
+            if sending != nil {
+                let sent = store.notifications
+                let audits = outcome.audits.filter { $0.stream == stream }
+                audit = AuditBooks(sent: sent, audits: audits)
+                refunds = RefundBooks(
+                    sent: sent, audits: audits, answers: store.api.consumptions, steps: outcome.steps)
+            }
             return Outcome(
-                sent: poster.outcome, asked: outcome.asked, audit: audit, comparison: try await comparison.run())
+                sent: poster.outcome, asked: outcome.asked, audit: audit, refunds: refunds,
+                comparison: try await comparison.run())
         }
         var services = server.services.map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) }
         services.append(
@@ -177,7 +185,7 @@ struct SimulationInStep {
     /// More than the simulator opens.
     private static let connectionsMax = 2000
 
-    /// Checks that the database is empty, configures the products, and returns a token.
+    /// Checks that the database is empty, configures the products and their policies, and returns a token.
     private func prepare(_ database: Database) async throws -> AccessToken {
         let reader = database.pool(.reader, limit: 1, logger: logger)
         let last = try await LogReader(pool: reader).lastPosition(of: stream)
@@ -192,6 +200,13 @@ struct SimulationInStep {
                 entitlements: product.configuredEntitlements)
         }
         try await database.withConnection(.products) { try await ProductTable.state(products, on: $0) }
+        let editor = database.pool(.products, limit: 1, logger: logger)
+        let content = try ConsumptionAnswer(isSampleProvided: true, delivery: .delivered, preference: .decline)
+        for product in products {
+            let policy = ConsumptionPolicy(productId: product.productId, content: content, statedAt: Simulation.start)
+            try await ConsumptionPolicies(pool: editor).state(policy, of: stream.app)
+        }
+        await editor.close()
         var random = SystemRandomNumberGenerator()
         let token = AccessToken(using: &random)
         let owner = try await PostgresConnection.connect(

@@ -15,6 +15,7 @@ struct TimetableRun {
     let poller: Poller
     /// Nil for a run without audits.
     let audits: DeliveryAudits?
+    let consumption: ConsumptionSender
     let log: LogReader
     let stream: StreamKey
 
@@ -32,6 +33,8 @@ struct TimetableRun {
     }
 
     struct Outcome: Sendable {
+        /// The ends of the steps, ascending.
+        var steps: [Instant] = []
         /// The number of questions that the checks asked.
         var asked = 0
         /// In the order in which they were made.
@@ -64,6 +67,8 @@ struct TimetableRun {
                 outcome.audits += try await audits.round(at: now)
                 nextAudit = AuditDay(containing: now).end.advanced(by: Limits.step)
             }
+            _ = try await consumption.round(at: now)
+            outcome.steps.append(now)
             onStep(now)
         }
         return outcome

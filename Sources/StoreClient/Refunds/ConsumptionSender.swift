@@ -1,0 +1,181 @@
+import AppStore
+import Encoding
+import EventLog
+import Logging
+import Metrics
+import Subscriptions
+
+/// Tells Apple about purchases for which refunds are requested: what backends answer, or the policies of products.
+///
+/// Nothing is kept in memory, so a server that starts continues where another one ended. Any number of processes may run
+/// one: one of them sends.
+package final class ConsumptionSender: Sendable {
+    private let client: ServerAPIClient
+    /// Those with a key.
+    private let apps: [App]
+    private let log: ConsumptionLog
+    private let leadership: StreamLeadership
+    private let clock: StoreClock
+    private let random: @Sendable () -> Double
+    private let metrics: ConsumptionMetrics
+    private let logger: Logger
+
+    /// - Parameters:
+    ///   - apps: Those without a key are left out.
+    ///   - log: With the rights of `subledger_poller`.
+    ///   - leadership: For refunds.
+    ///   - random: Returns numbers from 0 up to but excluding 1, for the pauses after failures.
+    package init(
+        client: ServerAPIClient, apps: [App], log: ConsumptionLog, leadership: StreamLeadership, clock: StoreClock,
+        random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
+        metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
+    ) {
+        self.client = client
+        self.apps = apps.filter { $0.serverAPIKey != nil }
+        self.log = log
+        self.leadership = leadership
+        self.clock = clock
+        self.random = random
+        self.logger = logger
+        metrics = ConsumptionMetrics(apps: apps.map(\.bundleId), factory: factory)
+    }
+
+    /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run.
+    package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                var isWorking = true
+                while !Task.isCancelled {
+                    do {
+                        _ = try await self.round(at: self.clock.date())
+                        isWorking = true
+                    } catch {
+                        // Repeated failures add nothing until the database is back.
+                        if isWorking, !Task.isCancelled {
+                            self.logger.warning("refund requests not read", metadata: ["error": "\(error)"])
+                        }
+                        isWorking = false
+                    }
+                    try? await self.clock.sleep(self.clock.now() + Limits.refundsPause)
+                }
+            }
+            group.addTask {
+                while !Task.isCancelled {
+                    // A round that finds the database away reports it.
+                    try? await self.leadership.keep()
+                    try? await self.clock.sleep(self.clock.now() + Limits.leadInterval)
+                }
+            }
+        }
+        await leadership.release()
+    }
+
+    /// Applies the policies and sends the answers that are due at an instant, if no other process does.
+    ///
+    /// - Returns: The number of answers that were sent, whatever came of them.
+    package func round(at now: Instant) async throws(ReadError) -> Int {
+        guard !apps.isEmpty, try await leadership.lead([Self.everyStream]).contains(Self.everyStream) else { return 0 }
+        var sent = 0
+        for app in apps {
+            for host in ReceiptHost.allCases where app.environments.contains(host.environment) {
+                sent += try await round(StreamKey(app: app.bundleId, environment: host.environment), app, host, now)
+            }
+        }
+        return sent
+    }
+
+    private func round(
+        _ stream: StreamKey, _ app: App, _ host: ReceiptHost, _ now: Instant
+    ) async throws(ReadError) -> Int {
+        _ = try await log.applyPolicies(in: stream, at: now)
+        let late = try await log.giveUpLate(in: stream, at: now)
+        if late > 0 {
+            metrics.note(.late, of: stream.app, count: late)
+            logger.warning("answers to refund requests too late", metadata: Self.metadata(stream, ["count": "\(late)"]))
+        }
+        let due = try await log.due(in: stream, at: now, limit: Limits.consumptionAnswersMax)
+        let failure = await withTaskGroup(of: ReadError?.self) { group in
+            var failure: ReadError?
+            for (number, request) in due.enumerated() {
+                if number >= Limits.consumptionConcurrency { failure = await group.next() ?? failure }
+                group.addTask {
+                    do throws(ReadError) {
+                        try await self.answer(request, app, host)
+                        return nil
+                    } catch {
+                        return error
+                    }
+                }
+            }
+            for await result in group { failure = result ?? failure }
+            return failure
+        }
+        if let failure { throw failure }
+        return due.count
+    }
+
+    // MARK: One answer
+
+    private func answer(_ request: RefundRequest, _ app: App, _ host: ReceiptHost) async throws(ReadError) {
+        guard let answer = request.answer, let content = answer.content else { return }
+        let call: ConsumptionRequest
+        do throws(ConsumptionAnswer.Malformed) {
+            call = try ConsumptionRequest(content, about: request.purchase)
+        } catch {
+            try await record(.refused, "contradicts the purchase: \(error.field)", request, answer)
+            return
+        }
+        switch await client.ask(call, app: app, host: host, priority: .handIn) {
+        case .answered: try await record(.accepted, nil, request, answer)
+        case .refused(let refusal): try await record(.refused, refusal.description, request, answer)
+        case .keyRejected:
+            try await record(.pending, "key_rejected", request, answer, pause: Limits.keyRejectedPause)
+        case .unreadable(let label): try await record(.pending, label, request, answer)
+        case .unavailable(Unavailability.cancelled.rawValue, _): break
+        case .unavailable(let label, let retryAfter):
+            try await record(.pending, label, request, answer, pause: retryAfter)
+        }
+    }
+
+    /// - Parameter pause: Shortest pause before the next attempt, if the answer is still pending.
+    private func record(
+        _ state: RefundRequest.Answer.State, _ problem: String?, _ request: RefundRequest,
+        _ answer: RefundRequest.Answer, pause: Duration = .zero
+    ) async throws(ReadError) {
+        let askedAt = clock.date()
+        var nextAt: Instant?
+        if state == .pending {
+            let usual = RepeatPause.consumption.pause(after: Int(answer.attempts) + 1, part: random())
+            let next = askedAt.advanced(by: max(pause, usual))
+            let last = request.deadline.advanced(by: .zero - Limits.consumptionLastTry)
+            nextAt = askedAt < last ? min(next, last) : next
+        }
+        try await log.record(
+            state, problem: problem, of: request, statedAt: answer.statedAt, askedAt: askedAt, nextAt: nextAt)
+        metrics.note(state, of: request.stream.app)
+        logger.log(
+            level: state == .refused ? .warning : .info, state.logMessage,
+            metadata: Self.metadata(request.stream, problem.map { ["problem": "\($0)"] } ?? [:]))
+    }
+
+    private static func metadata(_ stream: StreamKey, _ more: Logger.Metadata) -> Logger.Metadata {
+        var metadata = more
+        metadata["stream.app"] = "\(stream.app)"
+        metadata["stream.environment"] = "\(stream.environment.rawValue)"
+        return metadata
+    }
+
+    /// One process sends for all streams.
+    private static let everyStream: Int32 = 0
+}
+
+extension RefundRequest.Answer.State {
+    fileprivate var logMessage: Logger.Message {
+        switch self {
+        case .accepted: "answer to refund request accepted"
+        case .refused: "answer to refund request refused"
+        case .pending: "answer to refund request not sent"
+        case .late, .noConsent: "answer to refund request recorded"
+        }
+    }
+}

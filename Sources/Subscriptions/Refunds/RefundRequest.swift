@@ -1,0 +1,190 @@
+import Encoding
+
+/// A customer's request for a refund about which Apple asked, with what Apple was told and what it decided.
+package struct RefundRequest: Sendable, Hashable {
+    package let stream: StreamKey
+    /// The first event that reported it. Identifies the request in its stream.
+    package let position: Int64
+    package let purchase: Purchase
+    /// As Apple spells it; nil if the notification has none.
+    package let reason: String?
+    /// How often Apple asked. Each time has an id of its own.
+    package let requests: Int64
+    /// When the first of these arrived, by our clock.
+    package let receivedAt: Instant
+    /// Nil if Apple has not decided.
+    package let decision: Decision?
+    package let answer: Answer?
+
+    package init(
+        stream: StreamKey, position: Int64, purchase: Purchase, reason: String?, requests: Int64, receivedAt: Instant,
+        decision: Decision?, answer: Answer?
+    ) {
+        self.stream = stream
+        self.position = position
+        self.purchase = purchase
+        self.reason = reason
+        self.requests = requests
+        self.receivedAt = receivedAt
+        self.decision = decision
+        self.answer = answer
+    }
+
+    /// The purchase that the customer wants to return.
+    package struct Purchase: Sendable, Hashable {
+        package let transactionId: String
+        package let originalTransactionId: String
+        package let productId: String?
+        /// As Apple spells it.
+        package let productType: String?
+        package let appAccountToken: String?
+        /// Made with the Advanced Commerce API, for which Apple takes an older form of the answer.
+        package let isAdvancedCommerce: Bool
+
+        package init(
+            transactionId: String, originalTransactionId: String, productId: String?, productType: String?,
+            appAccountToken: String?, isAdvancedCommerce: Bool
+        ) {
+            self.transactionId = transactionId
+            self.originalTransactionId = originalTransactionId
+            self.productId = productId
+            self.productType = productType
+            self.appAccountToken = appAccountToken
+            self.isAdvancedCommerce = isAdvancedCommerce
+        }
+    }
+
+    package struct Decision: Sendable, Hashable {
+        package let isGranted: Bool
+        package let decidedAt: Instant
+        /// When a refund that was granted was reversed; nil if it was not.
+        package let reversedAt: Instant?
+
+        package init(isGranted: Bool, decidedAt: Instant, reversedAt: Instant?) {
+            self.isGranted = isGranted
+            self.decidedAt = decidedAt
+            self.reversedAt = reversedAt
+        }
+    }
+
+    /// What Apple is to be told, and what came of it.
+    package struct Answer: Sendable, Hashable {
+        package enum State: String, Sendable, CaseIterable {
+            case pending
+            case accepted
+            /// By Apple, or because it contradicts the purchase.
+            case refused
+            /// The deadline passed, or Apple decided, before Apple accepted it.
+            case late
+            /// The customer has not consented, so Apple is told nothing.
+            case noConsent = "no_consent"
+        }
+
+        package enum Author: String, Sendable {
+            /// The policy of the product.
+            case policy
+            /// The backend, about this purchase.
+            case backend
+        }
+
+        /// Nil without consent.
+        package let content: ConsumptionAnswer?
+        package let author: Author
+        package let statedAt: Instant
+        package let state: State
+        /// How often it was sent.
+        package let attempts: Int32
+        /// When it was sent last; nil if it never was.
+        package let askedAt: Instant?
+        /// Why it was refused, or why the last attempt failed; nil if there is nothing to say.
+        package let problem: String?
+
+        package init(
+            content: ConsumptionAnswer?, author: Author, statedAt: Instant, state: State, attempts: Int32,
+            askedAt: Instant?, problem: String?
+        ) {
+            self.content = content
+            self.author = author
+            self.statedAt = statedAt
+            self.state = state
+            self.attempts = attempts
+            self.askedAt = askedAt
+            self.problem = problem
+        }
+    }
+
+    /// How long after the notification Apple takes an answer.
+    ///
+    /// - Source: Apple, "Send Consumption Information".
+    package static let answerTimeMax = Duration.seconds(12 * 3600)
+
+    package var deadline: Instant { receivedAt.advanced(by: Self.answerTimeMax) }
+
+    /// The raw values of the other states are those of ``Answer/State``.
+    package enum State: String, Sendable, CaseIterable {
+        /// Apple waits for an answer, and there is none.
+        case waiting
+        /// There was no answer in time.
+        case unanswered
+        case pending
+        case accepted
+        case refused
+        case late
+        case noConsent = "no_consent"
+    }
+
+    package func state(at now: Instant) -> State {
+        guard let answer else { return decision == nil && now < deadline ? .waiting : .unanswered }
+        return switch answer.state {
+        case .pending: .pending
+        case .accepted: .accepted
+        case .refused: .refused
+        case .late: .late
+        case .noConsent: .noConsent
+        }
+    }
+}
+
+extension RefundRequest {
+    /// `{"transactionId":…,"state":…,…,"answer":{…},"decision":{…},"position":…}`, as of an instant.
+    package func write(at now: Instant, to writer: inout JSONWriter) {
+        writer.object { writeMembers(at: now, to: &$0) }
+    }
+
+    package func writeMembers(at now: Instant, to writer: inout JSONWriter) {
+        writer.member("transactionId", purchase.transactionId)
+        writer.member("state", state(at: now).rawValue)
+        writer.member("originalTransactionId", purchase.originalTransactionId)
+        writer.member("productId", purchase.productId)
+        writer.member("productType", purchase.productType)
+        writer.member("appAccountToken", purchase.appAccountToken)
+        writer.member("reason", reason)
+        writer.member("requests", requests)
+        writer.member("receivedAt", receivedAt)
+        writer.member("deadline", deadline)
+        if let answer {
+            writer.key("answer")
+            writer.object { writer in
+                writer.member("statedBy", answer.author.rawValue)
+                writer.member("statedAt", answer.statedAt)
+                writer.member("sentAt", answer.askedAt)
+                writer.member("attempts", answer.attempts)
+                writer.member("problem", answer.problem)
+                if let content = answer.content {
+                    content.writeMembers(to: &writer)
+                } else {
+                    writer.member("customerConsented", false)
+                }
+            }
+        }
+        if let decision {
+            writer.key("decision")
+            writer.object { writer in
+                writer.member("result", decision.isGranted ? "granted" : "declined")
+                writer.member("decidedAt", decision.decidedAt)
+                writer.member("reversedAt", decision.reversedAt)
+            }
+        }
+        writer.member("position", position)
+    }
+}
