@@ -27,7 +27,7 @@
 --   ownership, customer_identity, shared_account_token      projections of the log         `subledger rebuild`
 --   change_head, change                                     the published change feed      no
 --   receipt                                                 receipts that were handed in   no
---   quarantine, quarantine_size                             of apps nobody configured      no
+--   quarantine, quarantine_size                             of apps not configured         no
 --   consumption_policy, consumption_answer                  answers to refund requests     no
 --   token                                                   access tokens                  no
 --   privileges on tables
@@ -752,7 +752,7 @@ with (fillfactor = 10);
 insert into subledger.quarantine_size (bytes) values (0);
 
 -- Refund requests ---------------------------------------------------------------------------------------------------
--- What Apple is told about a purchase for which its customer requested a refund. Never anything without the customer's
+-- The answer to Apple about a purchase for which its customer requested a refund. Never anything without the customer's
 -- consent. The requests themselves are events; see view refund_request.
 
 create table subledger.consumption_policy (
@@ -1752,7 +1752,7 @@ comment on column subledger.quarantine_size.bytes is 'Sum of quarantine.body_byt
 -- Refund requests ---------------------------------------------------------------------------------------------------
 
 comment on table subledger.consumption_policy is
-  'What Apple is told about purchases of a product for which a refund is requested. Whoever states a policy states that '
+  'The answer to Apple about purchases of a product for which a refund is requested. A policy states that '
   'all customers of the product have consented';
 comment on column subledger.consumption_policy.app is 'Bundle ID';
 comment on column subledger.consumption_policy.product_id is 'The product';
@@ -1766,7 +1766,7 @@ comment on column subledger.consumption_policy.refund_preference is
   'DECLINE, GRANT_FULL or GRANT_PRORATED; null for no preference';
 
 comment on table subledger.consumption_answer is
-  'What Apple is, or was, told about a purchase for which a refund was requested: one row for each refund_request that '
+  'The answer to Apple about a purchase for which a refund was requested: one row for each refund_request that '
   'was answered';
 comment on column subledger.consumption_answer.position is 'refund_request.position: the first event of the request';
 comment on column subledger.consumption_answer.transaction_id is 'The purchase';
@@ -3617,7 +3617,7 @@ left join subledger.consumption_answer as answer
   and answer.position = refund_request.position;
 
 comment on view analyst.refund_requests_detail is
-  'Every refund request of a customer about which Apple asked, with what it was told and what it decided. Apple does not '
+  'Every refund request of a customer about which Apple asked, with the answer and the decision. Apple does not '
   'ask about every refund';
 comment on column analyst.refund_requests_detail.month is 'First day of the month in which Apple asked first, UTC';
 comment on column analyst.refund_requests_detail.app is 'Bundle ID';

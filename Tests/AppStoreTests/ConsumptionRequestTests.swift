@@ -4,7 +4,7 @@ import Subscriptions
 import Testing
 
 /// The rules of Apple's Send Consumption Information: section 2.4 of the domain's page.
-@Suite("What Apple is told about a purchase for which a refund is requested")
+@Suite("The answer to Apple about a purchase for which a refund is requested")
 struct ConsumptionRequestTests {
     private static let renewable = "Auto-Renewable Subscription"
     private static let token = "7e3fb20b-4cdb-47cc-936d-99d65f608138"

@@ -6,7 +6,7 @@ package struct ReceiptChecks: Sendable, Hashable {
     /// Whether the subscriptions of a receipt are known already, and whose they are.
     package enum Registration: String, Sendable, CaseIterable {
         case new
-        /// Known, and owned by nobody or by the customer whose receipt it is. Customers hand in their receipts again.
+        /// Known, and without an owner or owned by the customer whose receipt it is. Customers hand in their receipts again.
         case known
         /// At least one is owned by another customer.
         case otherCustomer

@@ -73,7 +73,7 @@ package struct ServerAPIKey: Sendable {
     }
 }
 
-/// Keys are told apart by their ids.
+/// Two keys are different if their ids are.
 extension ServerAPIKey: Hashable {
     package static func == (left: ServerAPIKey, right: ServerAPIKey) -> Bool {
         left.issuerId == right.issuerId && left.keyId == right.keyId

@@ -6,7 +6,7 @@ import Subscriptions
 /// Takes events from many requests and commits them together.
 ///
 /// While one batch is being committed the next one gathers, so the size of batches follows the load by itself and a
-/// lone event waits for nobody. What waits is bounded in number and bytes.
+/// lone event does not wait. What waits is bounded in number and bytes.
 package actor Appender {
     private let writer: EventLogWriter
     private let queueEventsMax: Int
@@ -30,7 +30,7 @@ package actor Appender {
         let continuation: CheckedContinuation<Result<Appended, AppendError>, Never>
     }
 
-    /// - Parameter durability: Refuses events while the database is unsafe; nil if nobody looks.
+    /// - Parameter durability: Refuses events while the database is unsafe; nil if it is not watched.
     package init(
         pool: PostgresPool, queueEventsMax: Int = Limits.queueEventsMax, durability: DurabilityWatch? = nil,
         logger: Logger

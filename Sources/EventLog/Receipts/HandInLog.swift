@@ -119,7 +119,7 @@ package struct HandInLog: Sendable {
         }
     }
 
-    /// The purchases that earlier answers about a receipt named, whoever handed it in, sorted by bytes.
+    /// The purchases that earlier answers about a receipt named, for all customers that handed it in, sorted by bytes.
     package func subscriptions(ofReceipt digest: [UInt8], app: String) async throws(ReadError) -> [String] {
         do throws(PostgresError) {
             let rows = try await pool.query(

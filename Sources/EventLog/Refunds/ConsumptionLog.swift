@@ -2,7 +2,7 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// The refund requests about which Apple asked, and what Apple is told about them.
+/// The refund requests about which Apple asked, and the answers to them.
 package struct ConsumptionLog: Sendable {
     private let pool: PostgresPool
 
@@ -49,7 +49,7 @@ package struct ConsumptionLog: Sendable {
 
     // MARK: Stating
 
-    /// States what Apple is to be told about the latest request about a purchase, in place of an earlier answer. Durable
+    /// Sets the answer to the latest request about a purchase, in place of an earlier answer. Durable
     /// when this returns; safe to repeat.
     ///
     /// - Parameter content: Nil if the customer has not consented.

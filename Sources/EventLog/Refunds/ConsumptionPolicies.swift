@@ -2,7 +2,7 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// What Apple is told about every purchase of a product for which a refund is requested.
+/// The answer to Apple about every purchase of a product for which a refund is requested.
 package struct ConsumptionPolicy: Sendable, Hashable {
     package let productId: String
     package let content: ConsumptionAnswer
@@ -22,7 +22,7 @@ package struct ConsumptionPolicy: Sendable, Hashable {
     }
 }
 
-/// The policies of products. Whoever states one states that all customers of the product have consented.
+/// The policies of products. A policy states that all customers of the product have consented.
 package struct ConsumptionPolicies: Sendable {
     private let pool: PostgresPool
 

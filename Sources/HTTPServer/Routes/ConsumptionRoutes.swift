@@ -6,7 +6,7 @@ import Subscriptions
 /// Answers to the refund requests of customers about which Apple asks.
 ///
 /// `GET /consumption-requests?app=` lists the requests; `GET` and `PUT /consumption-requests/{transactionId}?app=` return
-/// one and state what Apple is told about it. `/consumption-policies` has what Apple is told about all purchases of a
+/// one and set the answer to it. `/consumption-policies` has the answers to Apple about all purchases of a
 /// product.
 package struct ConsumptionRoutes: Sendable {
     private let requests: ConsumptionLog
@@ -20,7 +20,7 @@ package struct ConsumptionRoutes: Sendable {
     ///   - requests: With the rights of `subledger_reader`.
     ///   - answers: With those of `subledger_receiver`; nil if this process lacks them.
     ///   - policies: With those of `subledger_products`.
-    ///   - appsWithKey: Apple can be told about these alone.
+    ///   - appsWithKey: Only questions about these apps can be answered.
     package init(
         requests: ConsumptionLog, answers: ConsumptionLog?, policies: ConsumptionPolicies, appsWithKey: Set<String>,
         now: @escaping @Sendable () -> Instant
@@ -71,7 +71,7 @@ package struct ConsumptionRoutes: Sendable {
         let limit = Int(
             try query.number("limit", in: 1...Int64(Limits.requestsMax), default: Int64(Limits.requestsMax)))
         let now = now()
-        // One more tells whether there are more.
+        // One more shows whether there are more.
         let found = try await requests.requests(in: stream, after: after, state: state, at: now, limit: limit + 1)
         return JSONResponse.json(.ok) { writer in
             writer.member("app", stream.app)
@@ -152,7 +152,7 @@ package struct ConsumptionRoutes: Sendable {
         let content = try await bodies.withJSON(of: request) { json in try Self.content(json) }
         guard let content else {
             throw RequestQuery.Malformed(
-                problem: "customerConsented must be true: without consent, Apple is told nothing",
+                problem: "customerConsented must be true: without consent, nothing is sent to Apple",
                 field: "customerConsented")
         }
         try check(app)
@@ -177,7 +177,7 @@ package struct ConsumptionRoutes: Sendable {
     private func check(_ app: String) throws(Problem) {
         guard appsWithKey.contains(app) else {
             throw Problem(
-                .conflict, "the app has no key for the App Store Server API, so Apple cannot be told", field: "app")
+                .conflict, "the app has no key for the App Store Server API, so Apple cannot be answered", field: "app")
         }
     }
 }

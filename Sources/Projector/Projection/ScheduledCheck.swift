@@ -6,7 +6,7 @@ import Subscriptions
 struct ScheduledCheck: Sendable, Hashable {
     let check: StoreCheck
     /// True if the App Store can be asked with a receipt: something is known from a V1 notification or from an answer
-    /// about a receipt. Their facts are those that nobody signed.
+    /// about a receipt. Their facts are not signed.
     let hasReceipt: Bool
 
     /// Nil if the subscription is not checked again.

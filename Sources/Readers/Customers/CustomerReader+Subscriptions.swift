@@ -4,7 +4,7 @@ import Postgres
 import Subscriptions
 
 extension CustomerReader {
-    /// The entitlements that subscriptions of an app grant, whoever owns them.
+    /// The entitlements that subscriptions of an app grant, to any owner.
     package func entitlements(
         of subscriptions: [Subscription], app: String, at instant: Instant
     ) async throws(ReadError) -> [Entitlement] {

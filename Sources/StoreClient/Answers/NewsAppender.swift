@@ -45,7 +45,7 @@ struct NewsAppender: Sendable {
         _ proven: some ProvenEvent, _ receivedAt: Instant, _ ids: [String], _ before: [SubscriptionReader.Stored],
         _ containsReceipt: Bool
     ) async throws -> Bool {
-        // An event about no subscription states its details only, and its dedupe key tells whether the log has them.
+        // An event about no subscription states its details only, and its dedupe key shows whether the log has them.
         guard !ids.isEmpty else { return proven.event.details != nil }
         guard before.count == ids.count else { return true }
         let isChanged = before.contains { known in

@@ -17,7 +17,7 @@ final class ServerAPITokens: Sendable {
 
     private let state = Mutex(State())
 
-    /// The app's token, made anew if it is old or was dropped.
+    /// The app's token, made again if it is old or was dropped.
     ///
     /// - Parameters:
     ///   - key: The app's key.

@@ -6,7 +6,7 @@ package struct Answer: Sendable, Hashable {
     package let at: Instant
     package let active: Bool
     package let story: Story
-    /// A notification about the subscription is never delivered, and nothing else tells a server what it says.
+    /// A notification about the subscription is never delivered, and no other source contains its facts.
     package let isIncomplete: Bool
 }
 

@@ -20,7 +20,7 @@ package struct CustomerAnswer: Sendable, Hashable {
     /// All entitlements in the story, sorted by name. The customer has no others.
     package let entitlements: [Entitlement]
     package let story: Story
-    /// A notification about the customer is never delivered, and nothing else tells a server what it says.
+    /// A notification about the customer is never delivered, and no other source contains its facts.
     package let isIncomplete: Bool
 
     package init(

@@ -29,7 +29,7 @@ extension Subscription {
 }
 
 extension Transaction {
-    /// Returns the transaction as refunded in full. A family member's access, which nobody pays back, ends instead.
+    /// Returns the transaction as refunded in full. A family member never paid, so that access ends instead.
     fileprivate func withoutAccount(since date: Instant) -> Transaction {
         guard !isRefunded, !isFamilyRevoked else { return self }
         var result = self

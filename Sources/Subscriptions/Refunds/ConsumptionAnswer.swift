@@ -1,7 +1,7 @@
 import Encoding
 
-/// What a developer tells Apple about a purchase for which its customer requested a refund. Exists only with the
-/// customer's consent, without which Apple must be told nothing.
+/// A developer's answer to Apple about a purchase for which its customer requested a refund. Exists only with the
+/// customer's consent, without which nothing may be sent to Apple.
 ///
 /// - Source: Apple, "Send Consumption Information" and "ConsumptionRequest".
 package struct ConsumptionAnswer: Sendable, Hashable {
@@ -87,7 +87,7 @@ package struct ConsumptionAnswer: Sendable, Hashable {
 // MARK: - JSON
 
 extension ConsumptionAnswer {
-    /// Reads an object with Apple's names. Nil if the customer has not consented: then Apple is told nothing.
+    /// Reads an object with Apple's names. Nil if the customer has not consented: then nothing is sent to Apple.
     ///
     /// - Throws: ``Malformed``. An unknown member is malformed, since a misspelt one would be left out silently.
     package static func read(_ json: JSONValue) throws(Malformed) -> ConsumptionAnswer? {

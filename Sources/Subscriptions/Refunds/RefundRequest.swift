@@ -1,6 +1,6 @@
 import Encoding
 
-/// A customer's request for a refund about which Apple asked, with what Apple was told and what it decided.
+/// A customer's request for a refund about which Apple asked, with the answer and Apple's decision.
 package struct RefundRequest: Sendable, Hashable {
     package let stream: StreamKey
     /// The first event that reported it. Identifies the request in its stream.
@@ -67,7 +67,7 @@ package struct RefundRequest: Sendable, Hashable {
         }
     }
 
-    /// What Apple is to be told, and what came of it.
+    /// The answer to Apple, and its result.
     package struct Answer: Sendable, Hashable {
         package enum State: String, Sendable, CaseIterable {
             case pending
@@ -76,7 +76,7 @@ package struct RefundRequest: Sendable, Hashable {
             case refused
             /// The deadline passed, or Apple decided, before Apple accepted it.
             case late
-            /// The customer has not consented, so Apple is told nothing.
+            /// The customer has not consented, so nothing is sent to Apple.
             case noConsent = "no_consent"
         }
 

@@ -92,7 +92,7 @@ struct ReceiptInspection: Sendable {
         }
         let event = verified.event
         var result = Result()
-        // Without a database, nobody knows whether the receipt is registered.
+        // Without a database, it is unknown whether the receipt is registered.
         let checks = ReceiptChecks(of: verified, registration: nil, at: now())
         result.lines.append(line(file, checks, environment: verified.stream.environment))
         result.lines += event.transactions.map { row in

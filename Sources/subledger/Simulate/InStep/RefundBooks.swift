@@ -2,7 +2,7 @@ import Encoding
 import EventLog
 import SimulatedStore
 
-/// Compares what a server told the store about purchases for which refunds were requested with the questions of the store.
+/// Compares a server's answers about purchases for which refunds were requested with the questions of the store.
 /// Every product of the run has a policy.
 struct RefundBooks: Sendable {
     /// Each purchase as one line; empty if all are right.
@@ -12,7 +12,7 @@ struct RefundBooks: Sendable {
     /// - Parameters:
     ///   - sent: Every notification of the store.
     ///   - audits: In the order in which they were made.
-    ///   - answers: What the store was told.
+    ///   - answers: The answers that the store received.
     ///   - steps: The ends of the steps, ascending.
     init(
         sent: [SimulatedNotification], audits: [DeliveryAudit], answers: [SimulatedConsumption],
@@ -46,7 +46,7 @@ struct RefundBooks: Sendable {
             let found = (given[id] ?? []).map(\.receivedAt)
             guard found != [expected[id]].compactMap(\.self) else { continue }
             differences.append(
-                "\(id): expected \(expected[id].map { "an answer at \($0)" } ?? "no answer"), told at \(found)")
+                "\(id): expected \(expected[id].map { "an answer at \($0)" } ?? "no answer"), answered at \(found)")
         }
         self.differences = differences
         description =
