@@ -17,7 +17,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-certificates.git", from: "1.21.0"),
         // Settings from flags and environment variables through one reader; its file formats are not needed.
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0", traits: []),
-        // SHA-256, for dedupe keys and for comparing secrets in constant time.
+        // SHA-256, for dedupe keys and for comparing secrets in constant time; RSA, for Google's signatures.
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.0"),
         // The HTTP server.
         .package(url: "https://github.com/hummingbird-project/hummingbird.git", from: "2.28.0"),
@@ -68,6 +68,14 @@ let package = Package(
                 .product(name: "X509", package: "swift-certificates"),
             ],
             resources: [.embedInCode("Certificates/AppleRootCA-G3.cer")]),
+        // Decodes and verifies Google's pushes and answers, and turns them into events.
+        .target(
+            name: "PlayStore",
+            dependencies: [
+                "Encoding", "Subscriptions",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+            ]),
         // The domain: facts, folding, access, customers. No input or output.
         .target(name: "Subscriptions", dependencies: ["Encoding"]),
         // Formats independent of the domain: JSON, Base64, hexadecimal digits, instants, byte strings.
@@ -112,7 +120,7 @@ let package = Package(
         // Checks log and projections against the bodies and their signatures.
         .target(
             name: "Verification",
-            dependencies: ["AppStore", "Encoding", "EventLog", "Projector", "Subscriptions"]),
+            dependencies: ["AppStore", "Encoding", "EventLog", "PlayStore", "Projector", "Subscriptions"]),
         // Appends events to the log and reads them; owns the schema.
         .target(
             name: "EventLog",
@@ -191,6 +199,13 @@ let package = Package(
                 .product(name: "X509", package: "swift-certificates"),
             ],
             resources: [.copy("Fixtures")]),
+        .testTarget(
+            name: "PlayStoreTests",
+            dependencies: [
+                "Encoding", "PlayStore", "Subscriptions", "TestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+            ]),
         .testTarget(
             name: "StoreSimulatorTests",
             dependencies: [

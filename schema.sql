@@ -161,7 +161,10 @@ create table subledger.event (
   constraint event_dedupe_key_check check (octet_length(dedupe_key) in (16, 32)),
   constraint event_fingerprint_check check (octet_length(fingerprint) = 32),
   constraint event_source_check check (
-    source in ('apple-v1', 'apple-v2', 'apple-history', 'apple-receipt', 'apple-device', 'apple-api', 'backend')
+    source in (
+      'apple-v1', 'apple-v2', 'apple-history', 'apple-receipt', 'apple-device', 'apple-api', 'google-rtdn', 'google-api',
+      'google-device', 'google-voided', 'backend'
+    )
   ),
   constraint event_facts_check check (jsonb_typeof(facts) = 'object'),
   constraint event_defects_check check (jsonb_typeof(defects) = 'array'),
@@ -975,8 +978,9 @@ comment on column subledger.event.source is
   'Wire format: apple-v1 or apple-v2 for notifications; apple-history for one of version 2 that did not arrive and was '
   'fetched from Apple''s notification history; apple-receipt for answers of the App Store to questions about '
   'receipts; apple-device for signed data that apps get from StoreKit 2 and backends hand in; apple-api for signed data '
-  'in answers of the App Store Server API; backend for customer '
-  'links set by the owner''s own backend';
+  'in answers of the App Store Server API; google-rtdn for notifications of Google Play, which have no facts; google-api '
+  'for answers of the Google Play Developer API; google-device for those about purchases that backends hand in; '
+  'google-voided for purchases that Google took back; backend for customer links set by the owner''s own backend';
 comment on column subledger.event.type is
   'As Apple spells it, even if this version does not know it; null if unreadable';
 comment on column subledger.event.subtype is 'As Apple spells it; V1 has none';
@@ -987,7 +991,8 @@ comment on column subledger.event.kind is
   'grace_end, expiration, refund, refund_declined, refund_reversal, revoke (family sharing ended), price_consent, '
   'price_change, metadata_update, migration, consumption_request, external_purchase, consent_rescinded, receipt '
   '(the App Store answered a question about a receipt), account_deletion (it answered that the Apple Account was '
-  'deleted), transaction and app_transaction (signed data of a device was handed in), test, link (a backend sets the '
+  'deleted), transaction and app_transaction (signed data of a device was handed in), pause and hold (Google suspends '
+  'access), answer (Google answered what it knows of a purchase), test, link (a backend sets the '
   'links of a customer), other (a type without a word here yet). Never decides access: the facts do';
 comment on column subledger.event.dedupe_key is
   'Equal for two deliveries of one notification: the notificationUUID, 16 bytes, or a SHA-256 of the content if there '
@@ -1923,8 +1928,9 @@ comment on column analyst.events.occurred_at is
   'receipt, when Apple gave it';
 comment on column analyst.events.source is
   'apple-v1, apple-v2, apple-history for notifications that were fetched, apple-receipt for answers about receipts, '
-  'apple-device for signed data of devices, apple-api for that of answers of the App Store Server API, or backend for '
-  'customer links';
+  'apple-device for signed data of devices, apple-api for that of answers of the App Store Server API, google-rtdn for '
+  'notifications of Google Play, google-api for answers of its Developer API, google-device for those about purchases '
+  'that were handed in, google-voided for voided purchases, or backend for customer links';
 comment on column analyst.events.type is 'As Apple spells it; null if unreadable';
 comment on column analyst.events.subtype is 'As Apple spells it; V1 has none';
 comment on column analyst.events.kind is 'What happened, in one vocabulary for all sources: see subledger.event';
@@ -4076,8 +4082,11 @@ select
 from subledger.event
 join subledger.stream using (stream_id)
 where event.occurred_at is not null
-  -- Answers of the App Store, what was fetched, signed data of devices and links by backends are not delivered.
-  and event.source not in ('apple-history', 'apple-receipt', 'apple-device', 'apple-api', 'backend');
+  -- Answers of the stores, what was fetched, signed data of devices and links by backends are not delivered.
+  and event.source not in (
+    'apple-history', 'apple-receipt', 'apple-device', 'apple-api', 'google-api', 'google-device', 'google-voided',
+    'backend'
+  );
 
 comment on view analyst.delivery_lag_detail is
   'How long each notification was in transit, including Apple''s retries after an outage of ours. V1 has no signing '

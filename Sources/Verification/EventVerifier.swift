@@ -1,6 +1,7 @@
 import AppStore
 import Encoding
 import EventLog
+import PlayStore
 import Subscriptions
 
 /// Checks a stored event by decoding and verifying its body again.
@@ -56,6 +57,10 @@ package struct EventVerifier: Sendable {
         case .appleReceipt: return checkAnswer(body, stored)
         case .appleDevice: return await checkSigned(body, stored, .appleDevice)
         case .appleAPI: return await checkSigned(body, stored, .appleAPI)
+        case .googleRTDN: return checkPush(body, stored)
+        case .googleAPI: return checkGoogleStatement(body, stored, .googleAPI)
+        case .googleDevice: return checkGoogleStatement(body, stored, .googleDevice)
+        case .googleVoided: return checkGoogleStatement(body, stored, .googleVoided)
         case .appleHistory: return await checkNotification(body, stored, .appleHistory)
         case .appleV1, .appleV2, nil: return await checkNotification(body, stored)
         }
@@ -149,6 +154,38 @@ package struct EventVerifier: Sendable {
         } catch {
             return Result(problem: "body fails verification: \(error)")
         }
+    }
+
+    /// Checks a push of Pub/Sub, whose origin was verified when it arrived and is not signed.
+    private func checkPush(_ body: [UInt8], _ stored: AuditedEvent) -> Result {
+        let message: PushMessage
+        do throws(UndecodablePush) {
+            message = try PushMessage(decoding: body)
+        } catch {
+            return Result(problem: "body cannot be decoded: \(error)")
+        }
+        return checkUnsigned(message.event(), stored)
+    }
+
+    /// Checks an answer of the Google Play Developer API, which is not signed.
+    private func checkGoogleStatement(_ body: [UInt8], _ stored: AuditedEvent, _ source: EventSource) -> Result {
+        do throws(UnreadablePlayAnswer) {
+            let event = try PlayStatement.event(
+                decoding: body, source: source, environment: stream.environment, answeredAt: stored.receivedAt)
+            return checkUnsigned(event, stored)
+        } catch {
+            return Result(problem: "body cannot be decoded: \(error)")
+        }
+    }
+
+    private func checkUnsigned(_ event: Event, _ stored: AuditedEvent) -> Result {
+        if let column = differingColumn(stored, event) {
+            return Result(problem: "\(column) does not match the body")
+        }
+        guard event.environment == stream.environment, event.app.map({ $0 == stream.app }) ?? true else {
+            return Result(problem: "app or environment of the body does not match the stream")
+        }
+        return stored.isUnsigned ? Result(event) : Result(problem: "chain_id does not match the body")
     }
 
     /// Returns the first column that differs. The database compares facts, since `jsonb` defines their equality.

@@ -34,7 +34,9 @@ struct GeneratedEvent {
             case .appleV1: digest
             // Different bodies may have the same id.
             case .appleV2, .appleHistory: Array(SHA256.hash(data: Array("id \(content)".utf8)).prefix(16))
-            case .appleReceipt, .appleDevice, .appleAPI, .backend: Array(SHA256.hash(data: body + [0]))
+            case .appleReceipt, .appleDevice, .appleAPI, .googleRTDN, .googleAPI, .googleDevice, .googleVoided,
+                .backend:
+                Array(SHA256.hash(data: body + [0]))
             }
     }
 

@@ -125,21 +125,24 @@ private struct FactReader: FieldVisitor {
 }
 
 /// The facts of one event as stored in the log: `{"transactions":[…],"renewals":[…]}`, with `"accountDeletions":[…]` if
-/// an Apple Account was deleted and `"link":{…}` if a backend sent one.
+/// an Apple Account was deleted, `"purchases":[…]` if Google reported some and `"link":{…}` if a backend sent one.
 package struct Facts: Sendable, Hashable {
     package var transactions: [Transaction]
     package var renewals: [RenewalInfo]
     /// The subscriptions of a deleted Apple Account, by `originalTransactionId`.
     package var accountDeletions: [String]
+    /// What Google reported about purchases.
+    package var purchases: [PurchaseFact]
     package var link: LinkStatement?
 
     package init(
         transactions: [Transaction], renewals: [RenewalInfo], accountDeletions: [String] = [],
-        link: LinkStatement? = nil
+        purchases: [PurchaseFact] = [], link: LinkStatement? = nil
     ) {
         self.transactions = transactions
         self.renewals = renewals
         self.accountDeletions = accountDeletions
+        self.purchases = purchases
         self.link = link
     }
 
@@ -149,6 +152,8 @@ package struct Facts: Sendable, Hashable {
         for element in try json.requiredElements("transactions") { transactions.append(try Transaction(json: element)) }
         for element in try json.requiredElements("renewals") { renewals.append(try RenewalInfo(json: element)) }
         accountDeletions = try json.accountDeletions
+        purchases = []
+        for element in json["purchases"]?.elements ?? [] { purchases.append(try PurchaseFact(json: element)) }
         if let json = json["link"] { link = try LinkStatement(json: json) }
     }
 
@@ -162,6 +167,10 @@ package struct Facts: Sendable, Hashable {
             writer.array(accountDeletions) { writer, id in
                 writer.object { $0.member("originalTransactionId", id) }
             }
+        }
+        if !purchases.isEmpty {
+            writer.key("purchases")
+            writer.array(purchases) { $1.write(to: &$0) }
         }
         if let link {
             writer.key("link")
@@ -178,11 +187,11 @@ package struct Facts: Sendable, Hashable {
         return ids.count > 1 ? ids.min()?.text : nil
     }
 
-    /// The facts of each subscription, by `originalTransactionId`.
+    /// The facts of each subscription, by `originalTransactionId`; those of Google, by purchase token.
     package var bySubscription: [String: Facts] {
         // Nearly always there is only one.
         if let subscription = transactions.first?.originalTransactionId ?? renewals.first?.originalTransactionId,
-            accountDeletions.isEmpty,
+            accountDeletions.isEmpty, purchases.isEmpty,
             transactions.allSatisfy({ $0.originalTransactionId == subscription }),
             renewals.allSatisfy({ $0.originalTransactionId == subscription })
         {
@@ -200,13 +209,19 @@ package struct Facts: Sendable, Hashable {
         for id in accountDeletions {
             subscriptions[id, default: Facts(transactions: [], renewals: [])].accountDeletions.append(id)
         }
+        for purchase in purchases {
+            subscriptions[purchase.purchaseToken, default: Facts(transactions: [], renewals: [])]
+                .purchases.append(purchase)
+        }
         return subscriptions
     }
 }
 
 extension Event {
     package var facts: Facts {
-        Facts(transactions: transactions, renewals: renewals, accountDeletions: accountDeletions, link: link)
+        Facts(
+            transactions: transactions, renewals: renewals, accountDeletions: accountDeletions, purchases: purchases,
+            link: link)
     }
 
     /// Writes the members that the log stores as facts: the projected facts, and under `notification` all other fields.

@@ -5,9 +5,10 @@ import Encoding
 package struct Event: Sendable, Hashable {
     package var source: EventSource
     package var environment: Environment
-    /// The bundle id in the body; nil if it has none.
+    /// The bundle id or package name in the body; nil if it has none.
     package var app: String?
-    /// Apple's spelling, even if this version does not know the type; nil if the body's value was unreadable.
+    /// Apple's spelling, even if this version does not know the type; nil if the body's value was unreadable. Google's
+    /// name of the type of a notification, or its number if this version does not know it.
     package var type: String?
     package var subtype: String?
     package var kind: EventKind
@@ -28,6 +29,8 @@ package struct Event: Sendable, Hashable {
     package var link: LinkStatement?
     /// The subscriptions whose Apple Account was deleted. Empty unless the App Store answered so.
     package var accountDeletions: [String] = []
+    /// What Google reported about purchases. Empty for other stores, and for Google's notifications.
+    package var purchases: [PurchaseFact] = []
     package var defects: [Defect]
     /// Paths of fields that this version does not know. Their values are kept.
     package var unknownFields: [String]
@@ -67,11 +70,16 @@ extension Event {
     /// only within ``repeatAgeMax``, and only while no other event about one of its ``subscriptions`` was stored.
     package var hasUniqueKey: Bool { source != .appleV1 }
 
-    /// Every subscription that the event is about, by its original transaction id.
+    /// Every subscription that the event is about, by its original transaction id; for Google, every purchase, by its
+    /// token.
     package var subscriptions: Set<ByteString> {
         var subscriptions = Set(transactions.map { ByteString($0.originalTransactionId) })
         for renewal in renewals { subscriptions.insert(ByteString(renewal.originalTransactionId)) }
         for id in accountDeletions { subscriptions.insert(ByteString(id)) }
+        for purchase in purchases {
+            subscriptions.insert(ByteString(purchase.purchaseToken))
+            if let continued = purchase.continuedPurchaseToken { subscriptions.insert(ByteString(continued)) }
+        }
         for key in link?.links ?? [] where key.kind == .subscription { subscriptions.insert(key.id) }
         if subscriptions.isEmpty, let namedSubscription { subscriptions.insert(ByteString(namedSubscription)) }
         return subscriptions
@@ -90,6 +98,14 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
     case appleDevice = "apple-device"
     /// Signed data in an answer of the App Store Server API.
     case appleAPI = "apple-api"
+    /// A real-time developer notification of Google Play: a hint that something changed, without facts.
+    case googleRTDN = "google-rtdn"
+    /// An answer of the Google Play Developer API.
+    case googleAPI = "google-api"
+    /// A purchase that an app got from Google Play and its backend handed in, confirmed by an answer of the API.
+    case googleDevice = "google-device"
+    /// A purchase that Google Play took back, from its list of voided purchases or from a notification.
+    case googleVoided = "google-voided"
     /// The operator's backend, over the private listener.
     case backend
 }
@@ -128,6 +144,12 @@ package enum EventKind: String, Sendable, Hashable, CaseIterable {
     case transaction
     /// A backend handed in a signed app transaction of a device.
     case appTransaction = "app_transaction"
+    /// Access was suspended, or will be, until the customer resumes.
+    case pause
+    /// Access was suspended until a failed renewal is paid.
+    case hold
+    /// An answer of the Google Play Developer API: what it knows of a purchase now.
+    case answer
     case test
     /// A backend linked purchases to a customer.
     case link

@@ -1,4 +1,4 @@
-/// The App Store environment of a fact. Part of every identity: equal ids in two environments are different things.
+/// The store's environment of a fact. Google's test purchases are of the sandbox. Part of every identity: equal ids in two environments are different things.
 package enum Environment: String, Sendable, Hashable, CaseIterable {
     case production
     case sandbox
@@ -13,7 +13,7 @@ package enum Environment: String, Sendable, Hashable, CaseIterable {
 
 /// An app in an environment. Events have gapless positions within a stream.
 package struct StreamKey: Sendable, Hashable {
-    /// The app's bundle id.
+    /// The app's bundle id, or its package name on Google Play.
     package let app: String
     package let environment: Environment
 

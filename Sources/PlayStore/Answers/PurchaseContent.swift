@@ -1,0 +1,57 @@
+import Encoding
+import Subscriptions
+
+/// What an answer about one purchase or order says, in the ledger's terms.
+package struct PurchaseContent: Sendable, Hashable {
+    package var facts: [PurchaseFact]
+    /// Whether it is a test purchase; nil for an order, which does not say it.
+    package var isTest: Bool?
+    package var defects: [Defect] = []
+
+    package var environment: Environment? { isTest.map { $0 ? .sandbox : .production } }
+
+    /// Reads the body of an answer with status 200.
+    ///
+    /// - Parameters:
+    ///   - token: The token that was asked about. Answers do not contain it.
+    ///   - productId: The product that was asked about; nil if the resource needs none.
+    ///   - answeredAt: Our clock. Old answers contain no state, so it follows from their dates.
+    /// - Throws: ``UnreadablePlayAnswer`` for a body that says nothing, such as one that was cut off. It is no fact.
+    init(
+        decoding answer: JSONValue, of resource: PlayResource, token: PurchaseToken, productId: String?,
+        answeredAt: Instant
+    ) throws(UnreadablePlayAnswer) {
+        guard answer.isObject else { throw .notAnObject }
+        var fields = JSONFields(answer)
+        switch resource {
+        case .subscriptionV2:
+            let snapshot = try PurchaseSnapshot(subscriptionV2: &fields, token)
+            self.init(facts: [.snapshot(snapshot)], isTest: fields.raw("testPurchase") != nil)
+        case .subscriptionV1:
+            let snapshot = try PurchaseSnapshot(subscriptionV1: &fields, token, productId, answeredAt)
+            self.init(facts: [.snapshot(snapshot)], isTest: fields.isOldTestPurchase())
+        case .productV2:
+            let snapshot = try PurchaseSnapshot(productV2: &fields, token)
+            self.init(facts: [.snapshot(snapshot)], isTest: fields.raw("testPurchaseContext") != nil)
+        case .productV1:
+            let snapshot = try PurchaseSnapshot(productV1: &fields, token, productId)
+            self.init(facts: [.snapshot(snapshot)], isTest: fields.isOldTestPurchase())
+        case .order:
+            self.init(facts: [.order(try PurchaseOrder(&fields, token))], isTest: nil)
+        }
+        defects = fields.defects
+    }
+
+    init(facts: [PurchaseFact], isTest: Bool? = nil) {
+        self.facts = facts
+        self.isTest = isTest
+    }
+}
+
+extension JSONFields {
+    /// Whether `purchaseType` is that of a test. It is missing for a usual purchase, and 0 for a test: a missing one must
+    /// not be read as 0.
+    fileprivate mutating func isOldTestPurchase() -> Bool {
+        text("purchaseType") == "0"
+    }
+}

@@ -1,0 +1,55 @@
+import Encoding
+import Subscriptions
+
+extension PurchaseOrder {
+    /// Reads an answer of `orders`.
+    ///
+    /// - Parameter token: The token of the purchase whose order was asked about. If the answer names another one, that
+    ///   counts.
+    init(_ fields: inout JSONFields, _ token: PurchaseToken) throws(UnreadablePlayAnswer) {
+        guard let orderId = fields.identifier("orderId") else { throw .missing("orderId") }
+        guard let state = fields.name("state", without: "") else { throw .missing("state") }
+        let named = fields.purchaseToken("purchaseToken") ?? token
+        self.init(orderId: orderId, purchaseToken: named.key, stateName: state)
+        createTime = fields.instant("createTime")
+        if var money = fields.object("total") {
+            (total, currency) = money.money()
+            fields.add(money)
+        }
+        for var line in fields.objects("lineItems", limit: Limits.itemsMax) {
+            defer { fields.add(line) }
+            guard let productId = line.identifier("productId") else {
+                line.note("productId", "is missing or unreadable")
+                continue
+            }
+            var item = Item(productId: productId)
+            if var money = line.object("total") {
+                item.total = money.money().price
+                line.add(money)
+            }
+            if var details = line.object("subscriptionDetails") {
+                item.basePlanId = details.identifier("basePlanId")
+                item.offerId = details.identifier("offerId")
+                item.periodStart = details.instant("servicePeriodStartTime")
+                item.periodEnd = details.instant("servicePeriodEndTime")
+                item.phase = Self.phase(&details)
+                line.add(details)
+            }
+            items.append(item)
+        }
+    }
+
+    /// The phase as a name or as one member of an object.
+    private static func phase(_ details: inout JSONFields) -> String? {
+        if details.raw("offerPhase")?.isString == true { return details.text("offerPhase") }
+        guard let phase = details.object("offerPhaseDetails") else { return nil }
+        if phase.raw("freeTrialDetails") != nil || phase.raw("freeTrial") != nil { return "FREE_TRIAL" }
+        if phase.raw("introductoryPriceDetails") != nil || phase.raw("introductoryPrice") != nil {
+            return "INTRODUCTORY_PRICE"
+        }
+        if phase.raw("prorationPeriodDetails") != nil || phase.raw("prorationPeriod") != nil {
+            return "PRORATION_PERIOD"
+        }
+        return phase.raw("baseDetails") != nil || phase.raw("basePrice") != nil ? "BASE_PRICE" : nil
+    }
+}

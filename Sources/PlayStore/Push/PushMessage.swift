@@ -1,0 +1,107 @@
+import Encoding
+import Subscriptions
+
+/// A decoded push of Cloud Pub/Sub with a developer notification. Not verified, so it must not be trusted.
+///
+/// The message around the notification is optional and has two spellings, `messageId` and `message_id`. What is inside
+/// may be malformed: a genuine push is stored and acknowledged whatever it contains, because Pub/Sub would repeat it for
+/// seven days and slow down all others.
+package struct PushMessage: Sendable {
+    /// Pub/Sub's id of the message, the same for each delivery; nil if the message has none or two different ones.
+    package let messageId: String?
+    package let publishTime: Instant?
+    /// `projects/{project}/subscriptions/{name}`; nil if the push does not say it.
+    package let subscription: String?
+    /// Counted only for a push subscription with a dead-letter topic.
+    package let deliveryAttempt: Int?
+    /// Nil if the data is missing or malformed.
+    package let notification: DeveloperNotification?
+    /// The body to store: as it arrived. An unwrapped notification is stored in a message around it.
+    package let evidence: Evidence
+    let defects: [Defect]
+
+    /// True if the two spellings of a field have different values. Such a push is stored, and nothing follows from it.
+    package let isAmbiguous: Bool
+
+    /// The app that the notification is about; nil if it does not say it.
+    package var packageName: String? { notification?.packageName }
+
+    /// - Throws: ``UndecodablePush`` if the body is not a push at all. It must not be acknowledged.
+    package init(decoding body: [UInt8], headers: PushHeaders = .none) throws(UndecodablePush) {
+        let root: JSONValue
+        do throws(JSONError) {
+            root = try JSONDocument(body).root
+        } catch {
+            guard headers.messageId != nil else { throw .notJSON(error) }
+            self = try Self.wrapping(body, headers)
+            return
+        }
+        if let message = root["message"], message.isObject {
+            self.init(message, in: root, Evidence(body), headers)
+        } else if headers.messageId != nil || DeveloperNotification.isOne(root) {
+            self = try Self.wrapping(body, headers)
+        } else {
+            throw .notAPush
+        }
+    }
+
+    /// The same push as if its notification were not unwrapped, so that there is one form in the log.
+    private static func wrapping(_ body: [UInt8], _ headers: PushHeaders) throws(UndecodablePush) -> PushMessage {
+        var writer = JSONWriter(bytesExpected: body.count * 2)
+        writer.object { writer in
+            writer.key("message")
+            writer.object { writer in
+                writer.member("data", Base64.text(body))
+                writer.member("messageId", headers.messageId)
+                writer.member("publishTime", headers.publishTime)
+            }
+            writer.member("subscription", headers.subscription)
+        }
+        // Written here, so only the headers could make it unreadable.
+        guard let root = try? JSONDocument(writer.bytes).root, let message = root["message"] else { throw .notAPush }
+        return PushMessage(message, in: root, Evidence(writer.bytes), .none)
+    }
+
+    private init(_ message: JSONValue, in root: JSONValue, _ evidence: Evidence, _ headers: PushHeaders) {
+        self.evidence = evidence
+        var fields = JSONFields(message, path: "message")
+        var outer = JSONFields(root)
+        var isAmbiguous = false
+        let messageId = fields.twin("messageId", "message_id", &isAmbiguous) ?? headers.messageId
+        let publishTime = fields.twin("publishTime", "publish_time", &isAmbiguous) ?? headers.publishTime
+        let attempt = outer.twin("deliveryAttempt", "delivery_attempt", &isAmbiguous)
+        self.messageId = isAmbiguous ? nil : messageId
+        self.publishTime = publishTime.flatMap { Instant(iso8601: $0) }
+        subscription = outer.text("subscription") ?? headers.subscription
+        deliveryAttempt = attempt.flatMap { Int($0) }
+        var notification: DeveloperNotification?
+        if let data = fields.text("data") {
+            if let bytes = Base64.decode(Array(data.utf8)[...], .standard) {
+                if let document = try? JSONDocument(bytes), document.root.isObject {
+                    notification = DeveloperNotification(document.root)
+                } else {
+                    fields.note("data", "is not a JSON object")
+                }
+            } else {
+                fields.note("data", "is not base64")
+            }
+        } else {
+            fields.note("data", "is missing")
+        }
+        self.notification = notification
+        self.isAmbiguous = isAmbiguous
+        defects = outer.defects + fields.defects + (notification?.defects ?? [])
+    }
+}
+
+extension JSONFields {
+    /// The text of a field with two spellings. Notes and reports different values.
+    fileprivate mutating func twin(_ key: StaticString, _ snake: StaticString, _ isAmbiguous: inout Bool) -> String? {
+        let (first, second) = (text(key), text(snake))
+        if let first, let second, first != second {
+            note(key, "differs from \(snake)")
+            isAmbiguous = true
+        }
+        return first ?? second
+    }
+}

@@ -1,0 +1,125 @@
+import Encoding
+import Subscriptions
+
+/// A request to the Google Play Developer API.
+///
+/// A `GET` answers a ``PlayStatement`` or ``VoidedPurchasePage``; see there how its body is read. An acknowledgement has
+/// an empty answer.
+package struct PlayRequest: Sendable, Hashable {
+    /// Google counts the requests of each minute in these groups.
+    package enum Quota: String, Sendable, Hashable, CaseIterable {
+        case subscriptions
+        case subscriptionUpdates = "subscription_updates"
+        case oneTimePurchases = "one_time_purchases"
+        case orders
+
+        /// What Google accepts in a minute.
+        package var perMinute: Int { 3000 }
+    }
+
+    package let method: String
+    /// From the host's root on, with the query; percent-encoded.
+    package let path: String
+    /// JSON; nil for a request without a body.
+    package let body: [UInt8]?
+    package let quota: Quota
+    /// The resource that a `GET` answers with; nil if it is not about one purchase.
+    package let resource: PlayResource?
+
+    private init(
+        _ package: String, _ path: String, _ quota: Quota, _ resource: PlayResource? = nil, method: String = "GET",
+        body: [UInt8]? = nil
+    ) {
+        self.method = method
+        self.path = "\(Self.base)/\(PercentEncoding.encoded(package))/\(path)"
+        self.body = body
+        self.quota = quota
+        self.resource = resource
+    }
+
+    private static let base = "/androidpublisher/v3/applications"
+
+    /// What is known of a subscription purchase, all items.
+    package static func subscription(_ token: PurchaseToken, of package: String) -> PlayRequest {
+        PlayRequest(
+            package, "purchases/subscriptionsv2/tokens/\(PercentEncoding.encoded(token.text))", .subscriptions,
+            .subscriptionV2)
+    }
+
+    /// The same of the old resource, which Google switches off in 2027.
+    package static func oldSubscription(
+        _ token: PurchaseToken, productId: String, of package: String
+    ) -> PlayRequest {
+        let product = PercentEncoding.encoded(productId)
+        return PlayRequest(
+            package, "purchases/subscriptions/\(product)/tokens/\(PercentEncoding.encoded(token.text))", .subscriptions,
+            .subscriptionV1)
+    }
+
+    /// What is known of a purchase of one-time products.
+    package static func product(_ token: PurchaseToken, of package: String) -> PlayRequest {
+        PlayRequest(
+            package, "purchases/productsv2/tokens/\(PercentEncoding.encoded(token.text))", .oneTimePurchases, .productV2
+        )
+    }
+
+    /// The same of the old resource.
+    package static func oldProduct(_ token: PurchaseToken, productId: String, of package: String) -> PlayRequest {
+        let product = PercentEncoding.encoded(productId)
+        return PlayRequest(
+            package, "purchases/products/\(product)/tokens/\(PercentEncoding.encoded(token.text))", .oneTimePurchases,
+            .productV1)
+    }
+
+    /// One order: when its period began, what was paid.
+    package static func order(_ orderId: String, of package: String) -> PlayRequest {
+        PlayRequest(package, "orders/\(PercentEncoding.encoded(orderId))", .orders, .order)
+    }
+
+    /// Acknowledges a subscription purchase, which Google refunds after three days otherwise. Only after the customer has
+    /// what was bought, and never a pending one.
+    ///
+    /// - Parameter productId: Optional since 2025, and unwise for a purchase with several items.
+    package static func acknowledgeSubscription(
+        _ token: PurchaseToken, productId: String?, of package: String
+    ) -> PlayRequest {
+        let product = productId.map { "\(PercentEncoding.encoded($0))/" } ?? ""
+        return PlayRequest(
+            package, "purchases/subscriptions/\(product)tokens/\(PercentEncoding.encoded(token.text)):acknowledge",
+            .subscriptions, method: "POST", body: Array("{}".utf8))
+    }
+
+    /// Acknowledges a purchase of a one-time product.
+    package static func acknowledgeProduct(
+        _ token: PurchaseToken, productId: String, of package: String
+    ) -> PlayRequest {
+        let product = PercentEncoding.encoded(productId)
+        return PlayRequest(
+            package, "purchases/products/\(product)/tokens/\(PercentEncoding.encoded(token.text)):acknowledge",
+            .oneTimePurchases, method: "POST", body: Array("{}".utf8))
+    }
+
+    /// A page of the purchases that were voided, oldest first, subscriptions as well.
+    ///
+    /// - Parameters:
+    ///   - start: Counts the time at which Google saw the void, up to 30 days back.
+    ///   - pageToken: That of the previous page; nil for the first. The other parameters must be the same.
+    package static func voidedPurchases(
+        from start: Instant, until end: Instant, pageToken: String?, of package: String
+    ) -> PlayRequest {
+        // Milliseconds: Google answers seconds with 403.
+        var query = "startTime=\(start.milliseconds)&endTime=\(end.milliseconds)&type=1"
+        query += "&includeQuantityBasedPartialRefund=true"
+        if let pageToken { query += "&token=\(PercentEncoding.encoded(pageToken))" }
+        return PlayRequest(package, "purchases/voidedpurchases?\(query)", .orders)
+    }
+}
+
+/// The resources of the API that are about one purchase or order. The raw values are those of the log.
+package enum PlayResource: String, Sendable, Hashable, CaseIterable {
+    case subscriptionV2 = "subscriptionsv2"
+    case subscriptionV1 = "subscriptions"
+    case productV2 = "productsv2"
+    case productV1 = "products"
+    case order = "orders"
+}
