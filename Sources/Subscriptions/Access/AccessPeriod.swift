@@ -19,6 +19,8 @@ package struct AccessPeriod: Sendable, Hashable {
         case refundedInPart = "refunded_in_part"
         /// The whole purchase was refunded. Only ``Subscription/refunded`` has such periods.
         case refunded
+        /// Google ended the purchase before its time, usually because it was refunded.
+        case revoked
         /// Renewal was switched off during the grace period, which ends it immediately.
         case switchedOff = "switched_off"
     }
@@ -86,6 +88,8 @@ extension AccessPeriod {
             shorten(to: transaction.revocationDate, reason: .familyRevoked)
         } else if transaction.isRefundedInPart {
             shorten(to: transaction.revocationDate, reason: .refundedInPart)
+        } else if transaction.isEndedEarly {
+            shorten(to: transaction.revocationDate, reason: .revoked)
         }
         shorten(to: replacedAt, reason: .upgraded)
         guard start < end else { return nil }

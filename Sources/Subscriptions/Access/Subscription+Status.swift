@@ -14,10 +14,16 @@ package enum SubscriptionStatus: String, Sendable, CaseIterable {
     case expired
     /// The latest purchase was refunded.
     case refunded
-    /// A family member lost access.
+    /// A family member lost access, or Google ended the purchase before its time.
     case revoked
     /// A one-time purchase that was not refunded.
     case owned
+    /// Google: a renewal failed; Google retries it, without access.
+    case hold
+    /// Google: the customer paused the subscription.
+    case paused
+    /// Google: bought, and not paid for yet.
+    case pending
 }
 
 extension Subscription {
@@ -44,11 +50,14 @@ extension Subscription {
         let bought = transactions.filter {
             ($0.transaction.purchaseDate ?? $0.settled.revocationDate ?? .latest) <= instant
         }
-        guard let last = bought.last else { return .never }
+        guard let last = bought.last else { return suspension(at: instant)?.status ?? .never }
         let consumables = consumables(at: instant)
         if last.settled.isRefunded || (last.settled.isRefundedInPart && consumables ?? 0 == 0) { return .refunded }
-        if last.settled.isFamilyRevoked { return .revoked }
+        if last.settled.isFamilyRevoked || last.settled.isEndedEarly { return .revoked }
+        if let suspension = suspension(at: instant) { return suspension.status }
         if consumables != nil { return .owned }
+        // Of Google's purchases, the times of suspension are all that is known about retries.
+        guard purchases.isEmpty else { return .expired }
         let renewal = renewal(at: instant)
         let isRetrying =
             renewal.isInBillingRetryPeriod == true && renewal.autoRenewStatus != false
@@ -127,8 +136,11 @@ extension Subscription {
     package func nextChange(after instant: Instant) -> (at: Instant, to: SubscriptionStatus)? {
         let now = status(at: instant)
         let retryEnds = [retryEnd(at: instant), retryEnd(at: .latest)].compactMap { $0 }
-        let boundaries = Set(access.flatMap { [$0.start, $0.end] } + retryEnds).filter { $0 > instant && $0 < .latest }
-            .sorted()
+        let suspensionEnds = purchases.flatMap(\.suspensions).flatMap { [$0.start, $0.end] }
+        let boundaries = Set(access.flatMap { [$0.start, $0.end] } + retryEnds + suspensionEnds).filter {
+            $0 > instant && $0 < .latest
+        }
+        .sorted()
         for boundary in boundaries {
             let then = status(at: boundary)
             if then != now { return (boundary, then) }

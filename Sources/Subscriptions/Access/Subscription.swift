@@ -13,6 +13,11 @@ package struct Subscription: Sendable, Hashable {
     /// The periods of fully refunded transactions until their refund. They give no access: reports count them.
     let refunded: [AccessPeriod]
     package let reports: ReportSummary
+    /// The purchases on Google Play, oldest first; empty for other stores.
+    package let purchases: [PlayPurchase]
+    /// The keys of the purchases on Google Play about which nothing is known but that others continue them. Google should
+    /// be asked about each once.
+    package let unknownPurchases: [String]
     private let products: ProductCatalog
 
     /// A transaction merged from all reports about it; later reports take precedence.
@@ -25,6 +30,8 @@ package struct Subscription: Sendable, Hashable {
         package var positions: [Int64]
         /// True if any report about the transaction was signed.
         package var isSigned: Bool
+        /// True if no other transaction shortens the period: Google's answers say when it ended.
+        var hasExactEnd = false
 
         package var transaction: Transaction {
             _read { yield boxed.value }
@@ -43,16 +50,21 @@ package struct Subscription: Sendable, Hashable {
     package init(_ facts: SubscriptionFacts, products: ProductCatalog = .empty) {
         self.products = products
         originalTransactionId = facts.originalTransactionId
-        transactions = Self.applyAccountDeletions(
-            to: Self.settleCopies(Self.resolve(facts), facts, products), facts)
-        renewals = facts.orderedRenewals
+        let line = facts.purchases.isEmpty ? nil : PurchaseLine(facts)
+        let bought = line?.resolve()
+        transactions =
+            bought?.transactions
+            ?? Self.applyAccountDeletions(to: Self.settleCopies(Self.resolve(facts), facts, products), facts)
+        renewals = bought?.renewals ?? facts.orderedRenewals
+        purchases = line?.purchases ?? []
+        unknownPurchases = line?.unknownPurchases ?? []
         reports = ReportSummary(facts)
         var paid: [AccessPeriod] = []
         var refunded: [AccessPeriod] = []
         for row in transactions {
             let kind = Self.kind(of: row.transaction, in: facts, products)
             let position = row.positions.first ?? 0
-            let replacedAt = Self.replacement(of: row.settled, in: transactions)
+            let replacedAt = row.hasExactEnd ? nil : Self.replacement(of: row.settled, in: transactions)
             if row.settled.isRefunded {
                 let period = AccessPeriod(
                     refunded: row.settled, kind: kind, position: position, replacedAt: replacedAt)
@@ -63,7 +75,7 @@ package struct Subscription: Sendable, Hashable {
             }
         }
         self.refunded = refunded
-        let grace = Self.gracePeriods(transactions, renewals, paid)
+        let grace = bought?.grace ?? Self.gracePeriods(transactions, renewals, paid)
         access = (paid + grace).sorted { left, right in
             (left.start, left.end, left.transactionId) < (right.start, right.end, right.transactionId)
         }

@@ -32,8 +32,13 @@ package struct OwnershipEvidence: Sendable, Hashable {
     /// The keys that tie the subscription to others of its store account: `app_transaction`, and `subscription` for
     /// another subscription of the same receipt or the one from which this one was migrated.
     package let ties: [CustomerKey: Int64]
+    /// True for a purchase that is part of another subscription, to which it only leads. It has no owner of its own.
+    package let isEntry: Bool
 
-    package init(subscription: CustomerKey, purchases: [Purchase], ties: [CustomerKey: Int64]) {
+    package init(
+        subscription: CustomerKey, purchases: [Purchase], ties: [CustomerKey: Int64], isEntry: Bool = false
+    ) {
+        self.isEntry = isEntry
         self.subscription = subscription
         var changes: [Purchase] = []
         for purchase in purchases.sorted() where purchase.token != changes.last?.token { changes.append(purchase) }
@@ -55,7 +60,8 @@ package struct OwnershipEvidence: Sendable, Hashable {
     func ignoring(_ tokens: Set<CustomerKey>) -> OwnershipEvidence {
         guard purchases.contains(where: { tokens.contains($0.token) }) else { return self }
         return OwnershipEvidence(
-            subscription: subscription, purchases: purchases.filter { !tokens.contains($0.token) }, ties: ties)
+            subscription: subscription, purchases: purchases.filter { !tokens.contains($0.token) }, ties: ties,
+            isEntry: isEntry)
     }
 
     /// The keys that say whose the subscription is, each with the position of the first event that is evidence of it:
@@ -86,6 +92,7 @@ extension SubscriptionFacts {
     /// about when its app user owned the subscription, and is ignored. A refund takes back the access, but not who made
     /// the purchase.
     package func ownershipEvidence() -> OwnershipEvidence {
+        if !purchases.isEmpty || line != nil { return purchaseEvidence() }
         struct Row {
             var purchaseDate: Instant?
             var token: CustomerKey?

@@ -45,7 +45,7 @@ extension StoreAccount {
     /// Returns who owns the subscriptions of the store account, in order of their ids.
     package func ownership(links: CustomerLinks, policy: OwnershipPolicy) -> [Ownership] {
         let rest = restClaims(links, policy)
-        return subscriptions.flatMap { one in
+        return subscriptions.filter { !$0.isEntry }.flatMap { one in
             claims(on: one.subscription, one.purchases, rest, links, policy).map { claim in
                 Ownership(
                     originalTransactionId: one.subscription.id, owner: claim.owner, from: claim.from,

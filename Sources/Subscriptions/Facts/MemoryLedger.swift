@@ -47,23 +47,27 @@ package struct MemoryLedger: Sendable {
         content.stored[event.dedupeKey] = (position, receivedAt)
         for subscription in event.subscriptions { content.subscriptionHeads[subscription] = position }
         let companion = event.facts.companion
-        for (id, facts) in event.facts.bySubscription {
-            content.subscriptions[id, default: SubscriptionFacts(originalTransactionId: id)]
-                .fold(
-                    facts, occurredAt: event.occurredAt, receivedAt: receivedAt, position: position,
+        for (id, facts) in event.facts.bySubscription.sorted(by: { ByteString($0.key) < ByteString($1.key) }) {
+            let stated = StatedFacts(facts, about: id)
+            let line = content.subscriptions.join(id, with: stated, position: position)
+            content.subscriptions.change(line, position: position) { subscription in
+                subscription.fold(
+                    stated, occurredAt: event.occurredAt, receivedAt: receivedAt, position: position,
                     companion: companion)
+            }
         }
         return position
     }
 
-    /// The state of every subscription, sorted by app, environment and id.
+    /// The state of every subscription, sorted by app, environment and id. Several purchases of Google that continue each
+    /// other are one.
     ///
     /// - Parameter products: The configured products, by bundle id.
     package func subscriptions(
         products: [String: ProductCatalog]
     ) -> [(stream: Stream, subscription: Subscription)] {
         streams.sorted { $0.key < $1.key }.flatMap { stream, content in
-            content.subscriptions.sorted { $0.key < $1.key }.map { _, facts in
+            content.subscriptions.filter { $0.value.line == nil }.sorted { $0.key < $1.key }.map { _, facts in
                 (stream, Subscription(facts, products: stream.app.flatMap { products[$0] } ?? .empty))
             }
         }

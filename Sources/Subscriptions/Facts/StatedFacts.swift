@@ -11,6 +11,7 @@ package struct StatedFacts: Sendable {
 
     private(set) var transactions: [Stated<Transaction>] = []
     private(set) var renewals: [Stated<RenewalInfo>] = []
+    private(set) var purchases: [Stated<PurchaseFact>] = []
     /// True if the Apple Account of the subscription was deleted.
     fileprivate(set) var isAccountDeleted = false
 
@@ -20,6 +21,7 @@ package struct StatedFacts: Sendable {
             add(transaction)
         }
         for renewal in facts.renewals where renewal.originalTransactionId == subscription { add(renewal) }
+        for purchase in facts.purchases where purchase.purchaseToken == subscription { add(purchase) }
         isAccountDeleted = facts.accountDeletions.contains(subscription)
     }
 
@@ -37,7 +39,16 @@ package struct StatedFacts: Sendable {
         }.min()
     }
 
-    var isEmpty: Bool { transactions.isEmpty && renewals.isEmpty && !isAccountDeleted }
+    var isEmpty: Bool { transactions.isEmpty && renewals.isEmpty && purchases.isEmpty && !isAccountDeleted }
+
+    /// True for facts of Google, which are about a purchase and not about a whole subscription.
+    package var isOfPurchase: Bool { !purchases.isEmpty }
+
+    /// The purchases that these facts continue, so that both are one subscription. See
+    /// ``PurchaseFact/continuedPurchaseToken``.
+    package var continuedPurchases: Set<String> {
+        Set(purchases.compactMap(\.fact.fact.continuedPurchaseToken))
+    }
 
     fileprivate mutating func add(_ transaction: consuming Transaction) {
         let signedDate = transaction.signedDate
@@ -54,6 +65,12 @@ package struct StatedFacts: Sendable {
         var writer = JSONWriter(bytesExpected: 1024)
         renewal.write(to: &writer)
         renewals.append(Stated(fact: .init(renewal, text: Array(writer.bytes)), signedDate: signedDate))
+    }
+
+    fileprivate mutating func add(_ purchase: PurchaseFact) {
+        var writer = JSONWriter(bytesExpected: 1024)
+        purchase.write(to: &writer)
+        purchases.append(Stated(fact: .init(purchase, text: Array(writer.bytes)), signedDate: nil))
     }
 }
 
@@ -75,6 +92,10 @@ package struct EventFacts: Sendable {
         }
         for id in try json.accountDeletions { bySubscription[id, default: StatedFacts()].isAccountDeleted = true }
         if bySubscription.count > 1 { companion = bySubscription.keys.map(ByteString.init).min()?.text }
+        for element in json["purchases"]?.elements ?? [] {
+            let purchase = try PurchaseFact(json: element)
+            bySubscription[purchase.purchaseToken, default: StatedFacts()].add(purchase)
+        }
         if let json = json["link"] { link = try LinkStatement(json: json) }
     }
 }

@@ -4,14 +4,22 @@ extension SubscriptionFacts {
     /// Whether folding an event changes what is known about the subscription: the content of a transaction, its access,
     /// or the renewal info in force. When and by which events it was reported does not count.
     ///
+    /// Of an event of Google, all facts must be about purchases of the subscription, or about one that continues it.
+    ///
     /// - Parameter receivedAt: Our clock at the receipt of the event.
     package func isChanged(by event: Event, receivedAt: Instant, products: ProductCatalog = .empty) -> Bool {
         let facts = event.facts
         var changed = self
         // Any position that is not taken: it decides between unsigned reports of the same time only.
+        let position = (positions.max() ?? 0) + 1
         changed.fold(
-            facts, occurredAt: event.occurredAt, receivedAt: receivedAt, position: (positions.max() ?? 0) + 1,
-            companion: facts.companion)
+            facts, occurredAt: event.occurredAt, receivedAt: receivedAt, position: position, companion: facts.companion)
+        for purchase in Set(facts.purchases.map(\.purchaseToken)) where purchase != originalTransactionId {
+            changed.fold(
+                StatedFacts(facts, about: purchase), occurredAt: event.occurredAt, receivedAt: receivedAt,
+                position: position)
+        }
+        if changed.purchaseLinks != purchaseLinks { return true }
         return Knowledge(self, products) != Knowledge(changed, products)
     }
 }
@@ -26,9 +34,22 @@ private struct Knowledge: Equatable {
         let transactionId: String
     }
 
+    /// A purchase of Google, without the time of the answer.
+    struct Purchase: Equatable {
+        let purchaseToken: String
+        let stateName: String
+        let startTime: Instant?
+        let expiryTime: Instant?
+        let autoResumeTime: Instant?
+        let isAcknowledged: Bool?
+    }
+
     let transactions: [Transaction]
     let periods: [Period]
     let renewal: RenewalInfo
+    let purchases: [Purchase]
+    /// What says whose the subscription is.
+    let owners: Set<CustomerKey>
 
     init(_ facts: SubscriptionFacts, _ products: ProductCatalog) {
         let subscription = Subscription(facts, products: products)
@@ -42,5 +63,11 @@ private struct Knowledge: Equatable {
             Period(start: $0.start, end: $0.end, cause: $0.cause, cut: $0.cut, transactionId: $0.transactionId)
         }
         renewal = subscription.renewal(at: .latest)
+        purchases = subscription.purchases.map {
+            Purchase(
+                purchaseToken: $0.purchaseToken, stateName: $0.stateName, startTime: $0.startTime,
+                expiryTime: $0.expiryTime, autoResumeTime: $0.autoResumeTime, isAcknowledged: $0.isAcknowledged)
+        }
+        owners = facts.purchases.isEmpty ? [] : Set(facts.ownershipEvidence().edges.keys)
     }
 }

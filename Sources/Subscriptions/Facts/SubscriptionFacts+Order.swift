@@ -40,6 +40,15 @@ extension SubscriptionFacts {
         }
     }
 
+    /// Google's facts by the time of the answer. Nothing else counts, so that the order of arrival does not.
+    var purchasesInOrder: [(key: StatedPurchase, value: Evidence)] {
+        if purchases.count < 2 { return Array(purchases) }
+        return purchases.sorted { left, right in
+            if left.key.statedAt != right.key.statedAt { return left.key.statedAt < right.key.statedAt }
+            return left.key.purchase.text.lexicographicallyPrecedes(right.key.purchase.text)
+        }
+    }
+
     private func inOrder<Key, Value>(
         _ entries: [Key: Value], by order: (Key, Value) -> Order
     ) -> [(key: Key, value: Value)] {

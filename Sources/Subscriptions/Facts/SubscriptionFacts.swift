@@ -10,8 +10,12 @@ package struct SubscriptionFacts: Sendable, Hashable {
     package private(set) var renewals: [StatedRenewal: Evidence] = [:]
     /// The times at which the Apple Account was reported as deleted.
     package private(set) var accountDeletions: [Instant: Evidence] = [:]
+    /// What Google reported about the purchases of the subscription.
+    package internal(set) var purchases: [StatedPurchase: Evidence] = [:]
+    /// Set for a purchase that continues another one: the facts are those of the subscription named here.
+    package internal(set) var line: Line?
     /// The positions of all events with facts about the subscription.
-    package private(set) var positions: Set<Int64> = []
+    package internal(set) var positions: Set<Int64> = []
     /// The smallest subscription id of each notification that contained several subscriptions, this one among them,
     /// with the position of the first such event.
     package private(set) var companions: [ByteString: Int64] = [:]
@@ -32,6 +36,19 @@ package struct SubscriptionFacts: Sendable, Hashable {
         package let renewal: Canonical<RenewalInfo>
         package let statedAt: Instant
         package let isSigned: Bool
+    }
+
+    /// A fact about a purchase at a time. Equal answers at two times are two facts: what was between them counts.
+    package struct StatedPurchase: Sendable, Hashable {
+        package let purchase: Canonical<PurchaseFact>
+        package let statedAt: Instant
+    }
+
+    /// The subscription that a purchase belongs to, which is named after its first purchase.
+    package struct Line: Sendable, Hashable {
+        package let originalTransactionId: String
+        /// The position of the event by which that became known.
+        package let position: Int64
     }
 
     /// A fact that equals another one if their texts have the same bytes. Swift's strings are equal if they are
@@ -136,6 +153,10 @@ package struct SubscriptionFacts: Sendable, Hashable {
             accountDeletions[statedAt] = Evidence(
                 accountDeletions[statedAt], receivedAt: receivedAt, position: position)
         }
+        for stated in facts.purchases {
+            let purchase = StatedPurchase(purchase: stated.fact, statedAt: statedAt)
+            purchases[purchase] = Evidence(purchases[purchase], receivedAt: receivedAt, position: position)
+        }
         positions.insert(position)
         if let companion = companion.map(ByteString.init) {
             companions[companion] = min(companions[companion] ?? position, position)
@@ -163,6 +184,7 @@ extension SubscriptionFacts {
         for fact in transactions.keys { bytes += fact.text.count + 160 }
         for stated in renewals.keys { bytes += stated.renewal.text.count + 160 }
         bytes += 128 * accountDeletions.count
+        for stated in purchases.keys { bytes += stated.purchase.text.count + 160 }
         return bytes
     }
 
@@ -201,6 +223,25 @@ extension SubscriptionFacts {
                     }
                 }
             }
+            if !purchases.isEmpty {
+                writer.key("purchases")
+                writer.array(purchasesInOrder) { writer, entry in
+                    writer.object { writer in
+                        writer.key("fact")
+                        writer.value(rawJSON: entry.key.purchase.text)
+                        writer.member("statedAt", entry.key.statedAt)
+                        writer.member("receivedAt", entry.value.receivedAt)
+                        writer.member("position", entry.value.position)
+                    }
+                }
+            }
+            if let line {
+                writer.key("line")
+                writer.object { writer in
+                    writer.member("originalTransactionId", line.originalTransactionId)
+                    writer.member("position", line.position)
+                }
+            }
             if !companions.isEmpty {
                 writer.key("companions")
                 writer.array(companions.sorted { $0.key < $1.key }) { writer, entry in
@@ -236,6 +277,17 @@ extension SubscriptionFacts {
             let statement = try Statement(json: element)
             accountDeletions[statement.statedAt] = Evidence(
                 receivedAt: statement.receivedAt, position: statement.position)
+        }
+        for element in json["purchases"]?.elements ?? [] {
+            let statement = try Statement(json: element)
+            let fact = try element.requiredFact()
+            let stated = StatedPurchase(
+                purchase: Canonical(try PurchaseFact(json: fact), text: fact.bytes), statedAt: statement.statedAt)
+            purchases[stated] = Evidence(receivedAt: statement.receivedAt, position: statement.position)
+        }
+        if let json = json["line"] {
+            guard let position = json["position"]?.int64 else { throw FactsError(member: "line") }
+            line = Line(originalTransactionId: try json.required("originalTransactionId"), position: position)
         }
         for element in json["companions"]?.elements ?? [] {
             guard let position = element["position"]?.int64 else { throw FactsError(member: "companions") }

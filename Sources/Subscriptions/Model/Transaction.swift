@@ -34,7 +34,7 @@ package struct Transaction: Sendable, Hashable {
     package var appAccountToken: String?
     /// A ``ProductType``, or another text that is newer than this version.
     package var type: String?
-    /// `REFUND_FULL`, `REFUND_PRORATED` or `FAMILY_REVOKE`.
+    /// `REFUND_FULL`, `REFUND_PRORATED` or `FAMILY_REVOKE`; ``earlyEnd`` for a purchase on Google Play.
     package var revocationType: String?
     /// In thousandths of a percent: 50000 is one half.
     package var revocationPercentage: Int?
@@ -83,6 +83,9 @@ package struct Transaction: Sendable, Hashable {
     /// The ``revocationType`` of a purchase that counts as never made.
     static let fullRefund = "REFUND_FULL"
 
+    /// The ``revocationType`` of a period that Google ended before its time, without saying that it was refunded.
+    static let earlyEnd = "REVOKED"
+
     package var isFamilyShared: Bool { inAppOwnershipType == "FAMILY_SHARED" }
 
     /// True if access by Family Sharing was revoked. The member never paid.
@@ -92,7 +95,7 @@ package struct Transaction: Sendable, Hashable {
 
     /// True if the purchase counts as never made. V1 uses the same field for the date of an upgrade.
     package var isRefunded: Bool {
-        revocationDate != nil && !isFamilyRevoked && !isRefundedInPart
+        revocationDate != nil && !isFamilyRevoked && !isRefundedInPart && !isEndedEarly
             && (!isUpgraded || revocationType == Self.fullRefund)
     }
 
@@ -100,6 +103,9 @@ package struct Transaction: Sendable, Hashable {
     package var isRefundedInPart: Bool {
         revocationDate != nil && !isFamilyRevoked && revocationType == "REFUND_PRORATED"
     }
+
+    /// True if Google ended the period before its time. What was used of it counts.
+    package var isEndedEarly: Bool { revocationDate != nil && revocationType == Self.earlyEnd }
 
     /// The ``revocationPercentage`` of a full refund.
     private static let wholePercentage = 100_000

@@ -47,7 +47,7 @@ extension Subscription {
     ///
     /// - Parameter reported: From the start of the unbroken access that the period ends, until access began again.
     func reason(endOf period: AccessPeriod, reported: Range<Instant>) -> ChurnReason {
-        if period.cut == .refunded || period.cut == .refundedInPart { return .stated(.refund) }
+        if let cut = period.cut, [.refunded, .refundedInPart, .revoked].contains(cut) { return .stated(.refund) }
         let statements = renewals.filter { reported.contains($0.statedAt) }
         if let intent = statements.last?.renewal.expirationIntent { return .stated(intent: intent) }
         // V1 states a switch-off with its date, which may be long before the notification.

@@ -19,6 +19,8 @@ package struct ReportSummary: Sendable, Hashable {
         }
         for statement in facts.transactions.values { add(statement.statedAt, statement.isSigned) }
         for stated in facts.renewals.keys { add(stated.statedAt, stated.isSigned) }
+        // Google announces every change, as Apple's signed notifications do, and is asked without a receipt.
+        for stated in facts.purchases.keys { add(stated.statedAt, true) }
         self.latestAt = latestAt
         self.hasSigned = hasSigned
         self.hasUnsigned = hasUnsigned

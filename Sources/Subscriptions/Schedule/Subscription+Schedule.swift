@@ -9,6 +9,7 @@ extension Subscription {
     /// - Parameter last: When the state was last confirmed: by the latest report (``reports``), or by a later check
     ///   that changed nothing. The next check is later than that.
     package func nextCheck(after last: Instant?, policy: CheckPolicy) -> StoreCheck? {
+        if let purchase = currentPurchase { return nextCheck(of: purchase, after: last ?? .earliest) }
         guard let period = periodToRenew else { return nil }
         let last = last ?? .earliest
         let end = period.end

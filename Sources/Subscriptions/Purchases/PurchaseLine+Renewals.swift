@@ -1,0 +1,68 @@
+import Encoding
+
+extension PurchaseLine {
+    /// The answers about the purchases as renewal info, oldest first. What was answered about a purchase after another one
+    /// replaced it says nothing about the subscription's renewal, and neither does what is not paid for.
+    var renewals: [SubscriptionFacts.RenewalStatement] {
+        var statements: [SubscriptionFacts.RenewalStatement] = []
+        for history in histories where !history.isProduct {
+            for answer in history.answers where !answer.snapshot.isPending {
+                if let replacedAt = history.replacedAt, answer.statedAt >= replacedAt { continue }
+                statements.append(
+                    SubscriptionFacts.RenewalStatement(
+                        boxed: Boxed(renewal(answer, history)), statedAt: answer.statedAt, isSigned: true,
+                        position: answer.position))
+            }
+        }
+        return statements.enumerated()
+            .sorted { ($0.element.statedAt, $0.offset) < ($1.element.statedAt, $1.offset) }.map(\.element)
+    }
+
+    private func renewal(_ answer: PurchaseHistory.Answer, _ history: PurchaseHistory) -> RenewalInfo {
+        let snapshot = answer.snapshot
+        var renewal = RenewalInfo(originalTransactionId: originalTransactionId)
+        renewal.appAccountToken = history.accountId ?? history.inherited
+        renewal.recentSubscriptionStartDate = snapshot.startTime
+        // The item that renews, of several the one that renews first.
+        let renewing = snapshot.items.filter { $0.isAutoRenewing == true && !$0.isRemoved }
+        let main = (renewing.isEmpty ? snapshot.items : renewing)
+            .min { ($0.expiryTime ?? .latest, $0.productId) < ($1.expiryTime ?? .latest, $1.productId) }
+        guard let item = main else { return renewal }
+        renewal.productId = item.productKey
+        renewal.autoRenewProductId = item.nextProductId ?? item.productKey
+        let hasEnded = snapshot.state == .expired || snapshot.state == .canceled
+        renewal.autoRenewStatus = !hasEnded && !renewing.isEmpty && !item.isEndingAfterCommitment
+        if renewal.autoRenewStatus == false { renewal.autoRenewStatusChangeDate = snapshot.cancelTime }
+        switch snapshot.state {
+        case .inGracePeriod:
+            renewal.isInBillingRetryPeriod = true
+            renewal.gracePeriodExpiresDate = item.expiryTime
+        case .onHold: renewal.isInBillingRetryPeriod = true
+        case .active where renewal.autoRenewStatus == true:
+            renewal.isInBillingRetryPeriod = item.expiryTime.map { $0 <= answer.statedAt }
+            renewal.renewalDate = item.expiryTime
+        case .expired: renewal.expirationIntent = intent(snapshot.cancelReason, after: answer, history)
+        default: break
+        }
+        renewal.renewalPrice = item.newPriceState == "CONFIRMED" ? item.newPrice ?? item.price : item.price
+        renewal.currency = item.currency
+        switch item.newPriceState {
+        case "OUTSTANDING": renewal.priceIncreaseStatus = 0
+        case "CONFIRMED", "APPLIED": renewal.priceIncreaseStatus = 1
+        default: break
+        }
+        return renewal
+    }
+
+    /// Apple's number of the reason.
+    private func intent(
+        _ reason: PurchaseSnapshot.CancelReason?, after answer: PurchaseHistory.Answer, _ history: PurchaseHistory
+    ) -> Int? {
+        switch reason {
+        case .user: 1
+        case .system: 2
+        case .developer: 5
+        case .replaced, nil: nil
+        }
+    }
+}

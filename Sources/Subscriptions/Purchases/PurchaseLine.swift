@@ -1,0 +1,258 @@
+import Encoding
+
+/// A subscription of Google: its purchases in order, each of which continues the one before, and what follows from their
+/// facts in the terms of Apple's.
+struct PurchaseLine {
+    /// In order of their start. Only those about which something is known.
+    let histories: [PurchaseHistory]
+    /// Purchases that others continue, and about which Google was never asked.
+    let unknownPurchases: [String]
+    let originalTransactionId: String
+
+    init(_ facts: SubscriptionFacts) {
+        originalTransactionId = facts.originalTransactionId
+        var byToken: [String: PurchaseHistory] = [:]
+        for (stated, evidence) in facts.purchasesInOrder {
+            let token = stated.purchase.fact.purchaseToken
+            byToken[token, default: PurchaseHistory(purchaseToken: token)].add(stated, evidence)
+        }
+        let links = facts.purchaseLinks
+        var successors: [String: [String]] = [:]
+        for (token, continued) in links.links {
+            for previous in continued {
+                // Of a loop, the links back in time do not count.
+                if links.isLoop, byToken[token]?.startTime ?? .latest <= byToken[previous]?.startTime ?? .earliest {
+                    continue
+                }
+                successors[previous, default: []].append(token)
+            }
+        }
+        var histories: [PurchaseHistory] = []
+        for (token, history) in byToken {
+            var finished = history
+            finished.finish(replacedAt: (successors[token] ?? []).compactMap { byToken[$0]?.startTime }.min())
+            finished.inherited = Self.inheritedAccount(of: token, links, byToken)
+            histories.append(finished)
+        }
+        self.histories = histories.sorted { left, right in
+            let (first, second) = (left.startTime ?? .latest, right.startTime ?? .latest)
+            return first == second
+                ? ByteString(left.purchaseToken) < ByteString(right.purchaseToken) : first < second
+        }
+        unknownPurchases = links.members.filter { byToken[$0]?.answers.isEmpty ?? true }.sorted {
+            ByteString($0) < ByteString($1)
+        }
+    }
+
+    /// The app user of the nearest purchase that this one continues: a plan change does not repeat it.
+    private static func inheritedAccount(
+        of token: String, _ links: PurchaseLinks, _ histories: [String: PurchaseHistory]
+    ) -> String? {
+        var (seen, next): (Set<String>, String?) = ([], token)
+        while let current = next, seen.insert(current).inserted {
+            if let account = histories[current]?.accountId { return account }
+            next = current == links.first ? nil : links.links[current]?.min { ByteString($0) < ByteString($1) }
+        }
+        return nil
+    }
+}
+
+// MARK: - Transactions and periods
+
+extension PurchaseLine {
+    /// The purchases in Apple's terms: a transaction for each period.
+    struct Resolved {
+        var transactions: [Subscription.ResolvedTransaction] = []
+        var grace: [AccessPeriod] = []
+        var renewals: [SubscriptionFacts.RenewalStatement] = []
+    }
+
+    func resolve() -> Resolved {
+        var resolved = Resolved()
+        var used: Set<String> = []
+        for history in histories {
+            let shared = history.sharedOrders
+            for track in history.tracks {
+                for (index, period) in track.periods.enumerated() {
+                    var id = period.orderId ?? history.purchaseToken
+                    if shared.contains(id) { id += ":\(track.productId)" }
+                    // An order that is shown by two purchases, as for a change of plan at the next renewal.
+                    while !used.insert(id).inserted { id += "+" }
+                    let isLast = index == track.periods.count - 1
+                    let transaction = transaction(id, period, history, isFirst: index == 0, isLast: isLast)
+                    resolved.grace += grace(of: id, transaction, period, track, history)
+                    resolved.transactions.append(
+                        Subscription.ResolvedTransaction(
+                            boxed: Boxed(transaction), settledByCopy: nil,
+                            positions: positions(of: period, history), isSigned: false, hasExactEnd: true))
+                }
+            }
+            resolved.transactions += products(of: history, &used)
+        }
+        resolved.transactions.sort { left, right in
+            (left.transaction.purchaseDate ?? .earliest, left.transaction.transactionId)
+                < (right.transaction.purchaseDate ?? .earliest, right.transaction.transactionId)
+        }
+        resolved.renewals = renewals
+        return resolved
+    }
+
+    private func positions(of period: PurchaseTrack.Period, _ history: PurchaseHistory) -> [Int64] {
+        let voided = history.voids(of: period.orderId, isNewest: history.newestOrder == period.orderId).map(\.position)
+        return Set([period.position] + voided).sorted()
+    }
+
+    private func transaction(
+        _ id: String, _ period: PurchaseTrack.Period, _ history: PurchaseHistory, isFirst: Bool, isLast: Bool
+    ) -> Transaction {
+        var transaction = Transaction(transactionId: id, originalTransactionId: originalTransactionId)
+        transaction.productId = period.item.productKey
+        transaction.quantity = 1
+        transaction.purchaseDate = period.start
+        transaction.originalPurchaseDate = histories.first?.startTime ?? period.start
+        transaction.expiresDate = period.endBeforeCut ?? period.end
+        transaction.type =
+            (period.item.isPrepaid ? Transaction.ProductType.nonRenewing : .autoRenewable).rawValue
+        transaction.appAccountToken = history.accountId ?? history.inherited
+        transaction.storefront = period.region
+        transaction.transactionReason =
+            isFirst && PurchaseOrder.number(of: period.orderId) == 0 ? "PURCHASE" : "RENEWAL"
+        history.setPrice(of: &transaction, period)
+        if period.endBeforeCut != nil { transaction.revocationDate = period.end }
+        if let replacedAt = history.replacedAt, period.end >= replacedAt, period.endBeforeCut != nil {
+            transaction.isUpgraded = true
+        } else if period.endBeforeCut != nil {
+            if isLast, history.isReplaced {
+                transaction.isUpgraded = true
+            } else {
+                transaction.revocationType = Transaction.earlyEnd
+            }
+        }
+        let voids = history.voids(of: period.orderId, isNewest: history.newestOrder == period.orderId)
+        if let void = voids.map(\.void).decisive {
+            transaction.revocationDate = void.voidedAt
+            transaction.revocationType = Transaction.fullRefund
+            transaction.revocationReason = void.reason
+        }
+        return transaction
+    }
+
+    private func grace(
+        of id: String, _ transaction: Transaction, _ period: PurchaseTrack.Period, _ track: PurchaseTrack,
+        _ history: PurchaseHistory
+    ) -> [AccessPeriod] {
+        guard !transaction.isRefunded else { return [] }
+        return track.graces.filter { $0.start == period.end }.map { grace in
+            let isReplaced = history.replacedAt.map { grace.end >= $0 } ?? false
+            return AccessPeriod(
+                start: grace.start, end: grace.end, cause: .grace,
+                cut: isReplaced ? .upgraded : grace.isCut ? .switchedOff : nil, transactionId: id,
+                productId: period.item.productKey, position: grace.position)
+        }
+    }
+
+    /// The purchases of one-time products.
+    private func products(
+        of history: PurchaseHistory, _ used: inout Set<String>
+    ) -> [Subscription.ResolvedTransaction] {
+        guard history.isProduct, let paid = history.answers.first(where: { $0.snapshot.state == .purchased }),
+            let last = history.answers.last
+        else { return [] }
+        return paid.snapshot.items.map { item in
+            let now = last.snapshot.items.first { $0.productId == item.productId } ?? item
+            var id = now.orderId ?? item.orderId ?? history.purchaseToken
+            if paid.snapshot.items.count > 1 { id += ":\(item.productId)" }
+            while !used.insert(id).inserted { id += "+" }
+            var transaction = Transaction(transactionId: id, originalTransactionId: originalTransactionId)
+            transaction.productId = item.productId
+            transaction.purchaseDate = paid.snapshot.startTime ?? paid.statedAt
+            transaction.originalPurchaseDate = transaction.purchaseDate
+            transaction.appAccountToken = history.accountId
+            transaction.storefront = last.snapshot.region
+            history.setPrice(of: &transaction, orderId: item.orderId, productId: item.productId)
+            let voids = history.voids(of: item.orderId, isNewest: true)
+            let units = (now.quantity ?? item.quantity ?? 1) - voids.reduce(0) { $0 + ($1.void.quantity ?? 0) }
+            transaction.quantity = max(min(units, now.refundableQuantity ?? units), 0)
+            if let void = voids.map(\.void).decisive ?? (units <= 0 ? voids.map(\.void).last : nil) {
+                transaction.quantity = item.quantity ?? 1
+                transaction.revocationDate = void.voidedAt
+                transaction.revocationType = Transaction.fullRefund
+                transaction.revocationReason = void.reason
+            } else if last.snapshot.state == .cancelled {
+                transaction.revocationDate = last.statedAt
+                transaction.revocationType = Transaction.fullRefund
+            }
+            return Subscription.ResolvedTransaction(
+                boxed: Boxed(transaction), settledByCopy: nil,
+                positions: Set([paid.position] + voids.map(\.position)).sorted(), isSigned: false, hasExactEnd: true)
+        }
+    }
+}
+
+extension [PurchaseVoid] {
+    /// The one that takes back the whole order, with the exact time if one is known.
+    fileprivate var decisive: PurchaseVoid? {
+        let whole = filter { !$0.isPartial && $0.quantity == nil }
+        return whole.min { left, right in
+            if left.isExactTime != right.isExactTime { return left.isExactTime }
+            return (left.voidedAt, left.reason ?? -1) < (right.voidedAt, right.reason ?? -1)
+        }
+    }
+}
+
+extension PurchaseHistory {
+    /// The orders that paid for several products.
+    fileprivate var sharedOrders: Set<String> {
+        var (once, twice): (Set<String>, Set<String>) = ([], [])
+        for track in tracks {
+            for order in Set(track.periods.map { $0.orderId ?? purchaseToken }) where !once.insert(order).inserted {
+                twice.insert(order)
+            }
+        }
+        return twice
+    }
+
+    /// The order of the period that started last.
+    var newestOrder: String? {
+        tracks.compactMap(\.periods.last).max { ($0.start, $0.orderId ?? "") < ($1.start, $1.orderId ?? "") }?.orderId
+    }
+
+    /// True if an answer says that another purchase replaced this one.
+    fileprivate var isReplaced: Bool { answers.contains { $0.snapshot.cancelReason == .replaced } }
+
+    /// The voids of an order. One that names no order is of the newest.
+    func voids(of orderId: String?, isNewest: Bool) -> [(void: PurchaseVoid, position: Int64)] {
+        voids.filter { entry in entry.void.orderId.map { $0 == orderId } ?? isNewest }
+    }
+
+    /// Sets what was paid as far as it is known: by the order, or the list price if no offer can have lowered it.
+    fileprivate func setPrice(of transaction: inout Transaction, _ period: PurchaseTrack.Period) {
+        let item = period.item
+        transaction.offerIdentifier = item.offerId
+        let phase =
+            item.phase ?? period.orderId.flatMap { orders[$0] }?.items.first { $0.productId == item.productId }?.phase
+        switch phase {
+        case "FREE_TRIAL":
+            transaction.offerType = 1
+            transaction.offerDiscountType = "FREE_TRIAL"
+        case "INTRODUCTORY_PRICE": transaction.offerType = 1
+        default: break
+        }
+        setPrice(of: &transaction, orderId: period.orderId, productId: item.productId)
+        guard transaction.price == nil else { return }
+        if phase == "FREE_TRIAL" {
+            transaction.price = 0
+            transaction.currency = item.currency
+        } else if phase == "BASE_PRICE" || (phase == nil && item.offerId == nil) {
+            transaction.price = item.price
+            transaction.currency = item.currency
+        }
+    }
+
+    fileprivate func setPrice(of transaction: inout Transaction, orderId: String?, productId: String) {
+        guard let order = orderId.flatMap({ orders[$0] }) else { return }
+        let item = order.items.first { $0.productId == productId }
+        transaction.price = item?.total ?? (order.items.count <= 1 ? order.total : nil)
+        transaction.currency = transaction.price == nil ? nil : order.currency
+    }
+}
