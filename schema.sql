@@ -283,6 +283,7 @@ create table subledger.subscription (
   last_reason_stated       boolean,
   last_ends_at             timestamptz,
   last_paid_end            timestamptz,
+  part_of                  text,
   constraint subscription_pkey primary key (stream_id, original_transaction_id),
   constraint subscription_last_cause_check check (last_cause in ('paid', 'grace', 'refunded')),
   constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family')),
@@ -362,9 +363,11 @@ create table subledger.access_period (
   constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
   constraint access_period_ends_at_check check (starts_at < ends_at),
   constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
-  constraint access_period_cut_check check (cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'switched_off')),
+  constraint access_period_cut_check check (
+    cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'revoked', 'switched_off')
+  ),
   constraint access_period_previous_cut_check
-    check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'refunded', 'switched_off')),
+    check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'refunded', 'revoked', 'switched_off')),
   constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family')),
   constraint access_period_movement_check
     check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
@@ -410,7 +413,7 @@ create table subledger.refunded_period (
   constraint refunded_period_cause_check check (cause = 'refunded'),
   constraint refunded_period_cut_check check (cut in ('upgraded', 'refunded')),
   constraint refunded_period_previous_cut_check
-    check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'refunded', 'switched_off')),
+    check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'refunded', 'revoked', 'switched_off')),
   constraint refunded_period_payer_state_check check (payer_state in ('paying', 'trial')),
   constraint refunded_period_movement_check
     check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
@@ -1234,6 +1237,9 @@ comment on column subledger.subscription.last_ends_at is
   'End of that period. Unlike access_ends_at, it counts a refunded period until the refund, and no purchase that does '
   'not renew';
 comment on column subledger.subscription.last_paid_end is 'Like last_ends_at, without grace';
+comment on column subledger.subscription.part_of is
+  'For a purchase on Google Play that continues another one, the subscription that both are; the row has nothing else. '
+  'Null for every subscription';
 
 comment on table subledger.transaction is
   'Current state of every purchase and renewal, with the names of Apple''s signed transactions (V1''s '
@@ -1254,7 +1260,7 @@ comment on table subledger.access_period is
 comment on column subledger.access_period.cause is
   'paid by a transaction, grace after a failed renewal, or owned permanently (ends_at is then infinity)';
 comment on column subledger.access_period.cut is
-  'Why it ends before its original end: upgraded, family_revoked, refunded_in_part, switched_off (auto-renewal '
+  'Why it ends before its original end: upgraded, family_revoked, refunded_in_part, revoked (by Google), switched_off (auto-renewal '
   'switched off during grace)';
 comment on column subledger.access_period.position is 'First event that reported it';
 comment on column subledger.access_period.payer_state is
@@ -1361,7 +1367,8 @@ select
   subscription.auto_renew_product_id,
   subscription.position
 from subledger.subscription
-join subledger.stream using (stream_id);
+join subledger.stream using (stream_id)
+where subscription.part_of is null;
 
 comment on view subledger.subscription_now is 'Every subscription, and whether it gives access now';
 
@@ -2172,7 +2179,8 @@ comment on column analyst.ordered_periods.product_id is 'The product';
 comment on column analyst.ordered_periods.payer_state is
   'paying, trial (free), grace (access without payment), family (a family member pays)';
 comment on column analyst.ordered_periods.cut is
-  'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, switched_off (during grace)';
+  'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, revoked (by Google), switched_off (during '
+  'grace)';
 comment on column analyst.ordered_periods.is_refunded is 'Whether the purchase was refunded in full';
 comment on column analyst.ordered_periods.starts_at is 'Inclusive';
 comment on column analyst.ordered_periods.ends_at is
@@ -2260,7 +2268,8 @@ comment on column analyst.held_periods.product_id is 'The product';
 comment on column analyst.held_periods.payer_state is
   'paying, trial (free), grace (access without payment), family (a family member pays)';
 comment on column analyst.held_periods.cut is
-  'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, switched_off (during grace)';
+  'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, revoked (by Google), switched_off (during '
+  'grace)';
 comment on column analyst.held_periods.is_refunded is 'Whether the purchase was refunded in full';
 comment on column analyst.held_periods.starts_at is 'Inclusive';
 comment on column analyst.held_periods.ends_at is 'Exclusive';
@@ -2321,7 +2330,7 @@ comment on column analyst.periods.product_id is 'The product';
 comment on column analyst.periods.payer_state is
   'paying, trial (free), grace (access without payment), family (a family member pays)';
 comment on column analyst.periods.cut is
-  'Why it ended early: upgraded, family_revoked, refunded_in_part, switched_off (during grace)';
+  'Why it ended early: upgraded, family_revoked, refunded_in_part, revoked (by Google), switched_off (during grace)';
 comment on column analyst.periods.starts_at is 'Inclusive';
 comment on column analyst.periods.ends_at is 'Exclusive';
 comment on column analyst.periods.first_day is 'First day whose 00:00 UTC lies in the period';

@@ -55,6 +55,8 @@ struct CustomerLog {
         /// One notification.
         case rows([Row])
         case links(String, [CustomerKey])
+        /// An answer of Google on a day of January 2024.
+        case purchase(PurchaseFact, on: Int)
     }
 
     /// A verified event; this test does not verify it.
@@ -123,6 +125,12 @@ struct CustomerLog {
             return Event(
                 source: .appleV1, environment: environment, app: app, type: nil, subtype: nil, kind: .other,
                 dedupeKey: key, occurredAt: nil, transactions: rows.map(\.stated), renewals: [], defects: [])
+        case .purchase(let fact, let answeredOn):
+            var event = Event(
+                source: .googleAPI, environment: environment, app: app, type: nil, subtype: nil, kind: .answer,
+                dedupeKey: key, occurredAt: day(answeredOn), transactions: [], renewals: [], defects: [])
+            event.purchases = [fact]
+            return event
         case .links(let customer, let links):
             return LinkStatement(backendCustomerId: customer, links: links)
                 .event(environment: environment, app: app, receivedAt: receivedAt, dedupeKey: key)

@@ -68,6 +68,21 @@ package struct FoldableEvent: Sendable {
     }
 }
 
+extension FoldableEvent {
+    /// Folds the facts of the event into the subscriptions that they are about. Purchases of Google that continue each
+    /// other become one, with the id of the first.
+    package func fold(into states: inout [String: some SubscriptionState]) {
+        // In an order of their own: which of several purchases is joined first decides at which position.
+        let ordered =
+            factsBySubscription.count < 2
+            ? Array(factsBySubscription) : factsBySubscription.sorted { ByteString($0.key) < ByteString($1.key) }
+        for (id, facts) in ordered {
+            let line = facts.isOfPurchase ? states.join(id, with: facts, position: position) : id
+            states.change(line, position: position) { fold(facts, into: &$0) }
+        }
+    }
+}
+
 /// Parses and decodes a JSON text.
 ///
 /// - Parameter position: The position in the error, if the text cannot be decoded.

@@ -54,6 +54,8 @@ enum AuditStatements {
         jsonb_path_query_array(event.facts, '$.transactions[*].originalTransactionId')
           || jsonb_path_query_array(event.facts, '$.renewals[*].originalTransactionId')
           || jsonb_path_query_array(event.facts, '$.accountDeletions[*].originalTransactionId')
+          || jsonb_path_query_array(event.facts, '$.purchases[*].purchaseToken')
+          || jsonb_path_query_array(event.facts, '$.purchases[*].linkedPurchaseToken')
         """
 
     /// The subscriptions that events mention; none for skipped events.
@@ -79,6 +81,16 @@ enum AuditStatements {
         \(FoldableEvent.query)
           and event.position = any ($2::bigint[])
         order by event.position
+        """)
+
+    /// The stored facts of some subscriptions.
+    static let facts = Statement(
+        "audit_facts",
+        """
+        select original_transaction_id, position, facts
+        from subledger.subscription
+        where stream_id = $1
+          and original_transaction_id = any ($2::text[])
         """)
 
     /// Copies what does not follow from the log into the fresh rows, so that it is not compared.

@@ -38,14 +38,13 @@ struct AuditWorker: Sendable {
         let folded: Int64 = try place[0].optional(at: 1) ?? 0
         guard folded <= index.upTo else { return false }
 
-        let wanted = Set(ids)
-        var fresh: [String: ProjectedSubscription] = [:]
-        var positions = index.events(about: ids, upTo: folded)[...]
-        while !positions.isEmpty {
-            for event in try await events(Array(positions.prefix(Int(Limits.batchEventsMax))), stream) {
-                event.about(wanted).fold(into: &fresh)
-            }
-            positions = positions.dropFirst(Int(Limits.batchEventsMax))
+        let mentions = index.events(about: ids, upTo: folded)
+        var ids = ids
+        var fresh = try await fold(mentions, about: Set(ids), stream)
+        if fresh.values.contains(where: { !$0.facts.purchases.isEmpty || $0.facts.line != nil }) {
+            let line = try await line(of: ids, stream)
+            ids = line.purchases.union(ids).sorted()
+            fresh = try await fold(line.positions.union(mentions).sorted(), about: Set(ids), stream)
         }
         if !fresh.isEmpty {
             let writer = ProjectionWriter(
@@ -64,6 +63,45 @@ struct AuditWorker: Sendable {
             Step(AuditStatements.firstDifference, [Parameter(stream), .array(ids)]))
         if difference.count > 0 { throw try ProjectionAudit.problem(difference[0]) }
         return true
+    }
+
+    private func fold(
+        _ positions: [Int64], about wanted: Set<String>, _ stream: Int32
+    ) async throws -> [String: ProjectedSubscription] {
+        var fresh: [String: ProjectedSubscription] = [:]
+        var positions = positions[...]
+        while !positions.isEmpty {
+            for event in try await events(Array(positions.prefix(Int(Limits.batchEventsMax))), stream) {
+                event.about(wanted).fold(into: &fresh)
+            }
+            positions = positions.dropFirst(Int(Limits.batchEventsMax))
+        }
+        return fresh
+    }
+
+    /// All purchases of the subscriptions that some purchases belong to, and the positions of the events about them, as the
+    /// stored rows have them. Events that these do not have are found by the purchases that they mention.
+    private func line(
+        of ids: [String], _ stream: Int32
+    ) async throws -> (purchases: Set<String>, positions: Set<Int64>) {
+        var (purchases, positions): (Set<String>, Set<Int64>) = ([], [])
+        var wanted = Set(ids)
+        while !wanted.isEmpty {
+            purchases.formUnion(wanted)
+            let rows = try await query(Step(AuditStatements.facts, [Parameter(stream), .array(wanted.sorted())]))
+            wanted = []
+            switch try ProjectedSubscription.read(rows) {
+            case .success(let states):
+                for state in states {
+                    positions.formUnion(state.facts.positions)
+                    if let line = state.facts.line { positions.insert(line.position) }
+                    wanted.formUnion(state.facts.purchaseLinks.members)
+                }
+            case .failure(let failure): throw ProjectionAudit.Problem(description: "\(failure)")
+            }
+            wanted.subtract(purchases)
+        }
+        return (purchases, positions)
     }
 
     private func events(_ positions: [Int64], _ stream: Int32) async throws -> [FoldableEvent] {

@@ -33,7 +33,7 @@ enum ComparisonStatements {
         where event.stream_id = $1
           and event.position > $2
           and event.position <= $3
-          and event.source <> 'backend'
+          and event.source like 'apple-%'
           and projector_skip.position is null
         order by event.position
         limit $4
@@ -49,7 +49,7 @@ enum ComparisonStatements {
         left join subledger.projector_skip using (stream_id, position)
         where event.stream_id = $1
           and event.position = any ($2::bigint[])
-          and event.source <> 'backend'
+          and event.source like 'apple-%'
           and not \(notification)
           and projector_skip.position is null
         order by event.position

@@ -67,29 +67,28 @@ struct BatchReader: Sendable {
 
     /// - Parameter unwritten: Earlier batches whose rows may not be in the tables yet, in order.
     func fold(_ page: EventPage, after unwritten: [FoldedBatch]) async -> ProjectionOutcome<FoldedBatch> {
-        let touched = Set(page.events.flatMap(\.factsBySubscription.keys)).sorted()
-        var states: [String: ProjectedSubscription] = [:]
-        states.reserveCapacity(touched.count)
-        for id in touched {
-            states[id] = unwritten.reversed().lazy.compactMap { $0.subscriptions[id] }.first
-        }
-        switch await load(touched.filter { states[$0] == nil }) {
-        case .success(let loaded):
-            for state in loaded { states[state.facts.originalTransactionId] = state }
+        var states: [String: ProjectedSubscription]
+        switch await load(page.events, unwritten) {
+        case .success(let loaded): states = loaded
         case .failure(let failure): return .failure(failure)
         }
         var before: [String: OwnershipEvidence] = [:]
-        for id in touched {
-            let facts = states[id]?.facts ?? SubscriptionFacts(originalTransactionId: id)
-            var state = states[id] ?? ProjectedSubscription(facts: facts, position: 0)
+        for id in states.keys {
             // Already set if an unwritten batch holds the subscription.
-            if state.written == nil { state.written = Subscription(facts, products: products) }
+            guard var state = states.removeValue(forKey: id) else { continue }
+            if state.written == nil { state.written = Subscription(state.facts, products: products) }
             state.isNew = state.position == 0
-            if !state.isNew { before[id] = state.evidence ?? facts.ownershipEvidence() }
+            state.isTouched = false
+            if !state.isNew { before[id] = state.evidence ?? state.facts.ownershipEvidence() }
             states[id] = state
         }
         for event in page.events { event.fold(into: &states) }
+        states = states.filter(\.value.isTouched)
+        let touched = states.keys.sorted()
         for id in touched {
+            if states[id]?.written == nil {
+                states[id]?.written = Subscription(SubscriptionFacts(originalTransactionId: id), products: products)
+            }
             let evidence = states[id]?.facts.ownershipEvidence()
             states[id]?.evidence = evidence
         }
@@ -107,6 +106,42 @@ struct BatchReader: Sendable {
                     SubscriptionDifference(
                         from: state.written, to: subscription, after: page.start, position: state.position)
                 }))
+    }
+
+    /// The subscriptions that the events are about, as before them.
+    ///
+    /// The facts of Google are about purchases. So their subscriptions are loaded as well, and where purchases turn out to
+    /// continue others, all purchases of these: each of them may lead to another subscription afterwards.
+    private func load(
+        _ events: [FoldableEvent], _ unwritten: [FoldedBatch]
+    ) async -> ProjectionOutcome<[String: ProjectedSubscription]> {
+        var states: [String: ProjectedSubscription] = [:]
+        var wanted = Set(events.flatMap(\.factsBySubscription.keys))
+        var purchases: Set<String> = []
+        var links = PurchaseLinks()
+        for (id, facts) in events.flatMap(\.factsBySubscription) where facts.isOfPurchase {
+            purchases.insert(id)
+            for continued in facts.continuedPurchases { links.add(id, to: continued) }
+        }
+        wanted.formUnion(links.members)
+        var asked: Set<String> = []
+        while !wanted.isEmpty {
+            asked.formUnion(wanted)
+            var missing: [String] = []
+            for id in wanted.sorted() {
+                states[id] = unwritten.reversed().lazy.compactMap { $0.subscriptions[id] }.first
+                if states[id] == nil { missing.append(id) }
+            }
+            switch await load(missing) {
+            case .success(let loaded):
+                for state in loaded { states[state.facts.originalTransactionId] = state }
+            case .failure(let failure): return .failure(failure)
+            }
+            wanted =
+                purchases.isEmpty
+                ? [] : states.purchasesToLoad(about: purchases, joining: links).subtracting(asked)
+        }
+        return .success(states)
     }
 
     private func load(_ ids: [String]) async -> ProjectionOutcome<[ProjectedSubscription]> {

@@ -4,7 +4,7 @@ import Subscriptions
 
 /// A subscription while the projector folds a batch.
 struct ProjectedSubscription: Sendable {
-    var facts: SubscriptionFacts
+    package var facts: SubscriptionFacts
     /// The position of the last event about the subscription.
     var position: Int64
     /// The content of the stored rows, so that only changed rows are written; nil if it is not known.
@@ -13,6 +13,8 @@ struct ProjectedSubscription: Sendable {
     var evidence: OwnershipEvidence?
     /// True if the subscription has no rows yet, so that they can be written by `copy`.
     var isNew = false
+    /// True if the batch changed the facts.
+    var isTouched = false
 }
 
 extension ProjectedSubscription {
@@ -35,20 +37,16 @@ extension ProjectedSubscription {
     }
 }
 
-extension FoldableEvent {
-    /// Folds the facts of the event into each of its subscriptions.
-    func fold(into states: inout [String: ProjectedSubscription]) {
-        for (id, facts) in factsBySubscription {
-            let new = ProjectedSubscription(
-                facts: SubscriptionFacts(originalTransactionId: id), position: position, isNew: true)
-            // Mutate in place: a second reference would make Swift copy all facts.
-            fold(facts, into: &states[id, default: new])
-        }
+extension ProjectedSubscription: SubscriptionState {
+    package init(originalTransactionId: String, position: Int64) {
+        self.init(
+            facts: SubscriptionFacts(originalTransactionId: originalTransactionId), position: position, isNew: true)
     }
 
-    private func fold(_ facts: StatedFacts, into state: inout ProjectedSubscription) {
-        fold(facts, into: &state.facts)
-        state.position = position
-        state.evidence = nil
+    package mutating func change(position: Int64, _ body: (inout SubscriptionFacts) -> Void) {
+        body(&facts)
+        self.position = position
+        evidence = nil
+        isTouched = true
     }
 }

@@ -14,6 +14,8 @@ struct SubscriptionHead {
     let position: Int64
     /// The facts as JSON text.
     let facts: [UInt8]
+    /// Set for a purchase on Google Play that is part of another subscription.
+    let partOf: String?
 
     init(_ state: ProjectedSubscription, _ subscription: Subscription) {
         originalTransactionId = subscription.originalTransactionId
@@ -22,6 +24,7 @@ struct SubscriptionHead {
         accessEndsAt = subscription.access.lazy.map(\.end).max().map { Timestamptz(end: $0) }
         last = subscription.lastReportingPeriod
         position = state.position
+        partOf = state.facts.line?.originalTransactionId
         var writer = JSONWriter(bytesExpected: state.facts.textBytesExpected)
         state.facts.write(to: &writer)
         facts = writer.bytes
@@ -59,6 +62,7 @@ extension ProjectionWriter {
             rows.append(head.last?.churnReason.isStated)
             rows.append(head.last.map { Timestamptz(end: $0.period.end) })
             rows.append(head.last?.paidEnd.map { Timestamptz(end: $0) })
+            rows.append(head.partOf)
         }
     }
 

@@ -34,8 +34,14 @@ struct RowChanges {
             if known == row { continue }
             isOther = true
             newTransactions.append(row)
-            // A transaction never disappears, so an old row always has a successor.
             if known != nil { oldTransactions.append((row.transaction.originalTransactionId, id)) }
+        }
+        // Apple's transactions never disappear. The periods of Google's purchases are computed again from each answer, and
+        // belong to another subscription once an earlier purchase is known.
+        let ids = Set(new.transactions.map(\.transaction.transactionId))
+        for row in old.transactions where !ids.contains(row.transaction.transactionId) {
+            isOther = true
+            oldTransactions.append((originalTransactionId, row.transaction.transactionId))
         }
         guard isOther else { return }
         let (from, to) = (old.reportingPeriods, new.reportingPeriods)

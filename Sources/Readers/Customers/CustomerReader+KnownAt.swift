@@ -81,7 +81,7 @@ extension CustomerReader {
         let known = Customers(
             of: evidence, links: CustomerLinks(links), policy: policy,
             sharedTokens: try await sharedTokens(among: tokens, streamId))
-        let all = folded.values.map { Subscription($0, products: products) }
+        let all = folded.values.filter { $0.line == nil }.map { Subscription($0, products: products) }
         return asked.compactMap { key in
             known.customer(key, at: question.at).map { customer in
                 PastCustomer(
@@ -115,9 +115,7 @@ extension CustomerReader {
         for row in rows {
             switch try FoldableEvent.read(row) {
             case .success(let event):
-                for (id, facts) in event.factsBySubscription where subscriptions.contains(id) {
-                    event.fold(facts, into: &folded[id, default: SubscriptionFacts(originalTransactionId: id)])
-                }
+                event.about(subscriptions).fold(into: &folded)
             case .failure(let failure): throw ReadError.damaged(detail: failure.description)
             }
         }

@@ -29,6 +29,8 @@ package struct SubscriptionReader: Sendable {
 
     /// The subscriptions with this id in an environment: one for each app that has it, in order of bundle id.
     ///
+    /// Every purchase on Google Play that is part of a subscription leads to it.
+    ///
     /// - Parameter app: Only this app's subscriptions; nil for all apps.
     package func subscriptions(
         originalTransactionId: String, environment: Environment, app: String?
@@ -46,6 +48,13 @@ package struct SubscriptionReader: Sendable {
                 let document = try JSONDocument(try rows[index].value(JSONText.self, at: 2).utf8)
                 let facts = try SubscriptionFacts(
                     originalTransactionId: originalTransactionId, json: document.root)
+                let foundApp: String = try rows[index].value(at: 0)
+                if let line = facts.line {
+                    // A purchase on Google Play that continues an earlier one.
+                    found += try await subscriptions(
+                        originalTransactionId: line.originalTransactionId, environment: environment, app: foundApp)
+                    continue
+                }
                 var tokens: [String] = []
                 if let shared = try rows[index].optional(JSONText.self, at: 4) {
                     tokens = try JSONDocument(shared.utf8).root.elements.compactMap(\.string)
@@ -53,7 +62,7 @@ package struct SubscriptionReader: Sendable {
                 let products = ProductCatalog(configured: try rows[index].optional(at: 3) ?? "")
                 found.append(
                     Found(
-                        app: try rows[index].value(at: 0), position: try rows[index].value(at: 1),
+                        app: foundApp, position: try rows[index].value(at: 1),
                         subscription: Subscription(facts, products: products),
                         checks: try SubscriptionChecks(rows[index], at: 5), sharedAccountTokens: tokens,
                         coveredSince: try rows[index].optional(at: 11)))
@@ -61,6 +70,8 @@ package struct SubscriptionReader: Sendable {
             return found
         } catch let error as PostgresError {
             throw ReadError(error)
+        } catch let error as ReadError {
+            throw error
         } catch {
             throw .damaged(detail: String(describing: error))
         }
