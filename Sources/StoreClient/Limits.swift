@@ -113,6 +113,8 @@ enum Limits {
     static let auditWindowsMax = 4
     /// Pause between two looks for days to audit.
     static let auditPause = Duration.seconds(300)
+    /// How long a day is left alone whose notifications Apple refuses, or that are not understood.
+    static let auditRefusedPause = Duration.seconds(3600)
     /// Intervals of the questions after a test notification: to Apple, which usually posts within seconds, and to the log.
     static let probeStatusInterval = Duration.seconds(2)
     static let probeLookInterval = Duration.milliseconds(100)

@@ -223,4 +223,31 @@ struct DeliveryAuditTests {
             #expect(days(later) == ["2024-12-09"] + (10...18).map { "2024-12-\($0)" })
         }
     }
+
+    @Test("a day that Apple refuses is asked about again an hour later, and does not hold up the days after it")
+    func refusedDay() async throws {
+        try await DeliveryBundle.with { bundle in
+            let audits = DeliveryAudits(
+                auditor: bundle.auditor, deliveries: bundle.deliveries, leadership: bundle.leadership,
+                apps: [bundle.app], clock: bundle.storeClock, logger: bundle.server.logs.logger)
+            func round() async throws -> [String] {
+                try await audits.round(at: bundle.clock.now).filter { $0.stream == DeliveryBundle.stream }
+                    .map(\.day.text)
+            }
+            try await bundle.makeNotification()
+            let first = try await round()
+            await bundle.pass(to: Self.nextDay.advanced(by: .seconds(2 * 86_400)))
+            bundle.store.api.inject(.error(4_000_018))
+
+            let due = try await round()
+            let again = try await round()
+            await bundle.pass(to: bundle.clock.now.advanced(by: .seconds(3600)))
+            let later = try await round()
+
+            #expect(first == ["2024-12-09"])
+            #expect(due == ["2024-12-11", "2024-12-12"])
+            #expect(again.isEmpty)
+            #expect(later == ["2024-12-10"])
+        }
+    }
 }

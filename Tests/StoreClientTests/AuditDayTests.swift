@@ -28,8 +28,9 @@ struct AuditDayTests {
 
     @Test("a day is audited again eight days after its end, once")
     func again() throws {
-        let early = [("2026-03-01", "2026-03-02T01:00:00.000Z"), ("2026-03-09", "2026-03-10T01:00:00.000Z")]
-        let late = [("2026-03-01", "2026-03-10T00:00:00.000Z"), ("2026-03-09", "2026-03-10T01:00:00.000Z")]
+        let others = (2...9).map { ("2026-03-0\($0)", "2026-03-10T01:00:00.000Z") }
+        let early = [("2026-03-01", "2026-03-02T01:00:00.000Z")] + others
+        let late = [("2026-03-01", "2026-03-10T00:00:00.000Z")] + others
 
         #expect(try Self.due("2026-03-09T23:59:59.999Z", early).isEmpty)
         #expect(try Self.due("2026-03-10T00:00:00.000Z", early) == ["2026-03-01"])
@@ -43,6 +44,18 @@ struct AuditDayTests {
         #expect(try Self.due("2026-03-05T03:00:00.000Z", audited) == ["2026-03-02", "2026-03-03", "2026-03-04"])
         #expect(
             try Self.due("2026-03-05T03:00:00.000Z", audited, since: "2026-03-04") == ["2026-03-04"])
+    }
+
+    @Test("a day that was left out is audited as long as it is one of the last days, and none before the first one")
+    func leftOut() throws {
+        let audited = [("2026-03-01", "2026-03-10T00:00:00.000Z"), ("2026-03-03", "2026-03-12T00:00:00.000Z")]
+
+        #expect(try Self.due("2026-03-05T03:00:00.000Z", audited) == ["2026-03-02", "2026-03-04"])
+        #expect(
+            try Self.due("2026-03-11T03:00:00.000Z", audited) == ["2026-03-02"] + (4...9).map { "2026-03-0\($0)" } + [
+                "2026-03-10"
+            ])
+        #expect(!(try Self.due("2026-03-12T03:00:00.000Z", audited).contains("2026-03-02")))
     }
 
     @Test("only dates are days", arguments: ["2026-3-1", "2026-02-30", "yesterday", "", "2026-03-01T00:00:00Z"])

@@ -17,6 +17,8 @@ package final class DeliveryAudits: Sendable {
     private let logger: Logger
     /// The last audit of each stream and day by this process. The log of a stream without events records none.
     private let done = Mutex<[StreamKey: [AuditDay: Instant]]>([:])
+    /// When a day may be asked about again that Apple has refused.
+    private let held = Mutex<[StreamKey: [AuditDay: Instant]]>([:])
 
     /// - Parameters:
     ///   - deliveries: With the rights of `subledger_poller`.
@@ -74,17 +76,18 @@ package final class DeliveryAudits: Sendable {
                 let first = AuditDay(containing: now.advanced(by: .zero - NotificationHistoryRequest.age(host))).next
                 var audited = try await deliveries.audits(of: stream, since: first)
                 audited.merge(done.withLock { $0[stream] ?? [:] }) { max($0, $1) }
-                for day in AuditDay.due(at: now, audited: audited, since: first) {
-                    guard !Task.isCancelled, try await audit(day, of: app, on: host, &audits) else { break }
+                let held = held.withLock { $0[stream] ?? [:] }
+                for day in AuditDay.due(at: now, audited: audited, since: first) where held[day] ?? now <= now {
+                    guard !Task.isCancelled, try await audit(day, of: app, on: host, at: now, &audits) else { break }
                 }
             }
         }
         return audits
     }
 
-    /// - Returns: Whether the day was audited.
+    /// - Returns: Whether other days can be audited now.
     private func audit(
-        _ day: AuditDay, of app: App, on host: ReceiptHost, _ audits: inout [DeliveryAudit]
+        _ day: AuditDay, of app: App, on host: ReceiptHost, at now: Instant, _ audits: inout [DeliveryAudit]
     ) async throws -> Bool {
         switch try await auditor.audit(day, of: app, on: host) {
         case .audited(let audit):
@@ -92,13 +95,16 @@ package final class DeliveryAudits: Sendable {
             audits.append(audit)
             return true
         case .refused:
+            // One bad day must not keep all later ones from being audited.
+            let stream = StreamKey(app: app.bundleId, environment: host.environment)
+            held.withLock { $0[stream, default: [:]][day] = now.advanced(by: Limits.auditRefusedPause) }
             logger.warning(
                 "deliveries not audited",
                 metadata: [
                     "stream.app": "\(app.bundleId)", "stream.environment": "\(host.rawValue)", "day": "\(day.text)",
                     "error": "the App Store refuses the question",
                 ])
-            return false
+            return true
         case .keyRejected, .unavailable: return false
         }
     }
@@ -111,7 +117,8 @@ extension AuditDay {
     /// The days to audit, in their order.
     ///
     /// The first one is yesterday. From then on each day is audited, also those of an outage, as long as Apple has its
-    /// notifications; and once more ``Limits/lastAttemptMax`` after its end.
+    /// notifications, and those of the last days that were left out; and once more ``Limits/lastAttemptMax`` after its
+    /// end.
     ///
     /// - Parameters:
     ///   - audited: The audited days, each with when that was done last.
@@ -122,9 +129,11 @@ extension AuditDay {
             let lastAttempt = day.end.advanced(by: Limits.lastAttemptMax)
             return day >= first && lastAttempt <= now && auditedAt < lastAttempt
         }.map(\.key)
-        var day = max(first, audited.keys.max()?.next ?? last)
+        let recent = AuditDay(containing: last.start.advanced(by: .zero - Limits.lastAttemptMax))
+        let began = audited.keys.min() ?? last
+        var day = max(first, began, min(recent, audited.keys.max()?.next ?? last))
         while day <= last {
-            days.append(day)
+            if audited[day] == nil { days.append(day) }
             day = day.next
         }
         return days.sorted()
