@@ -163,7 +163,7 @@ create table subledger.event (
   constraint event_source_check check (
     source in (
       'apple-v1', 'apple-v2', 'apple-history', 'apple-receipt', 'apple-device', 'apple-api', 'google-rtdn', 'google-api',
-      'google-device', 'google-voided', 'backend'
+      'google-device', 'google-voided', 'backend', 'operator'
     )
   ),
   constraint event_facts_check check (jsonb_typeof(facts) = 'object'),
@@ -183,6 +183,11 @@ create index event_received_at_idx on subledger.event (stream_id, received_at);
 -- Link events of a customer by position.
 create index event_link_idx on subledger.event (stream_id, (facts #>> '{link,backendCustomerId}'), position)
   where kind = 'link';
+
+-- What operators asked the store for, about a subscription or about all of a product, by position.
+create index event_write_idx on subledger.event (
+  stream_id, (coalesce(facts #>> '{write,originalTransactionId}', facts #>> '{write,productId}')), position
+) where source = 'operator';
 
 create index event_renewal_failure_idx on subledger.event (stream_id, position) where kind = 'renewal_failure';
 
@@ -983,7 +988,8 @@ comment on column subledger.event.source is
   'receipts; apple-device for signed data that apps get from StoreKit 2 and backends hand in; apple-api for signed data '
   'in answers of the App Store Server API; google-rtdn for notifications of Google Play, which have no facts; google-api '
   'for answers of the Google Play Developer API; google-device for those about purchases that backends hand in; '
-  'google-voided for purchases that Google took back; backend for customer links set by the owner''s own backend';
+  'google-voided for purchases that Google took back; backend for customer links set by the owner''s own backend; '
+  'operator for changes at the store that an operator asked for';
 comment on column subledger.event.type is
   'As Apple spells it, even if this version does not know it; null if unreadable';
 comment on column subledger.event.subtype is 'As Apple spells it; V1 has none';
@@ -995,8 +1001,9 @@ comment on column subledger.event.kind is
   'price_change, metadata_update, migration, consumption_request, external_purchase, consent_rescinded, receipt '
   '(the App Store answered a question about a receipt), account_deletion (it answered that the Apple Account was '
   'deleted), transaction and app_transaction (signed data of a device was handed in), pause and hold (Google suspends '
-  'access), answer (Google answered what it knows of a purchase), test, link (a backend sets the '
-  'links of a customer), other (a type without a word here yet). Never decides access: the facts do';
+  'access), answer (Google answered what it knows of a purchase), test, link (a backend sets the links of a customer), '
+  'write_request (an operator is about to ask the store for a change), write_answer (what it answered), other (a type '
+  'without a word here yet). Never decides access: the facts do';
 comment on column subledger.event.dedupe_key is
   'Equal for two deliveries of one notification: the notificationUUID, 16 bytes, or a SHA-256 of the content if there '
   'is none. V1 has no UUID: the SHA-256 of the stored body, which a later notification may have again. Answers about '
@@ -1008,7 +1015,8 @@ comment on column subledger.event.fingerprint is
 comment on column subledger.event.facts is
   '{"transactions":[…],"renewals":[…]} with Apple''s names, dates as ISO 8601 UTC, ids as strings, missing fields '
   'omitted; "accountDeletions" has the subscriptions of a deleted Apple Account, "notification" the other fields of a '
-  'signed notification, "link" the links set by a backend';
+  'signed notification, "link" the links set by a backend, "write" the change that an operator asked the store for and '
+  'the store''s answer';
 comment on column subledger.event.defects is
   'Fields that could not be read or say nothing, as [{"path","problem"}]; null if there are none';
 comment on column subledger.event.body is
@@ -1915,7 +1923,7 @@ select
   encode(event.fingerprint, 'hex') as fingerprint,
   coalesce(
     event.facts #>> '{transactions,0,originalTransactionId}', event.facts #>> '{renewals,0,originalTransactionId}',
-    event.facts #>> '{accountDeletions,0,originalTransactionId}'
+    event.facts #>> '{accountDeletions,0,originalTransactionId}', event.facts #>> '{write,originalTransactionId}'
   ) as original_transaction_id,
   event.facts #>> '{transactions,0,transactionId}' as transaction_id,
   event.facts #>> '{transactions,0,productId}' as product_id,
@@ -1937,7 +1945,8 @@ comment on column analyst.events.source is
   'apple-v1, apple-v2, apple-history for notifications that were fetched, apple-receipt for answers about receipts, '
   'apple-device for signed data of devices, apple-api for that of answers of the App Store Server API, google-rtdn for '
   'notifications of Google Play, google-api for answers of its Developer API, google-device for those about purchases '
-  'that were handed in, google-voided for voided purchases, or backend for customer links';
+  'that were handed in, google-voided for voided purchases, backend for customer links, or operator for changes at the '
+  'store that an operator asked for';
 comment on column analyst.events.type is 'As Apple spells it; null if unreadable';
 comment on column analyst.events.subtype is 'As Apple spells it; V1 has none';
 comment on column analyst.events.kind is 'What happened, in one vocabulary for all sources: see subledger.event';
@@ -4091,10 +4100,11 @@ select
 from subledger.event
 join subledger.stream using (stream_id)
 where event.occurred_at is not null
-  -- Answers of the stores, what was fetched, signed data of devices and links by backends are not delivered.
+  -- Answers of the stores, what was fetched, signed data of devices, links by backends and requests of operators are not
+  -- delivered.
   and event.source not in (
     'apple-history', 'apple-receipt', 'apple-device', 'apple-api', 'google-api', 'google-device', 'google-voided',
-    'backend'
+    'backend', 'operator'
   );
 
 comment on view analyst.delivery_lag_detail is

@@ -37,6 +37,9 @@ package enum Limits {
     package static let dueChecksCountedMax: Int64 = 100_000
     /// Maximum number of failed checks in a row that are counted. The pause after a failure has long reached its maximum.
     static let failedChecksCountedMax: Int64 = 20
+    /// Maximum number of requests of operators about a subscription or product that are read, with their answers. The store
+    /// accepts two extensions a year.
+    package static let writesMax: Int64 = 100
     /// A process that leads streams and has not reported for this long loses them: its machine may be frozen, or the
     /// network cut. Several times the interval of the reports.
     static let leaderSilenceMax = Duration.seconds(15)

@@ -54,6 +54,7 @@ package struct EventVerifier: Sendable {
         }
         switch EventSource(rawValue: stored.source) {
         case .backend: return checkStatement(body, stored)
+        case .operator: return checkWrite(body, stored)
         case .appleReceipt: return checkAnswer(body, stored)
         case .appleDevice: return await checkSigned(body, stored, .appleDevice)
         case .appleAPI: return await checkSigned(body, stored, .appleAPI)
@@ -107,6 +108,19 @@ package struct EventVerifier: Sendable {
             return Result(problem: "\(column) does not match the body")
         }
         return Result(event)
+    }
+
+    /// Checks a request of an operator, or its answer: the body is the canonical JSON and not signed.
+    private func checkWrite(_ body: [UInt8], _ stored: AuditedEvent) -> Result {
+        guard let json = try? JSONDocument(body).root, let write = try? StoreWrite(json: json) else {
+            return Result(problem: "body cannot be decoded: expected a request of an operator")
+        }
+        guard write.canonicalText == body else { return Result(problem: "body is not in canonical form") }
+        let event = write.event(environment: stream.environment, app: stream.app, receivedAt: stored.receivedAt)
+        if let column = differingColumn(stored, event) {
+            return Result(problem: "\(column) does not match the body")
+        }
+        return stored.isUnsigned ? Result(event) : Result(problem: "chain_id does not match the body")
     }
 
     /// Checks an answer of verifyReceipt, which is not signed.

@@ -9,7 +9,7 @@ struct Subledger: AsyncParsableCommand {
         subcommands: [
             Serve.self, Migrate.self, Inspect.self, Fold.self, Simulate.self, ProjectorCommand.self, Rebuild.self,
             Verify.self, CompareSources.self, ReceiptCommand.self, Poll.self, Backfill.self, Audit.self, Probe.self,
-            ProductCommand.self, TokenCommand.self,
+            Extend.self, AccountTokenCommand.self, ProductCommand.self, TokenCommand.self,
         ])
 }
 

@@ -20,6 +20,7 @@ struct DocumentationTests {
         "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify", "subledger backfill"],
         "Deliveries": ["subledger audit", "subledger probe"],
         "RefundRequests": ["curl -s -X PUT", "curl -s -X PUT"],
+        "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token"],
         "Performance": [
             "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",
             ".build/release/Benchmarks latency",

@@ -35,7 +35,7 @@ struct GeneratedEvent {
             // Different bodies may have the same id.
             case .appleV2, .appleHistory: Array(SHA256.hash(data: Array("id \(content)".utf8)).prefix(16))
             case .appleReceipt, .appleDevice, .appleAPI, .googleRTDN, .googleAPI, .googleDevice, .googleVoided,
-                .backend:
+                .backend, .operator:
                 Array(SHA256.hash(data: body + [0]))
             }
     }

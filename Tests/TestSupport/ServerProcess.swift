@@ -33,8 +33,11 @@ package final class ServerProcess: Sendable {
     }
 
     /// Runs a command to its end, or terminates it after the limit in seconds.
+    ///
+    /// - Parameter terminal: Stands for the command's standard input; nil for a pipe with the input.
     package static func run(
-        _ arguments: [String], environment: [String: String] = [:], input: Data? = nil, limit seconds: Double = 60
+        _ arguments: [String], environment: [String: String] = [:], input: Data? = nil,
+        terminal: PseudoTerminal? = nil, limit seconds: Double = 60
     ) throws -> (status: Int32, output: String, error: String) {
         let process = Process()
         process.executableURL = executable
@@ -45,7 +48,7 @@ package final class ServerProcess: Sendable {
         process.standardOutput = output
         process.standardError = error
         let stdin = Pipe()
-        process.standardInput = stdin
+        process.standardInput = terminal?.follower ?? stdin
         try process.run()
         let limit = DispatchWorkItem { process.terminate() }
         DispatchQueue.global().asyncAfter(deadline: .now() + seconds, execute: limit)

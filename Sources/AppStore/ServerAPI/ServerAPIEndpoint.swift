@@ -7,6 +7,10 @@ package enum ServerAPIEndpoint: String, Sendable, Hashable, CaseIterable {
     case consumption
     case testNotification = "test_notification"
     case testNotificationStatus = "test_notification_status"
+    case extend
+    case extendAll = "extend_all"
+    case extendAllStatus = "extend_all_status"
+    case accountToken = "account_token"
 
     /// The requests per second and app that Apple accepts in production; a tenth of them in the sandbox.
     ///
@@ -14,7 +18,9 @@ package enum ServerAPIEndpoint: String, Sendable, Hashable, CaseIterable {
     package var perSecond: Int {
         switch self {
         case .transactionInfo, .history, .statuses, .notificationHistory, .consumption: 50
-        case .testNotification, .testNotificationStatus: 1
+        case .extend, .accountToken: 20
+        // Apple publishes no limit for the status of an extension.
+        case .testNotification, .testNotificationStatus, .extendAll, .extendAllStatus: 1
         }
     }
 

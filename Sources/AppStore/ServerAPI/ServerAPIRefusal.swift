@@ -58,7 +58,7 @@ package struct ServerAPIRefusal: Error, Sendable, Hashable, CustomStringConverti
             case .temporary: "the App Store has a temporary failure"
             case .pageLost: "the App Store no longer knows the place in the list"
             case .notFound: "the App Store does not know the transaction"
-            case .final: "the App Store refuses the request"
+            case .final: cause.map { "the App Store refuses the request: \($0)" } ?? "the App Store refuses the request"
             }
         return what + (code.map { " (error \($0))" } ?? " (HTTP status \(httpStatus))")
     }

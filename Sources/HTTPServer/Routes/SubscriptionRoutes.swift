@@ -19,6 +19,10 @@ struct SubscriptionRoutes: Sendable {
                     checks.write(to: &writer)
                 }
                 writer.member("coveredSince", found.coveredSince)
+                if !found.writes.isEmpty {
+                    writer.key("writes")
+                    writer.array(found.writes) { $1.write(to: &$0) }
+                }
                 writeDefects(of: found, to: &writer)
             }
         }

@@ -14,10 +14,10 @@ enum ComparisonStatements {
         order by stream.stream_id
         """)
 
-    /// Version 1 and answers about receipts. All other sources, apart from backends, are signed.
+    /// Version 1 and answers about receipts. All other sources of the App Store are signed.
     private static let unsigned: SQL = "event.source in ('apple-v1', 'apple-receipt')"
 
-    private static let signed: SQL = "event.source not in ('apple-v1', 'apple-receipt', 'backend')"
+    private static let signed: SQL = "event.source not in ('apple-v1', 'apple-receipt', 'backend', 'operator')"
 
     private static let notification: SQL = "event.source in ('apple-v1', 'apple-v2', 'apple-history')"
 

@@ -25,6 +25,8 @@ package struct SubscriptionReader: Sendable {
         package let sharedAccountTokens: [String]
         /// The log has all transactions since then; nil if the store's history was not read.
         package let coveredSince: Instant?
+        /// The latest changes at the store that operators asked for, oldest first.
+        package let writes: [SubscriptionWrite]
     }
 
     /// The subscriptions with this id in an environment: one for each app that has it, in order of bundle id.
@@ -65,7 +67,8 @@ package struct SubscriptionReader: Sendable {
                         app: foundApp, position: try rows[index].value(at: 1),
                         subscription: Subscription(facts, products: products),
                         checks: try SubscriptionChecks(rows[index], at: 5), sharedAccountTokens: tokens,
-                        coveredSince: try rows[index].optional(at: 11)))
+                        coveredSince: try rows[index].optional(at: 11),
+                        writes: try SubscriptionWrite.read(rows[index], at: 12)))
             }
             return found
         } catch let error as PostgresError {
@@ -101,7 +104,8 @@ package struct SubscriptionReader: Sendable {
               )
           ),
           case when check_schedule.has_receipt or stream.app = any ($4::text[]) then check_schedule.next_at end,
-          check_schedule.reason, last.asked_at, last.result, last.status, last.position, store_history.covered_since
+          check_schedule.reason, last.asked_at, last.result, last.status, last.position, store_history.covered_since,
+          \(SubscriptionWrite.query)
         from subledger.stream
         join subledger.subscription using (stream_id)
         left join subledger.check_schedule

@@ -27,6 +27,10 @@ extension SimulatedServerAPI {
     func extend(_ request: StoreAPIRequest) throws(StoreAPIError) -> StoreAPIAnswer {
         guard (1...20).contains(request.id.utf8.count), Int64(request.id) != nil else { throw .originalTransactionId }
         let terms = try ExtensionTerms(request.call, isForAll: false)
+        return try extending.withLock { _ throws(StoreAPIError) in try extend(request, terms) }
+    }
+
+    private func extend(_ request: StoreAPIRequest, _ terms: ExtensionTerms) throws(StoreAPIError) -> StoreAPIAnswer {
         let key = ExtensionKey(requestIdentifier: terms.requestIdentifier, subject: request.id)
         if let repeated = state.withLock({ $0.extensions[key] }) { return repeated }
         guard let found = try? find(request), found.kind == .original, let subscription = found.subscription else {
@@ -74,6 +78,12 @@ extension SimulatedServerAPI {
 
     func extendAll(_ request: StoreAPIRequest) throws(StoreAPIError) -> StoreAPIAnswer {
         let terms = try ExtensionTerms(request.call, isForAll: true)
+        return try extending.withLock { _ throws(StoreAPIError) in try extendAll(request, terms) }
+    }
+
+    private func extendAll(
+        _ request: StoreAPIRequest, _ terms: ExtensionTerms
+    ) throws(StoreAPIError) -> StoreAPIAnswer {
         let key = ExtensionKey(requestIdentifier: terms.requestIdentifier, subject: terms.productId)
         guard request.call.host == app.environment,
             Product.all(of: app.bundleId).contains(where: { $0.id == terms.productId })

@@ -35,6 +35,8 @@ package final class SimulatedServerAPI: Sendable {
     let settings: Settings
     let journal: NotificationJournal
     let state: Mutex<State>
+    /// Held while an extension is made, so that the same request twice at once is one.
+    let extending = Mutex(())
     private let faults: StoreAPIFaults
     private let tokens: TokenCheck
     /// Another store's.

@@ -125,7 +125,8 @@ private struct FactReader: FieldVisitor {
 }
 
 /// The facts of one event as stored in the log: `{"transactions":[…],"renewals":[…]}`, with `"accountDeletions":[…]` if
-/// an Apple Account was deleted, `"purchases":[…]` if Google reported some and `"link":{…}` if a backend sent one.
+/// an Apple Account was deleted, `"purchases":[…]` if Google reported some, `"link":{…}` if a backend sent one and
+/// `"write":{…}` if an operator asks for a change.
 package struct Facts: Sendable, Hashable {
     package var transactions: [Transaction]
     package var renewals: [RenewalInfo]
@@ -134,16 +135,18 @@ package struct Facts: Sendable, Hashable {
     /// What Google reported about purchases.
     package var purchases: [PurchaseFact]
     package var link: LinkStatement?
+    package var write: StoreWrite?
 
     package init(
         transactions: [Transaction], renewals: [RenewalInfo], accountDeletions: [String] = [],
-        purchases: [PurchaseFact] = [], link: LinkStatement? = nil
+        purchases: [PurchaseFact] = [], link: LinkStatement? = nil, write: StoreWrite? = nil
     ) {
         self.transactions = transactions
         self.renewals = renewals
         self.accountDeletions = accountDeletions
         self.purchases = purchases
         self.link = link
+        self.write = write
     }
 
     package init(json: JSONValue) throws(FactsError) {
@@ -155,6 +158,7 @@ package struct Facts: Sendable, Hashable {
         purchases = []
         for element in json["purchases"]?.elements ?? [] { purchases.append(try PurchaseFact(json: element)) }
         if let json = json["link"] { link = try LinkStatement(json: json) }
+        if let json = json["write"] { write = try StoreWrite(json: json) }
     }
 
     package func writeMembers(to writer: inout JSONWriter) {
@@ -175,6 +179,10 @@ package struct Facts: Sendable, Hashable {
         if let link {
             writer.key("link")
             link.write(to: &writer)
+        }
+        if let write {
+            writer.key("write")
+            write.write(to: &writer)
         }
     }
 
@@ -221,7 +229,7 @@ extension Event {
     package var facts: Facts {
         Facts(
             transactions: transactions, renewals: renewals, accountDeletions: accountDeletions, purchases: purchases,
-            link: link)
+            link: link, write: write)
     }
 
     /// Writes the members that the log stores as facts: the projected facts, and under `notification` all other fields.

@@ -1,7 +1,7 @@
 import Encoding
 
-/// A normalised notification, answer of a store or statement of a backend, with the same names and units for every
-/// source format.
+/// A normalised notification, answer of a store or statement of a backend or an operator, with the same names and units
+/// for every source format.
 package struct Event: Sendable, Hashable {
     package var source: EventSource
     package var environment: Environment
@@ -27,6 +27,8 @@ package struct Event: Sendable, Hashable {
     package var details: CanonicalJSON?
     /// The customer links that a backend sent. Nil for Apple's notifications.
     package var link: LinkStatement?
+    /// The change at the store that an operator asks for. Nil for other sources.
+    package var write: StoreWrite?
     /// The subscriptions whose Apple Account was deleted. Empty unless the App Store answered so.
     package var accountDeletions: [String] = []
     /// What Google reported about purchases. Empty for other stores, and for Google's notifications.
@@ -108,6 +110,8 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
     case googleVoided = "google-voided"
     /// The operator's backend, over the private listener.
     case backend
+    /// An operator who asks the store for a change.
+    case `operator`
 }
 
 /// The kind of event, common to all sources. For people and reports: access is derived from facts alone.
@@ -153,6 +157,10 @@ package enum EventKind: String, Sendable, Hashable, CaseIterable {
     case test
     /// A backend linked purchases to a customer.
     case link
+    /// An operator is about to ask the store for a change.
+    case writeRequest = "write_request"
+    /// What the store answered to an operator, or that it did not.
+    case writeAnswer = "write_answer"
     /// A type that this version does not know. Its facts are processed like any others.
     case other
 }
@@ -203,7 +211,7 @@ package protocol ProvenEvent: Sendable {
     /// The bytes to store. V1: the body as it arrived, with its secret emptied. V2: `{"signedPayload":"…"}`
     /// with the signed text as it arrived; anything around it was not signed and is dropped. Answer of verifyReceipt: as
     /// it arrived; for a deleted account, with the subscriptions that are known by the receipt. Device:
-    /// an object of the signed texts, see ``AppStore/SignedStatement``. Backend: the canonical JSON.
+    /// an object of the signed texts, see ``AppStore/SignedStatement``. Backend, operator: the canonical JSON.
     var evidence: Evidence { get }
     /// SHA-256 of the bytes of the evidence.
     var bodyDigest: [UInt8] { get }

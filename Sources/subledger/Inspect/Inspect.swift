@@ -9,7 +9,8 @@ struct Inspect: AsyncParsableCommand {
         discussion: """
             Works offline and without a database. Accepts V1 and V2 bodies, single signed objects (JWS) of \
             notifications, transactions, renewal info and app transactions, signed data of devices as it is stored, \
-            and answers of verifyReceipt. V1 bodies and answers are not signed and are shown unverified. Exit status 65 \
+            answers of verifyReceipt, and requests of operators. V1 bodies, answers and requests are not signed and are \
+            shown unverified. Exit status 65 \
             if a file can be decoded as none of these or fails verification.
             """)
 

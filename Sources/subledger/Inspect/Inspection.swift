@@ -35,6 +35,16 @@ struct Inspection {
         case .notification(let notification): return await inspect(notification, file)
         case .answer(let answer): return inspect(answer, file)
         case .device(let statement): return await inspect(statement, file)
+        case .write(let write): return inspect(write, file)
+        }
+    }
+
+    private func inspect(_ write: StoreWrite, _ file: String) -> (String, (any Rejection)?) {
+        self.write(.notChecked("requests of operators are not signed"), file) { writer in
+            writer.member("source", EventSource.operator.rawValue)
+            writer.member("kind", write.kind.rawValue)
+            writer.key("write")
+            write.write(to: &writer)
         }
     }
 

@@ -1,16 +1,18 @@
 import AppStore
 import Encoding
+import EventLog
 import Subscriptions
 
-/// A body that the App Store sent or signed: a notification, an answer of verifyReceipt, or signed data of a device as
-/// the log stores it. Not verified.
+/// A body of the log: a notification, an answer of verifyReceipt, signed data of a device, or a request of an operator. Not
+/// verified.
 enum StoreBody {
     case notification(AppleNotification)
     case answer(StoredAnswer)
     case device(SignedStatement)
+    case write(StoreWrite)
 
-    /// An answer is recognised by its `status`, and signed data of a device by its members, unless the body is a
-    /// notification.
+    /// An answer is recognised by its `status`, and signed data of a device and requests of operators by their members,
+    /// unless the body is a notification.
     ///
     /// - Throws: The problem of the body as a notification.
     init(decoding body: [UInt8]) throws(UndecodableBody) {
@@ -22,6 +24,8 @@ enum StoreBody {
                 self = .answer(answer)
             } else if let statement = try? SignedStatement(decoding: body) {
                 self = .device(statement)
+            } else if let json = try? JSONDocument(body).root, let write = try? StoreWrite(json: json) {
+                self = .write(write)
             } else {
                 throw error
             }
@@ -38,6 +42,7 @@ enum StoreBody {
             guard answer.isFact else { throw .status(answer.answer.status) }
             return answer.event(app: nil, environment: nil, receivedAt: receivedAt)
         case .device(let statement): return statement.event()
+        case .write(let write): return write.event(environment: .unknown, app: nil, receivedAt: receivedAt)
         }
     }
 }

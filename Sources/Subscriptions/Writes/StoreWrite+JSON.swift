@@ -1,0 +1,104 @@
+import Encoding
+
+extension StoreWrite {
+    /// The canonical JSON, which is the body of the event.
+    package var canonicalText: [UInt8] {
+        var writer = JSONWriter()
+        write(to: &writer)
+        return writer.bytes
+    }
+
+    /// `{"action":"extend",…,"requestIdentifier":…,"by":…,"reason":…,"answer":{"result":…}}` with Apple's names.
+    package func write(to writer: inout JSONWriter) {
+        writer.object { writeMembers(to: &$0) }
+    }
+
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("action", change.action.rawValue)
+        switch change {
+        case .extend(let id, let terms):
+            writer.member("originalTransactionId", id)
+            terms.writeMembers(to: &writer)
+        case .extendAll(let productId, let storefronts, let terms):
+            writer.member("productId", productId)
+            if !storefronts.isEmpty {
+                writer.key("storefrontCountryCodes")
+                writer.array(storefronts) { $0.value($1) }
+            }
+            terms.writeMembers(to: &writer)
+        case .setAccountToken(let id, let token):
+            writer.member("originalTransactionId", id)
+            writer.member("appAccountToken", token)
+        }
+        writer.member("requestIdentifier", requestIdentifier)
+        writer.member("by", by)
+        writer.member("reason", reason)
+        if let answer {
+            writer.key("answer")
+            writer.object { answer.writeMembers(to: &$0) }
+        }
+    }
+
+    /// Reads the JSON that ``write(to:)`` writes.
+    package init(json: JSONValue) throws(FactsError) {
+        guard let action = json.string("action").flatMap(Action.init(rawValue:)) else {
+            throw FactsError(member: "write.action")
+        }
+        let change: Change
+        switch action {
+        case .extend:
+            change = .extend(
+                originalTransactionId: try json.required("originalTransactionId"), try ExtensionTerms(json: json))
+        case .extendAll:
+            change = .extendAll(
+                productId: try json.required("productId"),
+                storefronts: json["storefrontCountryCodes"]?.elements.compactMap(\.string) ?? [],
+                try ExtensionTerms(json: json))
+        case .setAccountToken:
+            change = .setAccountToken(
+                originalTransactionId: try json.required("originalTransactionId"),
+                appAccountToken: try json.required("appAccountToken"))
+        }
+        var answer: Answer?
+        if let json = json["answer"] { answer = try Answer(json: json) }
+        self.init(
+            change, requestIdentifier: try json.required("requestIdentifier"), by: try json.required("by"),
+            reason: try json.required("reason"), answer: answer)
+    }
+}
+
+extension StoreWrite.ExtensionTerms {
+    fileprivate func writeMembers(to writer: inout JSONWriter) {
+        writer.member("extendByDays", days)
+        writer.member("extendReasonCode", reason.code)
+    }
+
+    fileprivate init(json: JSONValue) throws(FactsError) {
+        guard let days = json.integer("extendByDays") else { throw FactsError(member: "write.extendByDays") }
+        guard let reason = json.integer("extendReasonCode").flatMap(StoreWrite.ExtensionReason.init(code:)) else {
+            throw FactsError(member: "write.extendReasonCode")
+        }
+        self.init(days: days, reason: reason)
+    }
+}
+
+extension StoreWrite.Answer {
+    package func writeMembers(to writer: inout JSONWriter) {
+        writer.member("result", result.rawValue)
+        writer.member("errorCode", errorCode)
+        writer.member("httpStatus", httpStatus)
+        writer.member("problem", problem)
+        writer.member("effectiveDate", effectiveDate)
+        writer.member("webOrderLineItemId", webOrderLineItemId)
+    }
+
+    fileprivate init(json: JSONValue) throws(FactsError) {
+        guard let result = json.string("result").flatMap(Result.init(rawValue:)) else {
+            throw FactsError(member: "write.answer.result")
+        }
+        self.init(
+            result, errorCode: json["errorCode"]?.int64, httpStatus: json.integer("httpStatus"),
+            problem: json.string("problem"), effectiveDate: try json.instant("effectiveDate"),
+            webOrderLineItemId: json.string("webOrderLineItemId"))
+    }
+}

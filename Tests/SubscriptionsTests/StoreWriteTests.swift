@@ -1,0 +1,84 @@
+import Encoding
+import Testing
+
+@testable import Subscriptions
+
+@Suite("Changes at the store that operators ask for")
+struct StoreWriteTests {
+    private static let terms = StoreWrite.ExtensionTerms(days: 7, reason: .outage)
+
+    private static func write(_ change: StoreWrite.Change, _ answer: StoreWrite.Answer? = nil) -> StoreWrite {
+        StoreWrite(change, requestIdentifier: "r-1", by: "alice", reason: "outage of \"Monday\"", answer: answer)
+    }
+
+    private static let writes: [StoreWrite] = [
+        write(.extend(originalTransactionId: "1", terms)),
+        write(
+            .extend(originalTransactionId: "1", terms),
+            StoreWrite.Answer(
+                .accepted, effectiveDate: Instant(milliseconds: 1_793_491_200_000), webOrderLineItemId: "7")),
+        write(.extendAll(productId: "p", storefronts: [], terms)),
+        write(
+            .extendAll(productId: "p", storefronts: ["USA", "DEU"], terms),
+            StoreWrite.Answer(.refused, errorCode: 4_000_028, httpStatus: 400)),
+        write(
+            .setAccountToken(originalTransactionId: "1", appAccountToken: "t"),
+            StoreWrite.Answer(.unknown, problem: "timeout")),
+    ]
+
+    @Test("the canonical text of each is read back to the same value", arguments: writes)
+    func roundTrip(write: StoreWrite) throws {
+        let document = try JSONDocument(write.canonicalText)
+        let facts = Facts(transactions: [], renewals: [], write: write)
+        var writer = JSONWriter()
+        writer.object { facts.writeMembers(to: &$0) }
+
+        #expect(try StoreWrite(json: document.root) == write)
+        #expect(try Facts(json: JSONDocument(writer.bytes).root) == facts)
+    }
+
+    @Test("the text has Apple's names, who and why")
+    func text() {
+        #expect(
+            Self.writes.prefix(2).map { String(decoding: $0.canonicalText, as: UTF8.self) } == [
+                #"{"action":"extend","originalTransactionId":"1","extendByDays":7,"extendReasonCode":3,"#
+                    + #""requestIdentifier":"r-1","by":"alice","reason":"outage of \"Monday\""}"#,
+                #"{"action":"extend","originalTransactionId":"1","extendByDays":7,"extendReasonCode":3,"#
+                    + #""requestIdentifier":"r-1","by":"alice","reason":"outage of \"Monday\"","#
+                    + #""answer":{"result":"accepted","effectiveDate":"2026-11-01T00:00:00.000Z","#
+                    + #""webOrderLineItemId":"7"}}"#,
+            ])
+    }
+
+    @Test("a request is open until it is accepted or refused")
+    func isOpen() {
+        #expect(Self.writes.map(\.isOpen) == [true, false, true, false, true])
+    }
+
+    @Test("an event of one is about no subscription, and its kind says whether it has an answer")
+    func event() {
+        let events = Self.writes.prefix(2).map {
+            $0.event(
+                environment: .sandbox, app: "a", receivedAt: .earliest,
+                dedupeKey: DedupeKey(bytes: [UInt8](repeating: 0, count: 32)))
+        }
+
+        #expect(events.map(\.kind) == [.writeRequest, .writeAnswer])
+        #expect(events.allSatisfy { $0.source == .operator && $0.subscriptions.isEmpty && $0.hasUniqueKey })
+        #expect(events.allSatisfy { $0.facts.bySubscription.isEmpty })
+    }
+
+    @Test(
+        "a text without what it must have is unreadable",
+        arguments: [
+            "{}", #"{"action":"delete"}"#,
+            #"{"action":"extend","originalTransactionId":"1","extendByDays":7,"extendReasonCode":4,"requestIdentifier":"r","by":"a","reason":"b"}"#,
+            #"{"action":"extend","originalTransactionId":"1","extendByDays":7,"extendReasonCode":3,"by":"a","reason":"b"}"#,
+            #"{"action":"set_account_token","originalTransactionId":"1","appAccountToken":"t","requestIdentifier":"r","by":"a","reason":"b","answer":{}}"#,
+        ])
+    func unreadable(text: String) throws {
+        let document = try JSONDocument(Array(text.utf8))
+
+        #expect(throws: FactsError.self) { try StoreWrite(json: document.root) }
+    }
+}
