@@ -68,4 +68,35 @@ struct PostgresErrorTests {
         #expect(PostgresError(.server(sqlstate: sqlstate)).isTransient == isTransient)
         #expect(PostgresError(.server(sqlstate: sqlstate)).sqlstate == sqlstate)
     }
+
+    @Test("a list of hosts is taken apart only if a kind of server is wanted and the lists fit")
+    func hosts() throws {
+        func apart(_ url: String) -> [[String]] {
+            ConnectionConfiguration(url: url).preferences().map { hosts in
+                hosts.map { host in
+                    let parameters = Dictionary(
+                        uniqueKeysWithValues: (host.parameters() ?? []).map { ($0.key, $0.value) })
+                    return ["host", "port", "target_session_attrs"].map { parameters[$0] ?? "" }
+                        .joined(separator: " ")
+                }
+            }
+        }
+
+        #expect(
+            apart("postgres://a:1,b:2/d?target_session_attrs=read-write") == [["a 1 read-write", "b 2 read-write"]])
+        #expect(apart("host=a,b port=7 target_session_attrs=standby") == [["a 7 standby", "b 7 standby"]])
+        #expect(
+            apart("host=a,b target_session_attrs=prefer-standby")
+                == [["a  standby", "b  standby"], ["a  any", "b  any"]])
+        #expect(apart("host=a,b") == [["a,b  "]])
+        #expect(apart("host=a,b,c port=1,2 target_session_attrs=primary") == [["a,b,c 1,2 primary"]])
+        #expect(apart("host=a target_session_attrs=primary") == [["a  primary"]])
+    }
+
+    @Test("the wait for one of several hosts is connect_timeout, or two seconds")
+    func hostWait() {
+        #expect(ConnectionConfiguration(url: "host=a,b").hostWait == .seconds(2))
+        #expect(ConnectionConfiguration(url: "host=a,b connect_timeout=5").hostWait == .seconds(5))
+        #expect(ConnectionConfiguration(url: "host=a,b connect_timeout=0").hostWait == .seconds(2))
+    }
 }

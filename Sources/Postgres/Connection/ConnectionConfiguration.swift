@@ -62,6 +62,42 @@ package struct ConnectionConfiguration: Sendable {
         return settings.map { ($0.key, $0.value) }
     }
 
+    /// The hosts to connect to at once, and those to connect to if none of these is suitable.
+    ///
+    /// A list of hosts is taken apart only if `target_session_attrs` wants a kind of server. Without it, libpq tries them in
+    /// their order.
+    func preferences() -> [[ConnectionConfiguration]] {
+        guard let wanted = settings?["target_session_attrs"], wanted != "any" else { return [[self]] }
+        guard wanted == "prefer-standby" else { return [hosts()] }
+        return ["standby", "any"].map { kind in
+            var copy = self
+            copy.settings?["target_session_attrs"] = kind
+            return copy.hosts()
+        }
+    }
+
+    /// The longest wait for one of several hosts: `connect_timeout`, or two seconds, the shortest that libpq has.
+    var hostWait: Duration {
+        let given = settings?["connect_timeout"].flatMap { Int($0) } ?? 0
+        return .seconds(given > 0 ? given : 2)
+    }
+
+    /// A configuration for each host, or only this one if its lists of hosts do not fit, which libpq reports.
+    private func hosts() -> [ConnectionConfiguration] {
+        let lists = ["host", "hostaddr", "port"].map { key in
+            (key, settings?[key]?.split(separator: ",", omittingEmptySubsequences: false).map(String.init) ?? [])
+        }
+        let count = lists.prefix(2).map(\.1.count).max() ?? 0
+        guard count > 1, lists.prefix(2).allSatisfy({ $0.1.isEmpty || $0.1.count == count }),
+            lists[2].1.count <= 1 || lists[2].1.count == count
+        else { return [self] }
+        return (0..<count).map { index in
+            var copy = self
+            for (key, values) in lists where values.count == count { copy.settings?[key] = values[index] }
+            return copy
+        }
+    }
+
     /// Session settings as startup options, which take precedence over those of the user and the database.
     private func options(after given: String?) -> String {
         var options = given.map { [$0] } ?? []

@@ -259,6 +259,7 @@ extension PostgresPool {
     }
 
     private func open(deadline: ContinuousClock.Instant) async throws(PostgresError) -> PostgresConnection {
+        let start = now()
         do {
             let connection = try await PostgresConnection.connect(configuration, deadline: deadline)
             connecting -= 1
@@ -281,7 +282,7 @@ extension PostgresPool {
                     "db.problem": "\(error.debugDescription.split(whereSeparator: \.isNewline).joined(separator: " "))",
                 ]
             )
-            backOff.fail(now: now(), jitter: jitter())
+            backOff.fail(now: start, jitter: jitter())
             serveWaiters()
             retryForWaiters()
             throw error

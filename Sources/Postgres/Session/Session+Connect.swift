@@ -4,23 +4,75 @@ import Foundation
 extension Session {
     /// Connects and authenticates.
     ///
+    /// With several hosts, of which one kind is wanted, it connects to all of them at once: a machine that does not answer
+    /// must not delay the connection to another. The first suitable session wins, and the others are closed.
+    ///
     /// The C library resolves host names without a deadline; every later step obeys it.
     ///
     /// - Throws: ``PostgresError/Kind/unavailable`` with libpq's reason, or ``PostgresError/Kind/deadlineExceeded``.
     static func open(
         _ configuration: ConnectionConfiguration, deadline: ContinuousClock.Instant
     ) throws(PostgresError) -> Session {
-        guard let parameters = configuration.parameters() else {
+        guard configuration.isValid else {
             throw PostgresError(.unavailable, message: "invalid connection string: expected a URL or key=value pairs")
         }
-        guard !deadline.hasPassed else { throw .deadlineExceeded }
-        guard let connection = start(parameters) else {
-            throw PostgresError(.unavailable, message: "out of memory")
+        var failure = PostgresError.deadlineExceeded
+        for hosts in configuration.preferences() {
+            do throws(PostgresError) {
+                let session = try open(
+                    anyOf: hosts, deadline: hosts.count > 1 ? min(deadline, .now + configuration.hostWait) : deadline)
+                guard PQsetnonblocking(session.connection, 1) == 0 else { throw session.lost() }
+                return session
+            } catch {
+                failure = error
+            }
         }
-        let session = Session(connection)
-        try session.finishConnecting(deadline: deadline)
-        guard PQsetnonblocking(connection, 1) == 0 else { throw session.lost() }
-        return session
+        throw failure
+    }
+
+    /// A connection to one of the hosts, in progress.
+    private struct Attempt {
+        let session: Session
+        // libpq requires waiting until the socket is writable before the first step.
+        var step = PGRES_POLLING_WRITING
+
+        /// Read each time, since libpq opens a new socket for the next address.
+        var entry: pollfd {
+            let events = step == PGRES_POLLING_READING ? POLLIN : POLLOUT
+            return pollfd(fd: PQsocket(session.connection), events: Int16(events), revents: 0)
+        }
+    }
+
+    private static func open(
+        anyOf hosts: [ConnectionConfiguration], deadline: ContinuousClock.Instant
+    ) throws(PostgresError) -> Session {
+        guard !deadline.hasPassed else { throw .deadlineExceeded }
+        var failure = PostgresError.deadlineExceeded
+        var attempts: [Attempt] = []
+        for host in hosts {
+            guard let connection = start(host.parameters() ?? []) else {
+                throw PostgresError(.unavailable, message: "out of memory")
+            }
+            let session = Session(connection)
+            if PQstatus(connection) == CONNECTION_BAD {
+                failure = session.lost()
+            } else {
+                attempts.append(Attempt(session: session))
+            }
+        }
+        while !attempts.isEmpty, !deadline.hasPassed {
+            var entries = attempts.map(\.entry)
+            let ready = poll(&entries, nfds_t(entries.count), deadline.pollMilliseconds)
+            if ready < 0, errno != EINTR { throw attempts[0].session.lost() }
+            guard ready > 0 else { continue }
+            for (index, entry) in entries.enumerated() where entry.revents != 0 {
+                attempts[index].step = PQconnectPoll(attempts[index].session.connection)
+                if attempts[index].step == PGRES_POLLING_OK { return attempts[index].session }
+            }
+            for attempt in attempts where attempt.step == PGRES_POLLING_FAILED { failure = attempt.session.lost() }
+            attempts.removeAll { $0.step == PGRES_POLLING_FAILED }
+        }
+        throw failure
     }
 
     private static func start(_ parameters: [(key: String, value: String)]) -> OpaquePointer? {
@@ -32,21 +84,5 @@ extension Session {
         let keyList = keys.map { UnsafePointer($0) } + [nil]
         let valueList = values.map { UnsafePointer($0) } + [nil]
         return PQconnectStartParams(keyList, valueList, 0)
-    }
-
-    private func finishConnecting(deadline: ContinuousClock.Instant) throws(PostgresError) {
-        // libpq requires waiting until the socket is writable before the first step.
-        var step = PGRES_POLLING_WRITING
-        guard PQstatus(connection) != CONNECTION_BAD else { throw lost() }
-        while step != PGRES_POLLING_OK {
-            guard step != PGRES_POLLING_FAILED else { throw lost() }
-            if deadline.hasPassed { throw .deadlineExceeded }
-            let events = step == PGRES_POLLING_READING ? POLLIN : POLLOUT
-            // Read each time, since libpq opens a new socket for the next address.
-            var entry = pollfd(fd: PQsocket(connection), events: Int16(events), revents: 0)
-            let ready = poll(&entry, 1, deadline.pollMilliseconds)
-            if ready < 0, errno != EINTR { throw lost() }
-            if ready > 0 { step = PQconnectPoll(connection) }
-        }
     }
 }
