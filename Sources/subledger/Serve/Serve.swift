@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import HTTPServer
 import Logging
 import Metrics
@@ -134,7 +135,11 @@ struct Serve: AsyncParsableCommand {
     private func serve(_ settings: Settings) async throws {
         let logger = try settings.logger()
         try settings.checkFilesAreReadable()
-        let plan = try ServerPlan(settings, logger: logger)
+        // Every process has a private listener; a receiver has the public one too.
+        let manager = ServiceManager(
+            environment: ProcessInfo.processInfo.environment,
+            listenerCount: try settings.roles().contains(.receiver) ? 2 : 1)
+        let plan = try ServerPlan(settings, logger: logger, onListening: { manager?.listenerIsUp() })
         try settings.leaveRoot(logger: logger)
         plan.warn(rootFiles: settings.rootFiles, logger: logger)
         let metrics = MetricsRegistry()
@@ -153,7 +158,9 @@ struct Serve: AsyncParsableCommand {
         let server = try await Server(
             plan, database: database, now: SystemClock.now, metrics: metrics, logger: logger)
         var group = ServiceGroupConfiguration(
-            services: server.services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger.atLeast(.warning))
+            // The service manager is the first to hear of the end.
+            services: server.services + [manager].compactMap(\.self), gracefulShutdownSignals: [.sigterm, .sigint],
+            logger: logger.atLeast(.warning))
         // Longer than any response takes (one second for a body in transit, 10 s for its commit), so a connection that
         // is still open by then does not wait for a response.
         group.maximumGracefulShutdownDuration = .seconds(30)

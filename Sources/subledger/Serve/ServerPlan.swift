@@ -22,8 +22,9 @@ struct ServerPlan {
 }
 
 extension ServerPlan {
+    /// - Parameter onListening: Called for each listener once it accepts connections.
     /// - Throws: ``SettingError``, ``TLSFileError``.
-    init(_ settings: Settings, logger: Logger) throws {
+    init(_ settings: Settings, logger: Logger, onListening: @escaping @Sendable () -> Void) throws {
         let apps = try settings.apps()
         self.init(
             roles: try settings.roles(), apps: apps, receiptAddresses: try settings.receiptAddresses(),
@@ -34,10 +35,12 @@ extension ServerPlan {
                 address: try settings.publicAddress(),
                 identity: try settings.publicTLS().map { try TLSIdentity(files: $0, logger: logger) },
                 connectionsPerAddress: try settings.publicConnectionsPerAddress(),
-                quarantineMegabytes: try settings.quarantineMegabytes(), quarantineDays: try settings.quarantineDays()),
+                quarantineMegabytes: try settings.quarantineMegabytes(), quarantineDays: try settings.quarantineDays(),
+                onListening: { _ in onListening() }),
             backends: PrivateServices.Settings(
                 address: try settings.privateAddress(),
                 identity: try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) },
-                connectionsPerAddress: try settings.privateConnectionsPerAddress()))
+                connectionsPerAddress: try settings.privateConnectionsPerAddress(),
+                onListening: { _ in onListening() }))
     }
 }
