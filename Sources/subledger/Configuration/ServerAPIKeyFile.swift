@@ -22,8 +22,7 @@ enum ServerAPIKeyFile {
             throw SettingError(
                 description: "\(place): user \(user) cannot read key file \(path): make \(user) its owner")
         }
-        let mode = (try? FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? NSNumber)?.intValue
-        guard let mode, mode & 0o077 == 0 else {
+        guard isPrivate(path) else {
             throw SettingError(
                 description: "\(place): key file \(path) can be read by others: remove their rights with chmod 600")
         }
@@ -32,5 +31,13 @@ enum ServerAPIKeyFile {
         } catch {
             throw SettingError(description: "\(place): key file \(path): \(error)")
         }
+    }
+
+    /// Whether only this user and root have rights to the file. The group of a file of root may read it: that is how service
+    /// managers and container platforms pass secrets. PostgreSQL has the same rule for its key.
+    private static func isPrivate(_ path: String) -> Bool {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return false }
+        return status.st_mode & (status.st_uid == 0 ? 0o037 : 0o077) == 0
     }
 }

@@ -6,8 +6,8 @@ extension Settings {
     /// If the process runs as root, prepares the data folder and runs this command again as the service account.
     /// Otherwise returns.
     ///
-    /// - Throws: ``EmbeddedServerError``.
-    func leaveRoot(logger: Logger) throws(EmbeddedServerError) {
+    /// - Throws: ``EmbeddedServerError``, ``SettingError``.
+    func leaveRoot(logger: Logger) throws {
         guard let account = try ServerAccount.ifRoot() else { return }
         if !account.isOwn {
             logger.notice(
@@ -16,7 +16,7 @@ extension Settings {
         }
         // The default folder of the account differs from root's.
         let folder = dataFolder
-        if databaseURL == nil { try account.prepare(dataFolder: folder) }
+        if try databaseURL() == nil { try account.prepare(dataFolder: folder) }
         try account.takeOver(environment: ["SUBLEDGER_DATA_FOLDER": folder])
     }
 
@@ -24,7 +24,8 @@ extension Settings {
     /// can read.
     func checkFilesAreReadable() throws(SettingError) {
         let tls = [try publicTLS(), try privateTLS()].compactMap(\.self).flatMap { [$0.certificate, $0.key] }
-        for file in [appsFile].compactMap(\.self) + rootFiles + tls where access(file, R_OK) != 0 && errno == EACCES {
+        for file in [appsFile, databaseURLFile].compactMap(\.self) + rootFiles + tls
+        where access(file, R_OK) != 0 && errno == EACCES {
             throw SettingError(
                 description: "user \(ServerAccount.name(of: geteuid())) cannot read \(file): grant read permission")
         }

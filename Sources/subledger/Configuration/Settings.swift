@@ -72,7 +72,28 @@ struct Settings {
 
     // MARK: Database
 
-    var databaseURL: String? { text("database.url", isSecret: true) }
+    /// The connection string, from its setting or its file; nil for the private PostgreSQL.
+    func databaseURL() throws(SettingError) -> String? {
+        let given = text("database.url", isSecret: true)
+        guard let file = databaseURLFile else { return given }
+        guard given == nil else {
+            throw SettingError(
+                description: "SUBLEDGER_DATABASE_URL and SUBLEDGER_DATABASE_URL_FILE are both set: expected one of them"
+            )
+        }
+        guard let bytes = FileManager.default.contents(atPath: file) else {
+            throw SettingError(description: "SUBLEDGER_DATABASE_URL_FILE: cannot read \(file)")
+        }
+        let url = String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+        // An empty file must not select the private PostgreSQL: events would go to a database that nobody backs up.
+        guard !url.isEmpty else {
+            throw SettingError(description: "SUBLEDGER_DATABASE_URL_FILE: \(file) is empty: expected a database URL")
+        }
+        return url
+    }
+
+    /// The file with the connection string, so that its password is in no environment.
+    var databaseURLFile: String? { text("database.url.file") }
 
     var dataFolder: String {
         if let folder = text("data.folder") { return URL(fileURLWithPath: folder).path }

@@ -10,7 +10,7 @@ extension Database {
         _ settings: Settings, checking roles: some Sequence<Role>, logger: Logger
     ) async throws -> Database? {
         // With a database URL there is nothing to stop yet, and a signal may end the process as usual.
-        let trapped: [UnixSignal] = settings.databaseURL == nil ? [.sigterm, .sigint] : []
+        let trapped: [UnixSignal] = try settings.databaseURL() == nil ? [.sigterm, .sigint] : []
         let signal = StartupSignal()
         let watcher = Task { [signals = await UnixSignalsSequence(trapping: trapped)] in
             for await _ in signals { signal.hasArrived.store(true, ordering: .relaxed) }

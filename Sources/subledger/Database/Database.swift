@@ -35,7 +35,7 @@ struct Database {
 
     /// The database of the configured URL; nil without one.
     private static func named(_ settings: Settings) throws -> ConnectionConfiguration? {
-        guard let url = settings.databaseURL else { return nil }
+        guard let url = try settings.databaseURL() else { return nil }
         let owner = ConnectionConfiguration(url: url)
         guard owner.isValid else {
             throw SettingError(
