@@ -361,6 +361,7 @@ struct CustomerProjectionTests {
                 }
             case .links(let customer, let keys):
                 statements[Int64(index + 1)] = LinkStatement(backendCustomerId: customer, links: keys)
+            case .purchase: preconditionFailure("these stories have purchases of the App Store only")
             }
         }
         return Customers(

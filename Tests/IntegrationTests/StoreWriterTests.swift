@@ -6,6 +6,7 @@ import SimulatedStore
 import StoreClient
 import StoreSimulator
 import Subscriptions
+import Synchronization
 import TestSupport
 import Testing
 
@@ -73,9 +74,15 @@ struct StoreWriterTests {
         try await StoreServer.serve(store) { addresses, transport in
             try await TestBundle.withServer(apps: [app], now: { now }) { server in
                 let logger = server.logs.logger
-                // Pauses are a tenth as long.
+                // Each reading of the clock is a millisecond later. Pauses are a tenth as long.
+                let readings = Mutex<Int64>(0)
                 let clock = StoreClock(
-                    date: { now },
+                    date: {
+                        readings.withLock { readings in
+                            readings += 1
+                            return now.advanced(byMilliseconds: readings)
+                        }
+                    },
                     sleep: { instant in
                         let now = ContinuousClock.now
                         try await Task.sleep(until: now + (instant - now) / 10, clock: .continuous)
