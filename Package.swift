@@ -35,7 +35,7 @@ let package = Package(
         .executableTarget(
             name: "subledger",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "Readers",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Postgres", "Projector", "Readers",
                 "SimulatedStore", "SimulatorClient", "StoreClient", "StoreSimulator", "Subscriptions", "Verification",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
@@ -49,7 +49,7 @@ let package = Package(
         .target(
             name: "HTTPServer",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "Readers", "StoreClient", "Subscriptions",
+                "AppStore", "Encoding", "EventLog", "PlayStore", "Readers", "StoreClient", "Subscriptions",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -96,12 +96,13 @@ let package = Package(
                 "Encoding", "StoreSimulator",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
             ]),
-        // Asks the App Store about receipts, within budgets, and stores its answers.
+        // Asks the App Store and Google Play, within budgets, and stores their answers.
         .target(
             name: "StoreClient",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "Readers", "Subscriptions",
+                "AppStore", "Encoding", "EventLog", "PlayStore", "Readers", "Subscriptions",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
@@ -217,8 +218,9 @@ let package = Package(
         .testTarget(
             name: "StoreClientTests",
             dependencies: [
-                "AppStore", "Encoding", "HTTPServer", "SimulatedStore", "StoreClient", "StoreSimulator",
+                "AppStore", "Encoding", "HTTPServer", "PlayStore", "SimulatedStore", "StoreClient", "StoreSimulator",
                 "Subscriptions", "TestSupport",
+                .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
@@ -242,10 +244,11 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "Readers",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Postgres", "Projector", "Readers",
                 "SimulatedStore", "StoreClient", "StoreSimulator", "Subscriptions", "TestSupport", "Verification",
                 "subledger",
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "X509", package: "swift-certificates"),

@@ -21,6 +21,8 @@
 --   store_check                                             checks made with the store     no
 --   store_history                                           histories read from the store  no
 --   delivery_audit                                          days compared with the store   no
+--   google_intake, google_purchase, google_notification,
+--   google_void, google_void_audit                          questions to Google Play       no
 --   product, product_entitlement                            the owner's configuration      no
 --   app_ownership                                           from the owner's apps file     no
 --   customer_edge, customer_link                            projections of the log         `subledger rebuild`
@@ -37,6 +39,7 @@
 --   the log         comments, event_body and the other functions of the compact form, seals
 --   projections     comments, view subscription_now
 --   checks          comments
+--   google play     comments
 --   products        comments, view product_catalog
 --   customers       comments, functions customer_entitlement and entitlement_at, views entitlement and
 --                   subscription_defect
@@ -50,9 +53,10 @@
 --
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
 -- the stream, so apps and environments never mix. schema_version, certificate_verdict, product, product_entitlement,
--- app_ownership, app_checks, consumption_policy, token, receipt, quarantine and quarantine_size do not belong to a
--- stream; that of a receipt is known only after Apple's answer, and that of a notification in quarantine only after its
--- app was configured.
+-- app_ownership, app_checks, consumption_policy, token, receipt, google_purchase, google_notification, google_void,
+-- google_void_audit, quarantine and quarantine_size do not belong to a stream; that of a receipt or of a purchase of
+-- Google Play is known only after the store's answer, and that of a notification in quarantine only after its app was
+-- configured.
 
 create schema subledger;
 create schema analyst;
@@ -528,6 +532,93 @@ create table subledger.delivery_audit (
   constraint delivery_audit_lags_check check (jsonb_typeof(lags) = 'object')
 );
 
+-- Google Play -------------------------------------------------------------------------------------------------------
+-- What Google Play is asked about. Its notifications state no facts: the answer to a question does.
+
+create table subledger.google_intake (
+  stream_id integer not null,
+  position  bigint  not null,
+  constraint google_intake_pkey primary key (stream_id),
+  constraint google_intake_position_check check (position >= 0)
+);
+
+create table subledger.google_purchase (
+  app                  text        not null,
+  token_sha256         bytea       not null,
+  purchase_token       text        not null,
+  resource             text,
+  product_id           text,
+  environment          text,
+  noticed_at           timestamptz not null,
+  notices              bigint      not null default 1,
+  notification_type    text,
+  expected_states      text,
+  notified_at          timestamptz,
+  mismatches           integer     not null default 0,
+  failures             integer     not null default 0,
+  rank                 integer,
+  due_at               timestamptz,
+  asking_until         timestamptz,
+  asked_at             timestamptz,
+  result               text,
+  answer_sha256        bytea,
+  unacknowledged_since timestamptz,
+  acknowledged_at      timestamptz,
+  constraint google_purchase_pkey primary key (app, token_sha256),
+  constraint google_purchase_app_check check (app <> ''),
+  constraint google_purchase_token_sha256_check check (token_sha256 = sha256(convert_to(purchase_token, 'UTF8'))),
+  constraint google_purchase_resource_check check (resource in ('subscription', 'one_time')),
+  constraint google_purchase_environment_check check (environment in ('production', 'sandbox')),
+  constraint google_purchase_notification_check check (
+    (notification_type is null) = (notified_at is null) and (notification_type is null) = (expected_states is null)
+  ),
+  constraint google_purchase_rank_check check (rank between 0 and 2),
+  constraint google_purchase_due_at_check check ((due_at is null) = (rank is null)),
+  constraint google_purchase_result_check check (
+    result in (
+      'appended', 'unchanged', 'not_found', 'gone', 'refused', 'credentials_rejected', 'forbidden', 'unreadable',
+      'unavailable'
+    )
+  ),
+  constraint google_purchase_answer_sha256_check check (octet_length(answer_sha256) = 32)
+)
+-- Updated by every question: free space keeps the new row version on the same page.
+with (fillfactor = 80);
+
+-- Finds the purchases to ask about.
+create index google_purchase_due_at_idx on subledger.google_purchase (app, rank, due_at) where due_at is not null;
+
+create index google_purchase_unacknowledged_idx on subledger.google_purchase (app, unacknowledged_since)
+  where unacknowledged_since is not null;
+
+create table subledger.google_notification (
+  app          text    not null,
+  token_sha256 bytea   not null,
+  stream_id    integer not null,
+  position     bigint  not null,
+  constraint google_notification_pkey primary key (app, token_sha256, stream_id, position)
+);
+
+create table subledger.google_void (
+  app        text        not null,
+  row_sha256 bytea       not null,
+  listed_at  timestamptz not null,
+  constraint google_void_pkey primary key (app, row_sha256),
+  constraint google_void_row_sha256_check check (octet_length(row_sha256) = 32)
+);
+
+create table subledger.google_void_audit (
+  app        text        not null,
+  audited_at timestamptz not null,
+  seen_until timestamptz not null,
+  listed     bigint      not null,
+  appended   bigint      not null,
+  constraint google_void_audit_pkey primary key (app),
+  constraint google_void_audit_app_check check (app <> ''),
+  constraint google_void_audit_seen_until_check check (seen_until <= audited_at),
+  constraint google_void_audit_appended_check check (appended between 0 and listed)
+);
+
 -- Products ----------------------------------------------------------------------------------------------------------
 -- The owner's settings of products, in addition to Apple's data. `subledger product` and the private listener write
 -- them as subledger_products.
@@ -877,6 +968,10 @@ grant update (
 
 -- It keeps what backends answer to refund requests.
 grant select, insert, update on subledger.consumption_answer to subledger_receiver;
+-- It asks about the purchases of Google Play that backends hand in, and records the checks.
+grant select, insert, update on subledger.google_purchase to subledger_receiver;
+grant select, delete on subledger.google_notification to subledger_receiver;
+grant select, insert on subledger.store_check to subledger_receiver;
 
 -- It keeps notifications in quarantine and takes them into the log. Which notification a row is never changes.
 grant select, insert, delete on subledger.quarantine to subledger_receiver;
@@ -905,6 +1000,12 @@ grant select
   to subledger_poller;
 grant update (next_at) on subledger.check_schedule to subledger_poller;
 grant select, insert on subledger.store_check to subledger_poller;
+grant select on subledger.stream_head to subledger_poller;
+grant select, insert, update
+  on subledger.google_intake, subledger.google_purchase, subledger.google_void_audit
+  to subledger_poller;
+grant select, insert, delete on subledger.google_notification to subledger_poller;
+grant select, insert on subledger.google_void to subledger_poller;
 grant select, insert, update
   on subledger.store_history, subledger.delivery_audit, subledger.consumption_answer to subledger_poller;
 grant select on subledger.consumption_policy to subledger_poller;
@@ -931,7 +1032,8 @@ grant select
   on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.projector_skip,
     subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
     subledger.refunded_period, subledger.check_schedule, subledger.store_check, subledger.store_history,
-    subledger.delivery_audit,
+    subledger.delivery_audit, subledger.google_intake, subledger.google_purchase,
+    subledger.google_notification, subledger.google_void, subledger.google_void_audit,
     subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.app_ownership,
     subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
     subledger.customer_identity, subledger.shared_account_token, subledger.change_head, subledger.change,
@@ -1437,6 +1539,63 @@ comment on column subledger.delivery_audit.results is 'The attempts by result, a
 comment on column subledger.delivery_audit.lags is
   'Seconds as {"p50": …, "p99": …, "max": …}. sent: from the signature to the first attempt; retried: from there to the '
   'one with success; arrived: from there to received_at, negative if the clocks differ. Missing if there are none';
+
+-- Google Play -------------------------------------------------------------------------------------------------------
+
+comment on table subledger.google_intake is
+  'How far the notifications of Google Play in the log have become questions. Kept by a rebuild';
+comment on column subledger.google_intake.position is 'Notifications up to this position have';
+
+comment on table subledger.google_purchase is
+  'Purchases of Google Play by their token, when each is asked about next, and what came of the last question. A '
+  'question is due after a notification about the purchase, after a failed one, and when something may have happened '
+  'without a notification. Kept by a rebuild';
+comment on column subledger.google_purchase.app is 'Package name';
+comment on column subledger.google_purchase.token_sha256 is 'SHA-256 of the token, which may be longer than an index allows';
+comment on column subledger.google_purchase.resource is
+  'subscription or one_time: where it is asked about; null if a backend handed it in and nothing has said it yet';
+comment on column subledger.google_purchase.product_id is 'As a notification or an answer named it last';
+comment on column subledger.google_purchase.environment is 'That of the answers; null before the first';
+comment on column subledger.google_purchase.noticed_at is 'When it was first named by a notification or handed in';
+comment on column subledger.google_purchase.notices is 'How often there was a reason to ask now';
+comment on column subledger.google_purchase.notification_type is
+  'Type of the latest notification of which no answer has shown the effect; null if none is waited for';
+comment on column subledger.google_purchase.expected_states is
+  'States that the answers should have afterwards, separated by spaces; empty if they may have any';
+comment on column subledger.google_purchase.notified_at is 'When that happened, according to Google';
+comment on column subledger.google_purchase.mismatches is 'How many answers did not show its effect';
+comment on column subledger.google_purchase.failures is 'How many questions in a row had no answer';
+comment on column subledger.google_purchase.rank is
+  'Order of the questions: 0 after a notification or a hand-in, 1 repeated, 2 scheduled; null if none is planned';
+comment on column subledger.google_purchase.due_at is 'When to ask; null if only a notification or a hand-in leads to it';
+comment on column subledger.google_purchase.asking_until is
+  'Until when a process asks about it at most, so that no other does; null if none does';
+comment on column subledger.google_purchase.asked_at is 'When it was asked about last';
+comment on column subledger.google_purchase.result is
+  'What came of that: appended, unchanged; not_found; gone: not known any more; refused; credentials_rejected; '
+  'forbidden: the account may not ask; unreadable; unavailable. Only an event ever changes access';
+comment on column subledger.google_purchase.answer_sha256 is
+  'SHA-256 of the last answer that is in the log, in a form that is independent of the order of its members';
+comment on column subledger.google_purchase.unacknowledged_since is
+  'When it was bought, until it is acknowledged: Google refunds it after three days. Null if it need not be';
+comment on column subledger.google_purchase.acknowledged_at is 'When the server acknowledged it; null if it did not';
+
+comment on table subledger.google_notification is
+  'Notifications in the log that say more than an answer does: a void, a revocation, the time of a recovery. An event in '
+  'the stream of the purchase states it once that stream is known; then the row is deleted. Kept by a rebuild';
+comment on column subledger.google_notification.token_sha256 is 'As in google_purchase';
+comment on column subledger.google_notification.stream_id is 'The stream of the notification, not of the purchase';
+
+comment on table subledger.google_void is
+  'Rows of Google Play''s list of voided purchases that are in the log. Kept by a rebuild';
+comment on column subledger.google_void.row_sha256 is 'SHA-256 of the body of its event';
+comment on column subledger.google_void.listed_at is 'When it was first in the list';
+
+comment on table subledger.google_void_audit is
+  'The last comparison of the log with Google Play''s list of voided purchases. Kept by a rebuild';
+comment on column subledger.google_void_audit.seen_until is 'Voids that Google saw until then have been listed';
+comment on column subledger.google_void_audit.listed is 'Voids in the list of that comparison';
+comment on column subledger.google_void_audit.appended is 'Those that were not in the log before';
 
 -- Products ----------------------------------------------------------------------------------------------------------
 
@@ -4229,7 +4388,7 @@ revoke execute on function
   from public;
 grant execute on function
   subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
-  to subledger_projector, subledger_poller;
+  to subledger_projector, subledger_poller, subledger_receiver;
 
 -- Triggers ----------------------------------------------------------------------------------------------------------
 -- These statements come last, because an append waits from here to the commit. Their order is the one in which an

@@ -40,6 +40,9 @@ package enum Limits {
     /// Maximum number of requests of operators about a subscription or product that are read, with their answers. The store
     /// accepts two extensions a year.
     package static let writesMax: Int64 = 100
+    /// Maximum number of notifications of Google Play that enter the queue of questions at a time, so that each step takes
+    /// tenths of a second.
+    static let intakeEventsMax: Int64 = 500
     /// A process that leads streams and has not reported for this long loses them: its machine may be frozen, or the
     /// network cut. Several times the interval of the reports.
     static let leaderSilenceMax = Duration.seconds(15)

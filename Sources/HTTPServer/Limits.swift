@@ -10,6 +10,8 @@ package enum Limits {
     static let receiptBodyBytesMax = 6 << 20
     /// Largest body with signed data of a device: ``transactionsMax`` transactions have less than 1 MiB.
     static let transactionsBodyBytesMax = 2 << 20
+    /// Largest body with a purchase of Google Play: a signed one has about 1 KiB, and JSON escapes its quotes.
+    static let purchaseBodyBytesMax = 64 << 10
     /// Most transactions of one request. The current entitlements of a customer are a few; an app hands in its whole
     /// history in several requests.
     static let transactionsMax = 100

@@ -132,4 +132,52 @@ enum Limits {
     static let backlogInterval = Duration.seconds(15)
     /// From this age on, a check that is due makes the server's health degraded.
     static let overdueMax = Duration.seconds(3600)
+    /// Longest duration of one call to Google. It has been seen to answer an error after 300 seconds.
+    static let googleCallWaitMax = Duration.seconds(10)
+    /// Maximum size of an access token's answer, and of the list of signing keys: each has about 2 KiB.
+    static let accessTokenBytesMax = 64 << 10
+    /// How long no access token is fetched after a failure.
+    static let accessTokenPause = Duration.seconds(10)
+    /// Maximum number of calls a day to the Play Developer API: the limit that Google documented until 2025. Calls that no
+    /// notification led to stop at half of it.
+    static let googleCallsOfDayMax = 200_000
+    /// Interval at which Google's signing keys may be fetched again for a token with an unknown key: otherwise, anyone could
+    /// cause a request with each forged token. A new key is published long before it is used.
+    static let signingKeysPause = Duration.seconds(60)
+    /// How long they are not fetched after a failure.
+    static let signingKeysFailurePause = Duration.seconds(5)
+    /// Longest time for which they are kept. Google says about six hours.
+    static let signingKeysAgeMax = Duration.seconds(86_400)
+    /// Pauses after answers that do not show what a notification says: Google's answers may lag by minutes. After the last
+    /// one, the answer counts, and a person should look.
+    static let staleAnswerPauses: [Duration] = [
+        .seconds(5), .seconds(30), .seconds(120), .seconds(600), .seconds(3600),
+    ]
+    /// Answers to older notifications need not show them: other things have happened since.
+    static let staleAnswerAgeMax = Duration.seconds(3 * 3600)
+    /// Pauses after Google did not know a purchase. A fresh one may be known a little later.
+    static let unknownPurchasePauses: [Duration] = [.seconds(60), .seconds(600), .seconds(3600)]
+    /// Upper bound of the first pause after a failed question about a purchase; it doubles up to the maximum. The actual one
+    /// is random, from half of it on. Notifications lead to questions, so customers wait for the answers.
+    static let purchasePauseFirst = Duration.seconds(5)
+    static let purchasePauseMax = Duration.seconds(300)
+    /// How long a claim of a purchase lasts. The longest question has four calls of ten seconds, waits of thirty, and an
+    /// acknowledgement; only a purchase whose process died waits for the end.
+    static let purchaseClaimMax = Duration.seconds(180)
+    /// Maximum number of questions about the purchases of an app at a time. At half a second each, they use up the budget.
+    static let purchasesInFlightMax = 32
+    /// Pause between two looks for notifications and due questions. An answer should follow its notification within seconds.
+    static let purchaseLookInterval = Duration.milliseconds(500)
+    /// Interval of the comparisons with the list of voided purchases, and how far each reaches back before the last one:
+    /// Google filters by the time at which it saw a void.
+    static let voidAuditInterval = Duration.seconds(86_400)
+    static let voidAuditOverlap = Duration.seconds(86_400)
+    /// Google lists voids of the last 30 days; a little less, so that the clocks may differ.
+    static let voidAuditAgeMax = Duration.seconds(30 * 86_400 - 600)
+    /// Pause after a comparison that failed.
+    static let voidAuditPause = Duration.seconds(900)
+    /// Pause between two pages of the list: Google accepts 30 requests in 30 seconds.
+    static let voidPagePause = Duration.seconds(1)
+    /// Maximum number of pages of one comparison. Each has 1,000 voids.
+    static let voidPagesMax = 1000
 }

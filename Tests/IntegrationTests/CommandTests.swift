@@ -219,6 +219,44 @@ struct CommandTests {
                 "[{\"bundleId\":\"x\",\"serverAPI\":{\"issuerId\":\"i\",\"keyId\":\"k\",\"keyFile\":\"nosuch.p8\"}}]"
             ], status: 78, says: "/nosuch.p8\n"),
         Misuse(arguments: ["{}"], status: 78, says: "is not a JSON array of"),
+        Misuse(
+            arguments: [#"[{"packageName":"x"}]"#], status: 78,
+            says: #"app x: push is missing: expected {"audience": …, "email": …}"# + "\n"),
+        Misuse(
+            arguments: [#"[{"packageName":"","push":{"authentication":"none"}}]"#], status: 78,
+            says: "has an app without a readable packageName\n"),
+        Misuse(
+            arguments: [#"[{"packageName":"x","push":{"audience":"a"}}]"#], status: 78,
+            says: #"app x: push needs audience and email, or "authentication": "none""# + "\n"),
+        Misuse(
+            arguments: [#"[{"packageName":"x","push":{"authentication":"basic","audience":"a"}}]"#], status: 78,
+            says: "unknown push.authentication"),
+        Misuse(
+            arguments: [#"[{"packageName":"x","push":{"authentication":"none","audience":"hush"}}]"#], status: 78,
+            says: "and an audience or an email: remove one\n"),
+        Misuse(
+            arguments: [#"[{"packageName":"x","push":{"authentication":"none"},"sharedSecrets":["hush"]}]"#],
+            status: 78, says: "app x: unknown setting \"sharedSecrets\"\n"),
+        Misuse(
+            arguments: [#"[{"packageName":"x","push":{"authentication":"none","token":"hush"}}]"#], status: 78,
+            says: "app x: unknown setting \"push.token\"\n"),
+        Misuse(
+            arguments: [#"[{"packageName":"x","push":{"authentication":"none"},"serviceAccount":"nosuch.json"}]"#],
+            status: 78, says: "/nosuch.json\n"),
+        Misuse(
+            arguments: [
+                #"[{"packageName":"x","push":{"authentication":"none"},"serviceAccount":"a","refreshToken":"b"}]"#
+            ], status: 78, says: "app x: serviceAccount and refreshToken: expected one of them\n"),
+        Misuse(
+            arguments: [#"[{"packageName":"x","push":{"authentication":"none"},"licenseKey":"hush"}]"#], status: 78,
+            says: "app x: licenseKey is not a license key of the Play Console"),
+        Misuse(
+            arguments: [#"[{"packageName":"x","push":{"authentication":"none"},"acknowledge":"hush"}]"#], status: 78,
+            says: "app x: a setting has another type than expected\n"),
+        Misuse(
+            arguments: [
+                #"[{"packageName":"x","push":{"authentication":"none"}},{"packageName":"x","push":{"authentication":"none"}}]"#
+            ], status: 78, says: "app x is configured twice\n"),
     ]
 
     @Test("an invalid apps file is reported before the server starts", arguments: appsFiles)

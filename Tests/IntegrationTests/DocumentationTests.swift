@@ -16,6 +16,7 @@ struct DocumentationTests {
         "GettingStarted": ["swift build"],
         "Operating": ["subledger serve --roles", "subledger projector skip"],
         "ConnectingTheAppStore": ["curl"],
+        "ConnectingGooglePlay": ["curl"],
         "Security": ["subledger inspect"],
         "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify", "subledger backfill"],
         "Deliveries": ["subledger audit", "subledger probe"],

@@ -22,6 +22,7 @@ struct LimitsTableTests {
         "body": bytes(HTTP.bodyBytesMax),
         "body with a receipt": bytes(HTTP.receiptBodyBytesMax),
         "body with signed transactions": bytes(HTTP.transactionsBodyBytesMax),
+        "body with a purchase of Google Play": bytes(HTTP.purchaseBodyBytesMax),
         "signed transactions of one request": "\(HTTP.transactionsMax)",
         "bodies above \(bytes(HTTP.bodyBytesFree)), together": bytes(HTTP.bodiesBytesMax),
         "notifications that wait for their commit":

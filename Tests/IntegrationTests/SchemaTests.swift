@@ -348,7 +348,8 @@ struct SchemaTests {
 
     @Test(
         "each constraint refuses what breaks it",
-        arguments: broken + brokenCustomers + brokenReceipts + brokenQuarantine + brokenChecks + brokenRefunds)
+        arguments: broken + brokenCustomers + brokenReceipts + brokenQuarantine + brokenChecks + brokenRefunds
+            + brokenGoogle)
     func constraint(_ broken: Broken) async throws {
         let connection = try await TestCluster.connect(try await TestCluster.freshDatabase())
 

@@ -87,7 +87,7 @@ struct SignedNotificationTests {
                     "select convert_from(subledger.rebuilt_body(stream_id, body), 'UTF8') from subledger.event_conflict"
                 )
                     == [String(decoding: other, as: UTF8.self)])
-            #expect(server.logs.text.contains("differs from the one stored under its notificationUUID"))
+            #expect(server.logs.text.contains("differs from the one stored under its id"))
         }
     }
 

@@ -4,6 +4,7 @@ import EventLog
 import Foundation
 import HTTPServer
 import Logging
+import PlayStore
 import Postgres
 import Projector
 import Readers
@@ -39,7 +40,7 @@ struct TestBundle {
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
         roots: RootCertificates = .apple, store: any StoreTransport = UnreachableStore(),
-        api: ServerAPIClient? = nil,
+        api: ServerAPIClient? = nil, googleApps: [GoogleApp] = [],
         now: @escaping @Sendable () -> Instant = { Self.now }, database: ConnectionConfiguration? = nil,
         health: [HealthCheck] = [], quarantine bounds: QuarantineBounds = .standard,
         _ test: (TestBundle) async throws -> Void
@@ -69,6 +70,11 @@ struct TestBundle {
             lookup: api.map { TransactionLookup(client: $0, apps: apps, clock: clock) }, log: log,
             subscriptions: SubscriptionReader(pool: reader), appender: appender, links: links, clock: clock,
             logger: logger)
+        let googlePurchases = PurchaseHandIn(
+            client: GoogleClient(transport: store, clock: clock, random: { 0 }, logger: logger), apps: googleApps,
+            queue: PurchaseQueue(pool: records), log: log, appender: appender,
+            links: LinkService(log: log, appender: appender, apps: Set(googleApps.map(\.packageName))), clock: clock,
+            random: { 0 }, logger: logger)
         let queue = ReceiptQueue(service: handIns, clock: clock, logger: logger)
         let signal = ChangeSignal(listener: database.with(role: "subledger_reader"), logger: logger)
         let publicPort = AsyncStream<Int>.makeStream()
@@ -81,13 +87,17 @@ struct TestBundle {
             logger: logger)
         let open = Listener.public(
             at: anywhere, verifier: verifier, appender: appender, quarantine: QuarantineKeeper(quarantine),
+            pushes: (
+                PushVerifier(apps: googleApps.map(\.play)),
+                GoogleSigningKeys(transport: store, clock: clock, logger: logger)
+            ),
             health: health + [.database(log)], now: now, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
         let routes = PrivateRoutes(
             tokens: TokenCache(read: TokenReader(pool: authenticator).active), log: log,
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
-            links: links, receipts: handIns, devices: devices,
+            links: links, receipts: handIns, devices: devices, googlePurchases: googlePurchases,
             consumption: ConsumptionRoutes(
                 requests: ConsumptionLog(pool: reader), answers: ConsumptionLog(pool: records),
                 policies: ConsumptionPolicies(pool: editor),

@@ -3,6 +3,10 @@ import Postgres
 /// SQL of the queue.
 extension CheckQueue {
     enum Statements {
+        /// An app may have the same name in both stores, and then its purchases of Google Play are in the same streams. The
+        /// App Store is not asked about those: its ids are numbers.
+        private static let isOfAppStore: SQL = "(check_schedule.has_receipt or original_transaction_id !~ '[^0-9]')"
+
         static let streams = Statement(
             "check_streams",
             """
@@ -24,6 +28,7 @@ extension CheckQueue {
               where stream_id = $1
                 and check_schedule.has_receipt = asked.has_receipt
                 and next_at <= $2
+                and \(isOfAppStore)
               order by next_at
               limit $3
             ) as found
@@ -76,6 +81,7 @@ extension CheckQueue {
               where check_schedule.stream_id = input.stream_id
                 and check_schedule.has_receipt = asked.has_receipt
                 and next_at > $2
+                and \(isOfAppStore)
             ) as earliest
             """)
 
@@ -115,6 +121,7 @@ extension CheckQueue {
                   where stream_id = $1
                     and has_receipt = any (asked.kinds)
                     and next_at <= $2
+                    and \(isOfAppStore)
                   order by has_receipt, next_at
                   limit $3
                 ) as due
@@ -127,6 +134,7 @@ extension CheckQueue {
                   from subledger.check_schedule
                   where stream_id = $1
                     and check_schedule.has_receipt = kind.has_receipt
+                    and \(isOfAppStore)
                 ) as earliest
               )
             from (select case when $4::boolean then array[true, false] else array[true] end as kinds) as asked

@@ -34,12 +34,14 @@ extension PrivateRoutes {
     ///   - links: Nil if this process cannot append to the log.
     ///   - receipts: Nil if this process cannot append to the log.
     ///   - devices: Nil if this process cannot append to the log.
+    ///   - googlePurchases: Nil if this process cannot append to the log.
     ///   - consumption: The answers to refund requests.
     ///   - health: What the server's readiness depends on.
     package init(
         tokens: TokenCache, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
         customers: CustomerReader, links: LinkService?, receipts: HandInService?, devices: DeviceService?,
-        consumption: ConsumptionRoutes, changes: ChangeReader, signal: ChangeSignal, metrics: MetricsRegistry,
+        googlePurchases: PurchaseHandIn?, consumption: ConsumptionRoutes, changes: ChangeReader, signal: ChangeSignal,
+        metrics: MetricsRegistry,
         health: [HealthCheck],
         now: @escaping @Sendable () -> Instant,
         logger: Logger
@@ -50,6 +52,7 @@ extension PrivateRoutes {
         let purchases = PurchaseReader(subscriptions: subscriptions, customers: customers, now: now)
         ReceiptRoutes(receipts: receipts, purchases: purchases).add(to: self)
         TransactionRoutes(devices: devices, purchases: purchases).add(to: self)
+        PurchaseRoutes(handIns: googlePurchases, purchases: purchases).add(to: self)
         EventRoutes(log: log).add(to: self)
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         consumption.add(to: self)

@@ -3,11 +3,14 @@ import Encoding
 import EventLog
 import Hummingbird
 import Logging
+import PlayStore
+import StoreClient
 
 extension Listener {
-    /// The listener for the App Store: it serves notifications and health checks only.
+    /// The listener for the stores: it serves notifications and health checks only.
     ///
     /// - Parameters:
+    ///   - pushes: Verifies the pushes of Google Play, with Google's keys.
     ///   - health: What the server's readiness depends on. The response only says whether it is ready.
     ///   - connectionsPerAddress: The number of connections from one peer address beyond which its idle ones are
     ///     closed.
@@ -15,15 +18,21 @@ extension Listener {
     ///   - onListening: Called with the port once connections are accepted.
     package static func `public`(
         at address: ListenAddress, verifier: NotificationVerifier, appender: Appender,
-        quarantine: QuarantineKeeper, health: [HealthCheck],
+        quarantine: QuarantineKeeper, pushes: (verifier: PushVerifier, keys: GoogleSigningKeys), health: [HealthCheck],
         connectionsPerAddress: Int = Limits.publicConnectionsPerAddress, identity: TLSIdentity? = nil,
         now: @escaping @Sendable () -> Instant, logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void
     ) -> Listener {
         let router = Router(context: BasicRequestContext.self)
         router.add(middleware: ErrorResponseMiddleware())
-        NotificationRoutes(verifier: verifier, appender: appender, quarantine: quarantine, now: now, logger: logger)
+        let answers = NotificationAnswers(appender: appender, logger: logger)
+        let bodies = BodyReader()
+        NotificationRoutes(verifier: verifier, quarantine: quarantine, answers: answers, bodies: bodies, now: now)
             .add(to: router)
+        GoogleNotificationRoutes(
+            verifier: pushes.verifier, keys: pushes.keys, answers: answers, bodies: bodies, now: now
+        )
+        .add(to: router)
         HealthRoutes(checks: health, showsConditions: false).add(to: router)
         return Listener(
             router, address: address, identity: identity,

@@ -1,6 +1,7 @@
 import AppStore
 import EventLog
 import Metrics
+import PlayStore
 import Subscriptions
 
 /// Metrics of received notifications.
@@ -27,7 +28,8 @@ struct NotificationMetrics: Sendable {
         let theirs: [Refusal] = [.secretMissing, .secretWrong(app: nil), .appUnknown, .appAmbiguous]
         let reasons =
             ours.map(\.label) + theirs.map(\.label) + VerificationFailure.allCases.map(\.rawValue)
-            + LocalStreams.Excess.allCases.map(\.rawValue)
+            + LocalStreams.Excess.allCases.map(\.rawValue) + PushRefusal.alarming.map(\.label)
+            + [KeysUnavailable.label]
         for reason in reasons { Self.refused(reason).increment(by: 0) }
     }
 

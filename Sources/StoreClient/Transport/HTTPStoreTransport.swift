@@ -50,12 +50,13 @@ package struct HTTPStoreTransport: StoreTransport {
         sent.headers.add(name: "accept", value: "application/json")
         if let token = request.token { sent.headers.add(name: "authorization", value: "Bearer \(token)") }
         if let body = request.body {
-            sent.headers.add(name: "content-type", value: "application/json")
+            sent.headers.add(name: "content-type", value: request.contentType)
             sent.body = .bytes(ByteBuffer(bytes: body))
         }
         let response = try await http.execute(sent, timeout: Self.timeout)
         return StoreResponse(
             status: Int(response.status.code), retryAfter: response.headers.first(name: "retry-after"),
+            cacheControl: response.headers.first(name: "cache-control"),
             body: Array(buffer: try await response.body.collect(upTo: bytesMax)))
     }
 

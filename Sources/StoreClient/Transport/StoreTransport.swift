@@ -17,14 +17,22 @@ package struct StoreRequest: Sendable, Hashable {
     package let url: String
     /// The bearer token; nil for a request without one.
     package let token: String?
-    /// JSON; nil for a request without a body.
+    /// Nil for a request without a body.
     package let body: [UInt8]?
+    /// The media type of the body.
+    package let contentType: String
 
-    package init(_ method: String, _ url: String, token: String? = nil, body: [UInt8]? = nil) {
+    package static let json = "application/json"
+    package static let form = "application/x-www-form-urlencoded"
+
+    package init(
+        _ method: String, _ url: String, token: String? = nil, body: [UInt8]? = nil, contentType: String = Self.json
+    ) {
         self.method = method
         self.url = url
         self.token = token
         self.body = body
+        self.contentType = contentType
     }
 }
 
@@ -33,11 +41,14 @@ package struct StoreResponse: Sendable, Hashable {
     package let status: Int
     /// The header `Retry-After`; nil if there is none.
     package let retryAfter: String?
+    /// The header `Cache-Control`; nil if there is none.
+    package let cacheControl: String?
     package let body: [UInt8]
 
-    package init(status: Int, retryAfter: String? = nil, body: [UInt8]) {
+    package init(status: Int, retryAfter: String? = nil, cacheControl: String? = nil, body: [UInt8]) {
         self.status = status
         self.retryAfter = retryAfter
+        self.cacheControl = cacheControl
         self.body = body
     }
 

@@ -1,13 +1,21 @@
 import AppStore
 import Foundation
+import StoreClient
 import Subscriptions
 
 /// The apps file: an array of
 /// `{"bundleId": "com.example.app", "appAppleId": 1234567890, "environments": ["Production", "Sandbox"],
 /// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer", "maxStoreAccountsPerToken": 10,
 /// "checkLead": "PT6H", "receipts": {"callsPerMinute": 300, "concurrency": 8, "polling": true}, "serverAPI": {"issuerId":
-/// "…", "keyId": "…", "keyFile": "SubscriptionKey.p8"}}`. Only the bundle id is required.
+/// "…", "keyId": "…", "keyFile": "SubscriptionKey.p8"}}`. Only the bundle id is required. An object with `packageName` is
+/// an app of Google Play, see ``GoogleAppEntry``.
 enum AppsFile {
+    /// The apps of both stores.
+    struct Content {
+        var apple: [App] = []
+        var google: [GoogleApp] = []
+    }
+
     private struct Entry: Decodable {
         let bundleId: String
         let appAppleId: Int64?
@@ -33,17 +41,21 @@ enum AppsFile {
         let polling: Bool?
     }
 
-    static func read(_ path: String) throws(SettingError) -> [App] {
+    static func read(_ path: String) throws(SettingError) -> Content {
         guard let data = FileManager.default.contents(atPath: path) else {
             throw SettingError(description: "cannot read apps file \(path)")
         }
-        try refuseUnknownKeys(data, path)
+        let malformed = SettingError(
+            description: "apps file \(path) is not a JSON array of {\"bundleId\": …, \"appAppleId\": …}")
+        guard let objects = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { throw malformed }
+        var content = Content()
+        content.google = try GoogleAppEntry.read(objects.filter { $0["packageName"] != nil }, path)
+        let own = objects.filter { $0["packageName"] == nil }
+        try refuseUnknownKeys(own, path)
         // The decoder's own error may quote the file, and the file holds secrets.
-        guard let entries = try? JSONDecoder().decode([Entry].self, from: data) else {
-            throw SettingError(
-                description: "apps file \(path) is not a JSON array of {\"bundleId\": …, \"appAppleId\": …}")
-        }
-        var apps: [App] = []
+        guard let data = try? JSONSerialization.data(withJSONObject: own),
+            let entries = try? JSONDecoder().decode([Entry].self, from: data)
+        else { throw malformed }
         for entry in entries {
             let place = "apps file \(path), app \(entry.bundleId)"
             guard !entry.bundleId.isEmpty else {
@@ -51,7 +63,7 @@ enum AppsFile {
             }
             let secrets = entry.sharedSecrets ?? []
             try checkSecrets(secrets, place)
-            apps.append(
+            content.apple.append(
                 App(
                     bundleId: entry.bundleId, appAppleId: entry.appAppleId,
                     environments: try environments(entry.environments, place),
@@ -66,18 +78,17 @@ enum AppsFile {
                             api.keyFile, besides: path, issuerId: api.issuerId, keyId: api.keyId, place)
                     }))
         }
-        return apps
+        return content
     }
 
     /// Rejects unknown keys: ignoring a misspelt one would silently drop a setting.
-    private static func refuseUnknownKeys(_ data: Data, _ path: String) throws(SettingError) {
+    private static func refuseUnknownKeys(_ entries: [[String: Any]], _ path: String) throws(SettingError) {
         let known: Set = [
             "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership",
             "maxStoreAccountsPerToken", "checkLead", "receipts", "serverAPI",
         ]
         let knownOfReceipts: Set = ["callsPerMinute", "concurrency", "polling"]
         let knownOfServerAPI: Set = ["issuerId", "keyId", "keyFile"]
-        guard let entries = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { return }
         for (member, known) in [("receipts", knownOfReceipts), ("serverAPI", knownOfServerAPI)] {
             let keys = entries.compactMap { $0[member] as? [String: Any] }.flatMap(\.keys)
             guard let unknown = keys.first(where: { !known.contains($0) }) else { continue }
@@ -104,7 +115,7 @@ enum AppsFile {
     }
 
     /// Parses the name of a policy; nil selects ``OwnershipPolicy/standard``.
-    private static func ownership(_ name: String?, _ place: String) throws(SettingError) -> OwnershipPolicy {
+    static func ownership(_ name: String?, _ place: String) throws(SettingError) -> OwnershipPolicy {
         guard let name else { return .standard }
         guard let policy = OwnershipPolicy(rawValue: name) else {
             throw SettingError(
@@ -114,7 +125,7 @@ enum AppsFile {
     }
 
     /// Checks the limit; nil selects that of ``OwnershipRules/standard``.
-    private static func storeAccountsPerToken(_ limit: Int?, _ place: String) throws(SettingError) -> Int {
+    static func storeAccountsPerToken(_ limit: Int?, _ place: String) throws(SettingError) -> Int {
         let limit = limit ?? OwnershipRules.standard.storeAccountsPerTokenMax
         try check(limit, OwnershipRules.storeAccountsPerTokenRange, "\(place): maxStoreAccountsPerToken")
         return limit

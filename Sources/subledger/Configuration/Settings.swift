@@ -207,10 +207,18 @@ struct Settings {
 
     var appSharedSecret: String? { text("app.shared.secret", isSecret: true) }
 
-    /// The apps of the apps file, and the one that is configured without it.
+    /// The apps of Google Play in the apps file.
+    func googleApps() throws(SettingError) -> [GoogleApp] {
+        let apps = try appsFile.map { (path) throws(SettingError) in try AppsFile.read(path).google } ?? []
+        let repeated = Dictionary(grouping: apps, by: \.packageName).first { $0.value.count > 1 }
+        if let repeated { throw SettingError(description: "app \(repeated.key) is configured twice") }
+        return apps
+    }
+
+    /// The apps of the App Store in the apps file, and the one that is configured without it.
     func apps() throws(SettingError) -> [App] {
         var apps: [App] = []
-        if let path = appsFile { apps += try AppsFile.read(path) }
+        if let path = appsFile { apps += try AppsFile.read(path).apple }
         if let app = try singleApp() { apps.append(app) }
         let repeated = Dictionary(grouping: apps, by: \.bundleId).first { $0.value.count > 1 }
         if let repeated { throw SettingError(description: "app \(repeated.key) is configured twice") }
@@ -261,6 +269,15 @@ struct Settings {
         return ServerAPIAddresses(
             production: try storeURL("server.api.url", "SUBLEDGER_SERVER_API_URL") ?? apple[.production],
             sandbox: try storeURL("server.api.sandbox.url", "SUBLEDGER_SERVER_API_SANDBOX_URL") ?? apple[.sandbox])
+    }
+
+    /// The URLs of Google's services: Google's, unless a test replaces them.
+    func googleAddresses() throws(SettingError) -> GoogleAddresses {
+        GoogleAddresses(
+            api: try storeURL("google.api.url", "SUBLEDGER_GOOGLE_API_URL") ?? GoogleAddresses.google.api,
+            signingKeys: try storeURL("google.keys.url", "SUBLEDGER_GOOGLE_KEYS_URL")
+                ?? GoogleAddresses.google.signingKeys,
+            token: try storeURL("google.token.url", "SUBLEDGER_GOOGLE_TOKEN_URL"))
     }
 
     /// - Throws: A setting error without the URL, which may contain a password.

@@ -1,4 +1,3 @@
-import AppStore
 import EventLog
 import HTTPServer
 import Logging
@@ -18,7 +17,7 @@ struct AppenderServices {
 
     /// - Returns: Nil for a process that appends nothing: a projector, or a reader that cannot append.
     static func make(
-        _ roles: Set<ServerRole>, apps: [App], database: Database, logger: Logger
+        _ roles: Set<ServerRole>, hasApps: Bool, database: Database, logger: Logger
     ) async throws -> AppenderServices? {
         // A poller has the rights of a receiver, or it does not start.
         if !roles.contains(.receiver), !roles.contains(.poller) {
@@ -29,7 +28,7 @@ struct AppenderServices {
                 )
                 return nil
             }
-            if apps.isEmpty {
+            if !hasApps {
                 logger.notice("customer links, receipts and signed transactions disabled: no app is configured")
             }
         }

@@ -35,6 +35,15 @@ extension HealthCheck {
         }
     }
 
+    /// Checks whether Google Play is asked about purchases when they are due. Late questions end no access.
+    static func purchases(_ poller: PurchasePoller) -> HealthCheck {
+        HealthCheck(name: "google") {
+            guard let overdue = poller.overdue else { return .ok }
+            return .degraded(
+                "purchases due: \(overdue.due), the oldest for \(overdue.oldest.components.seconds / 60) min")
+        }
+    }
+
     /// Checks whether subscriptions are checked with the App Store when they are due. Late checks end no access.
     static func checks(_ poller: Poller) -> HealthCheck {
         HealthCheck(name: "checks") {

@@ -23,7 +23,8 @@ struct PrivateServices {
 
     init(
         _ settings: Settings, roles: Set<ServerRole>, database: Database, appender: Appender?,
-        receipts: HandInService?, devices: DeviceService?, consumption: ConsumptionLog?, health: [HealthCheck],
+        receipts: HandInService?, devices: DeviceService?, googlePurchases: PurchaseHandIn?,
+        consumption: ConsumptionLog?, health: [HealthCheck],
         apps: Set<String>,
         askedByAPI: Set<String>,
         metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
@@ -47,7 +48,7 @@ struct PrivateServices {
                 products: ProductStore(pool: productPool),
                 customers: CustomerReader(pool: pool),
                 links: appender.map { LinkService(log: log, appender: $0, apps: apps) }, receipts: receipts,
-                devices: devices,
+                devices: devices, googlePurchases: googlePurchases,
                 consumption: ConsumptionRoutes(
                     requests: ConsumptionLog(pool: pool), answers: consumption,
                     policies: ConsumptionPolicies(pool: productPool), appsWithKey: askedByAPI, now: now),

@@ -3,13 +3,17 @@ import Encoding
 import EventLog
 import HTTPServer
 import Logging
+import PlayStore
 import Postgres
+import StoreClient
 
-/// The services that receive Apple's notifications.
+/// The services that receive the notifications of the stores.
 struct ReceiverServices {
     let listener: Listener
     let quarantine: QuarantineService
     let pool: PostgresPool
+    /// Fetches the keys of Google's pushes.
+    let keys: StoreTransportService
 
     /// The default bounds of the quarantine.
     static let quarantineBounds = QuarantineBounds.standard
@@ -26,8 +30,9 @@ struct ReceiverServices {
 
     /// - Parameter health: Further conditions that must be ok to store notifications, besides the database's own.
     init(
-        _ settings: Settings, apps: [App], verifying: VerifierServices, appender: Appender, health: [HealthCheck],
-        database: Database, now: @escaping @Sendable () -> Instant, logger: Logger
+        _ settings: Settings, apps: [App], googleApps: [GoogleApp], googleAddresses: GoogleAddresses,
+        verifying: VerifierServices, appender: Appender, health: [HealthCheck], database: Database,
+        now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         // A separate pool: notifications of apps that are not configured must not delay any other.
         pool = database.pool(.receiver, limit: 1, logger: logger)
@@ -39,9 +44,17 @@ struct ReceiverServices {
             intake: QuarantineIntake(
                 quarantine: kept, apps: apps.map(\.bundleId), verifier: verifying.verifier, appender: appender,
                 now: now, logger: logger))
+        let transport = HTTPStoreTransport()
+        keys = StoreTransportService(transport: transport)
+        let pushes = (
+            verifier: PushVerifier(apps: googleApps.map(\.play)),
+            keys: GoogleSigningKeys(
+                transport: transport, addresses: googleAddresses, clock: StoreClock(date: now), logger: logger)
+        )
         let address = settings.address
         listener = Listener.public(
             at: address, verifier: verifying.verifier, appender: appender, quarantine: QuarantineKeeper(kept),
+            pushes: pushes,
             // The public health check needs no authentication, so it must not use the appender's connections.
             health: [.database(LogReader(pool: verifying.pool))] + health,
             connectionsPerAddress: settings.connectionsPerAddress, identity: settings.identity, now: now,
@@ -53,7 +66,7 @@ struct ReceiverServices {
     }
 
     /// Logs what an operator should know before notifications are accepted.
-    static func warn(about configured: [App], rootFiles: [String], logger: Logger) {
+    static func warn(about configured: [App], _ googleApps: [GoogleApp], rootFiles: [String], logger: Logger) {
         for file in rootFiles {
             logger.warning(
                 "trusting an additional root certificate; anyone with its key can forge notifications",
@@ -69,7 +82,17 @@ struct ReceiverServices {
                 "no appAppleId configured; signed notifications are matched by bundle id alone",
                 metadata: ["stream.app": "\(app.bundleId)"])
         }
-        if configured.isEmpty {
+        for app in googleApps where app.play.pushAuthentication == .none {
+            logger.warning(
+                "accepting pushes without an identity token; anyone who knows the URL can cause questions to Google Play",
+                metadata: ["stream.app": "\(app.packageName)"])
+        }
+        for app in googleApps where app.credentials == nil {
+            logger.warning(
+                "no credentials configured; notifications are stored, and Google Play is not asked",
+                metadata: ["stream.app": "\(app.packageName)"])
+        }
+        if configured.isEmpty, googleApps.isEmpty {
             logger.warning("no app configured; every notification receives 503")
         }
         for app in configured where app.acceptsWithoutSecret {

@@ -19,7 +19,7 @@ struct Serve: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "JSON file with [{\"bundleId\": …, \"appAppleId\": …, \"sharedSecrets\": [\"…\"]}]. [SUBLEDGER_APPS_FILE]",
+            "JSON file with [{\"bundleId\": …, \"appAppleId\": …, \"sharedSecrets\": [\"…\"]}, {\"packageName\": …, \"push\": …}]. [SUBLEDGER_APPS_FILE]",
             valueName: "file"))
     var appsFile: String?
 
@@ -43,12 +43,12 @@ struct Serve: AsyncParsableCommand {
         help: ArgumentHelp(
             """
             The parts of the server that this process runs, comma-separated: receiver stores notifications, projector \
-            folds them into projections, reader serves backends, poller checks subscriptions with the App Store. \
+            folds them into projections, reader serves backends, poller asks the stores about subscriptions. \
             [SUBLEDGER_ROLES; all]
             """, valueName: "names"))
     var roles: String?
 
-    @Option(help: "Address for Apple's notifications. [SUBLEDGER_PUBLIC_HOST; 0.0.0.0]")
+    @Option(help: "Address for the stores' notifications. [SUBLEDGER_PUBLIC_HOST; 0.0.0.0]")
     var publicHost: String?
 
     @Option(help: "Its port; 0 for any free one. [SUBLEDGER_PUBLIC_PORT; 8080]")

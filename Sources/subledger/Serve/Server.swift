@@ -21,8 +21,9 @@ struct Server {
         _ plan: ServerPlan, database: Database, now: @escaping @Sendable () -> Instant, metrics: MetricsRegistry,
         logger: Logger
     ) async throws {
-        let (roles, apps) = (plan.roles, plan.apps)
-        let appending = try await AppenderServices.make(roles, apps: apps, database: database, logger: logger)
+        let (roles, apps, googleApps) = (plan.roles, plan.apps, plan.googleApps)
+        let hasApps = !apps.isEmpty || !googleApps.isEmpty
+        let appending = try await AppenderServices.make(roles, hasApps: hasApps, database: database, logger: logger)
         var verifying: VerifierServices?
         let asksAPI = roles.contains(.poller) && apps.contains { $0.isPolled && $0.serverAPIKey != nil }
         if roles.contains(.receiver) || roles.contains(.reader) && !apps.isEmpty || asksAPI, appending != nil {
@@ -31,26 +32,37 @@ struct Server {
         var receiver: ReceiverServices?
         if roles.contains(.receiver), let appending, let verifying {
             receiver = ReceiverServices(
-                plan.receiving, apps: apps, verifying: verifying, appender: appending.appender,
-                health: appending.health, database: database, now: now, logger: logger)
+                plan.receiving, apps: apps, googleApps: googleApps, googleAddresses: plan.googleAddresses,
+                verifying: verifying, appender: appending.appender, health: appending.health, database: database,
+                now: now, logger: logger)
         }
         let projector =
             roles.contains(.projector)
-            ? ProjectorServices(apps: apps, database: database, now: now, logger: logger) : nil
+            ? ProjectorServices(apps: apps, googleApps: googleApps, database: database, now: now, logger: logger) : nil
         var store: StoreServices?
         var receipts: ReceiptServices?
         var poller: PollerServices?
-        if !roles.isDisjoint(with: [.reader, .poller]), !apps.isEmpty, let appending {
+        var google: GoogleServices?
+        var handIns: GoogleHandInServices?
+        if !roles.isDisjoint(with: [.reader, .poller]), hasApps, let appending {
             let asking = StoreServices(
                 addresses: plan.receiptAddresses, apiAddresses: plan.apiAddresses,
-                apiBudget: plan.apiBudget, now: now, logger: logger)
+                apiBudget: plan.apiBudget, googleAddresses: plan.googleAddresses, now: now, logger: logger)
             store = asking
-            if roles.contains(.reader), let verifying {
+            if roles.contains(.poller) {
+                google = GoogleServices(
+                    apps: googleApps, store: asking, appender: appending.appender, database: database, logger: logger)
+            }
+            if roles.contains(.reader), !googleApps.isEmpty {
+                handIns = GoogleHandInServices(
+                    apps: googleApps, store: asking, appender: appending.appender, database: database, logger: logger)
+            }
+            if roles.contains(.reader), !apps.isEmpty, let verifying {
                 receipts = ReceiptServices(
                     apps: apps, store: asking, verifier: verifying.verifier, appender: appending.appender,
                     database: database, logger: logger)
             }
-            if roles.contains(.poller) {
+            if roles.contains(.poller), !apps.isEmpty {
                 poller = PollerServices(
                     apps: apps, store: asking, verifier: verifying?.verifier, appender: appending.appender,
                     database: database, logger: logger)
@@ -58,16 +70,21 @@ struct Server {
         }
         let backends = PrivateServices(
             plan.backends, roles: roles, database: database, appender: appending?.appender,
-            receipts: receipts?.handIns, devices: receipts?.devices, consumption: receipts?.consumption,
+            receipts: receipts?.handIns, devices: receipts?.devices, googlePurchases: handIns?.purchases,
+            consumption: receipts?.consumption,
             health: (appending?.health ?? [])
-                + [projector.map { .projection($0.projector) }, poller.map { .checks($0.poller) }].compactMap(\.self),
-            apps: Set(apps.map(\.bundleId)),
+                + [
+                    projector.map { .projection($0.projector) }, poller.map { .checks($0.poller) },
+                    googleApps.isEmpty ? nil : google.map { .purchases($0.poller) },
+                ].compactMap(\.self),
+            apps: Set(apps.map(\.bundleId) + googleApps.map(\.packageName)),
             askedByAPI: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), metrics: metrics, now: now,
             logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools =
             [appending?.pool, verifying?.pool, receiver?.pool, readerWatch?.pool].compactMap(\.self)
-            + (projector?.pools ?? []) + (receipts?.pools ?? []) + (poller?.pools ?? []) + backends.pools
+            + (projector?.pools ?? []) + (receipts?.pools ?? []) + (poller?.pools ?? [])
+            + (google?.pools ?? []) + (handIns?.pools ?? []) + backends.pools
         let services: [(any Service)?] = [
             DatabaseService(embedded: database.embedded, pools: pools),
             CertificateService(
@@ -80,10 +97,13 @@ struct Server {
             appending?.service,
             receiver?.quarantine,
             store?.service,
+            receiver?.keys,
             receipts?.service,
             poller?.service,
             poller?.audits.map { AuditService(audits: $0) },
             poller?.consumption,
+            google?.service,
+            google?.voids,
             verifying?.revocation,
             backends.listener,
             backends.changes,

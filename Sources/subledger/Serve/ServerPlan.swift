@@ -7,8 +7,10 @@ import StoreClient
 struct ServerPlan {
     let roles: Set<ServerRole>
     let apps: [App]
+    var googleApps: [GoogleApp] = []
     let receiptAddresses: ReceiptAddresses
     let apiAddresses: ServerAPIAddresses
+    var googleAddresses = GoogleAddresses.google
     var apiBudget: @Sendable (ServerAPIEndpoint, ReceiptHost) -> CallBudget = { $0.budget($1) }
     let verification: VerifierServices.Settings
     let receiving: ReceiverServices.Settings
@@ -17,7 +19,7 @@ struct ServerPlan {
     /// Logs what an operator should know before the server starts.
     func warn(rootFiles: [String], logger: Logger) {
         guard roles.contains(.receiver) else { return }
-        ReceiverServices.warn(about: apps, rootFiles: rootFiles, logger: logger)
+        ReceiverServices.warn(about: apps, googleApps, rootFiles: rootFiles, logger: logger)
     }
 }
 
@@ -27,8 +29,9 @@ extension ServerPlan {
     init(_ settings: Settings, logger: Logger, onListening: @escaping @Sendable () -> Void) throws {
         let apps = try settings.apps()
         self.init(
-            roles: try settings.roles(), apps: apps, receiptAddresses: try settings.receiptAddresses(),
-            apiAddresses: try settings.serverAPIAddresses(),
+            roles: try settings.roles(), apps: apps, googleApps: try settings.googleApps(),
+            receiptAddresses: try settings.receiptAddresses(), apiAddresses: try settings.serverAPIAddresses(),
+            googleAddresses: try settings.googleAddresses(),
             verification: VerifierServices.Settings(
                 apps: apps, roots: try settings.roots(), revocationMode: try settings.revocationMode()),
             receiving: ReceiverServices.Settings(

@@ -4,10 +4,11 @@ import Logging
 import ServiceLifecycle
 import StoreClient
 
-/// What asks the App Store. All questions of a process share it, and with it the budgets of the apps.
+/// What asks the stores. All questions of a process share it, and with it the budgets of the apps.
 struct StoreServices {
     let client: ReceiptClient
     let api: ServerAPIClient
+    let google: GoogleClient
     let clock: StoreClock
     let service: StoreTransportService
 
@@ -15,6 +16,7 @@ struct StoreServices {
     init(
         addresses: ReceiptAddresses, apiAddresses: ServerAPIAddresses,
         apiBudget: @escaping @Sendable (ServerAPIEndpoint, ReceiptHost) -> CallBudget = { $0.budget($1) },
+        googleAddresses: GoogleAddresses = .google,
         now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         let transport = HTTPStoreTransport()
@@ -22,11 +24,12 @@ struct StoreServices {
         client = ReceiptClient(transport: transport, addresses: addresses, clock: clock, logger: logger)
         api = ServerAPIClient(
             transport: transport, addresses: apiAddresses, clock: clock, budget: apiBudget, logger: logger)
+        google = GoogleClient(transport: transport, addresses: googleAddresses, clock: clock, logger: logger)
         service = StoreTransportService(transport: transport)
     }
 }
 
-/// Closes the connections to the App Store. Stops after the services that ask.
+/// Closes the connections to the stores. Stops after the services that ask.
 struct StoreTransportService: Service {
     let transport: HTTPStoreTransport
 

@@ -1,0 +1,107 @@
+import Encoding
+import Subscriptions
+
+/// A purchase of Google Play that this process is asking about. No other process asks about it until the claim ends.
+package struct ClaimedPurchase: Sendable, Hashable {
+    /// The package name.
+    package let app: String
+    package let purchaseToken: String
+    package let resource: PurchaseResource?
+    package let productId: String?
+    /// That of its last answer; nil before the first.
+    package let environment: Environment?
+    /// The notification whose effect no answer has shown yet.
+    package let notification: PurchaseNotification?
+    /// How many answers did not show the effect of that notification.
+    package let mismatches: Int32
+    /// How many questions in a row had no answer.
+    package let failures: Int32
+    /// How often there was a reason to ask. A later one makes the purchase due again, whatever comes of this question.
+    package let notices: Int64
+    /// The digest of the last answer that is in the log; nil if there is none.
+    package let answerDigest: [UInt8]?
+    /// Since when the purchase has not been acknowledged; nil if that is not known, not needed, or done.
+    package let unacknowledgedSince: Instant?
+    package let noticedAt: Instant
+    package let rank: PurchaseRank
+}
+
+/// What came of a question about a purchase of Google Play.
+package struct PurchaseRecord: Sendable, Hashable {
+    /// Whether Google knows that the purchase was granted.
+    package enum Acknowledgement: Sendable, Hashable {
+        /// The question does not say.
+        case unchanged
+        /// It was bought then, and is not acknowledged.
+        case pending(since: Instant)
+        /// This process acknowledged it.
+        case made(at: Instant)
+        /// It was acknowledged elsewhere, or must not be acknowledged.
+        case notNeeded
+    }
+
+    package let askedAt: Instant
+    package let result: PurchaseResult
+    /// The status of the HTTP response; nil if there was none.
+    package var status: Int32?
+    package var environment: Environment?
+    package var resource: PurchaseResource?
+    package var productId: String?
+    /// The subscription that a check of it is recorded for.
+    package var subscription: String?
+    package var answerDigest: [UInt8]?
+    /// The position of the event that the answer became; nil if it stated nothing new.
+    package var position: Int64?
+    /// Whether the answer shows the effect of the notification, so that it is not waited for any more.
+    package var isMet = false
+    package var mismatches: Int32 = 0
+    package var failures: Int32 = 0
+    package var acknowledgement = Acknowledgement.unchanged
+    /// When to ask again; nil if only a notice leads to a question.
+    package var next: Next?
+
+    package struct Next: Sendable, Hashable {
+        package let at: Instant
+        package let rank: PurchaseRank
+
+        package init(at: Instant, rank: PurchaseRank) {
+            self.at = at
+            self.rank = rank
+        }
+    }
+
+    package init(askedAt: Instant, result: PurchaseResult) {
+        self.askedAt = askedAt
+        self.result = result
+    }
+}
+
+/// The result of a question about a purchase of Google Play. Only an event ever changes access.
+package enum PurchaseResult: String, Sendable, Hashable, CaseIterable {
+    /// The answer was stored as an event.
+    case appended
+    /// The answer states nothing new.
+    case unchanged
+    /// Google Play does not know the purchase.
+    case notFound = "not_found"
+    /// Google Play does not know the purchase any more, and will not again.
+    case gone
+    /// The purchase is not one of the app, or the question is wrong.
+    case refused
+    /// The credentials are rejected.
+    case credentialsRejected = "credentials_rejected"
+    /// The account may not ask about the app.
+    case forbidden
+    case unreadable
+    /// There was no answer, or a temporary failure.
+    case unavailable
+
+    /// The word of the same meaning in the records of all checks.
+    var check: String {
+        switch self {
+        case .appended, .unchanged, .refused, .unreadable, .unavailable: rawValue
+        case .notFound, .gone: CheckResult.notFound.label
+        case .credentialsRejected, .forbidden: CheckResult.keyRejected.label
+        }
+    }
+}

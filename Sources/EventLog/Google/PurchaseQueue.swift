@@ -1,0 +1,178 @@
+import Encoding
+import Postgres
+import Subscriptions
+
+/// The purchases of Google Play: which are to be asked about, and what came of the last question about each.
+///
+/// A record that is kept like the log. Any number of processes may use it: each claims purchases that no other asks about,
+/// and a claim ends soon after its process dies.
+package struct PurchaseQueue: Sendable {
+    private let pool: PostgresPool
+
+    /// - Parameter pool: Has the rights of `subledger_poller`; those of `subledger_receiver` suffice for one purchase.
+    package init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
+    /// How much there is to ask, and to acknowledge.
+    package struct Backlog: Sendable, Hashable {
+        /// The number of purchases that are due, at most ``Limits/dueChecksCountedMax``.
+        package let due: Int64
+        /// Since when the first of them is due; nil if none is.
+        package let dueSince: Instant?
+        /// Since when the first unacknowledged purchase is not acknowledged; nil if all are.
+        package let unacknowledgedSince: Instant?
+    }
+
+    /// Makes purchases due. Durable when this returns. Safe to repeat: a purchase that is due already stays due once.
+    package func notice(
+        _ notices: [PurchaseToAsk], of app: String, as rank: PurchaseRank = .notice
+    ) async throws(ReadError) {
+        guard !notices.isEmpty else { return }
+        _ = try await query(
+            PurchaseStatements.notice, PurchaseStatements.parameters(notices, app, rank),
+            within: Limits.commitWaitMax)
+    }
+
+    /// Makes those of the purchases due that are not known yet. Safe to repeat.
+    package func noticeUnknown(_ notices: [PurchaseToAsk], of app: String) async throws(ReadError) {
+        guard !notices.isEmpty else { return }
+        _ = try await query(
+            PurchaseStatements.noticeUnknown, PurchaseStatements.parameters(notices, app, .again),
+            within: Limits.commitWaitMax)
+    }
+
+    /// Claims purchases that are due, in the order of their ranks, longest due first.
+    ///
+    /// - Parameters:
+    ///   - ranks: Only these.
+    ///   - claimEnd: When other processes may ask, unless the outcome is recorded before.
+    package func claimDue(
+        of app: String, ranks: [PurchaseRank] = PurchaseRank.allCases, at now: Instant, until claimEnd: Instant,
+        limit: Int64
+    ) async throws(ReadError) -> [ClaimedPurchase] {
+        let rows = try await query(
+            PurchaseStatements.claimDue,
+            [
+                Parameter(app), Parameter(now), Parameter(claimEnd), Parameter(limit),
+                .array(ranks.map(\.rawValue)),
+            ], within: Limits.commitWaitMax)
+        return try decode { () throws(PostgresError) -> [ClaimedPurchase] in
+            var claims: [ClaimedPurchase] = []
+            for row in rows { claims.append(try ClaimedPurchase(row, app: app)) }
+            return claims.sorted { ($0.rank.rawValue, $0.noticedAt) < ($1.rank.rawValue, $1.noticedAt) }
+        }
+    }
+
+    /// Claims a purchase, whether it is due or not.
+    ///
+    /// - Returns: Nil if another process is asking about it, or if it is not known.
+    package func claim(
+        _ purchaseToken: String, of app: String, at now: Instant, until claimEnd: Instant
+    ) async throws(ReadError) -> ClaimedPurchase? {
+        let rows = try await query(
+            PurchaseStatements.claim,
+            [Parameter(app), Parameter(purchaseToken), Parameter(now), Parameter(claimEnd)],
+            within: Limits.commitWaitMax)
+        return try decode { () throws(PostgresError) -> ClaimedPurchase? in
+            guard let row = rows.first else { return nil }
+            return try ClaimedPurchase(row, app: app)
+        }
+    }
+
+    /// Ends a claim without a record: the purchase stays as due as it was.
+    package func release(_ claim: ClaimedPurchase) async throws(ReadError) {
+        _ = try await query(
+            PurchaseStatements.release, [Parameter(claim.app), Parameter(claim.purchaseToken)],
+            within: Limits.commitWaitMax)
+    }
+
+    /// Records what came of a question, and ends the claim. A notice that came meanwhile keeps the purchase due.
+    package func record(_ record: PurchaseRecord, of claim: ClaimedPurchase) async throws(ReadError) {
+        let (word, at): (String, Instant?) =
+            switch record.acknowledgement {
+            case .unchanged: ("unchanged", nil)
+            case .pending(let since): ("pending", since)
+            case .made(let at): ("made", at)
+            case .notNeeded: ("not_needed", nil)
+            }
+        _ = try await query(
+            PurchaseStatements.record,
+            [
+                Parameter(claim.app), Parameter(claim.purchaseToken), Parameter(claim.notices),
+                Parameter(record.askedAt), Parameter(record.result.rawValue), Parameter(record.environment?.rawValue),
+                Parameter(record.resource?.rawValue), Parameter(record.productId), Parameter(record.answerDigest),
+                Parameter(record.failures), Parameter(record.mismatches), Parameter(record.isMet),
+                Parameter(record.next?.rank.rawValue), Parameter(record.next?.at), Parameter(word), Parameter(at),
+                Parameter(record.subscription ?? claim.purchaseToken), Parameter(record.result.check),
+                Parameter(record.status), Parameter(record.position),
+            ], within: Limits.commitWaitMax)
+    }
+
+    /// The purchase with this token, without a claim; nil if it is not known.
+    package func find(_ purchaseToken: String, of app: String) async throws(ReadError) -> ClaimedPurchase? {
+        let rows = try await query(PurchaseStatements.find, [Parameter(app), Parameter(purchaseToken)])
+        return try decode { () throws(PostgresError) -> ClaimedPurchase? in
+            guard let row = rows.first else { return nil }
+            return try ClaimedPurchase(row, app: app)
+        }
+    }
+
+    /// When the next purchase of the apps becomes due, or became due; nil if none is planned.
+    package func nextDue(of apps: [String]) async throws(ReadError) -> Instant? {
+        let rows = try await query(PurchaseStatements.nextDue, [.array(apps)])
+        return try decode { () throws(PostgresError) -> Instant? in try rows.first?.optional(at: 0) }
+    }
+
+    package func backlog(of app: String, at now: Instant) async throws(ReadError) -> Backlog {
+        let rows = try await query(
+            PurchaseStatements.backlog, [Parameter(app), Parameter(now), Parameter(Limits.dueChecksCountedMax)])
+        return try decode { () throws(PostgresError) -> Backlog in
+            Backlog(
+                due: try rows[0].value(at: 0), dueSince: try rows[0].optional(at: 1),
+                unacknowledgedSince: try rows[0].optional(at: 2))
+        }
+    }
+
+    func query(
+        _ statement: Statement, _ parameters: [Parameter], within limit: Duration = Limits.readWaitMax
+    ) async throws(ReadError) -> RowSet {
+        do throws(PostgresError) {
+            return try await pool.query(statement, parameters, deadline: .now + limit)
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    func decode<Value>(_ read: () throws(PostgresError) -> Value) throws(ReadError) -> Value {
+        do throws(PostgresError) {
+            return try read()
+        } catch {
+            throw ReadError(error)
+        }
+    }
+}
+
+extension ClaimedPurchase {
+    /// Reads a row with ``PurchaseStatements/columns``.
+    fileprivate init(_ row: Row, app: String) throws(PostgresError) {
+        let resource: String? = try row.optional(at: 1)
+        let environment: String? = try row.optional(at: 3)
+        let type: String? = try row.optional(at: 4)
+        let eventTime: Instant? = try row.optional(at: 5)
+        let rank: Int32? = try row.optional(at: 12)
+        var notification: PurchaseNotification?
+        if let type, let eventTime {
+            notification = PurchaseNotification(
+                type: type, eventTime: eventTime,
+                expectedStates: PurchaseNotification.states(try row.optional(at: 13) ?? ""))
+        }
+        self.init(
+            app: app, purchaseToken: try row.value(at: 0), resource: resource.flatMap(PurchaseResource.init(rawValue:)),
+            productId: try row.optional(at: 2), environment: environment.flatMap(Environment.init(rawValue:)),
+            notification: notification, mismatches: try row.value(at: 6), failures: try row.value(at: 7),
+            notices: try row.value(at: 8), answerDigest: try row.optional(at: 9),
+            unacknowledgedSince: try row.optional(at: 10), noticedAt: try row.value(at: 11),
+            rank: rank.flatMap(PurchaseRank.init(rawValue:)) ?? .scheduled)
+    }
+}

@@ -1,0 +1,285 @@
+import Encoding
+import Postgres
+
+/// SQL of the queue of purchases.
+enum PurchaseStatements {
+    /// The first nine parameters of the statements that make purchases due.
+    static func parameters(_ notices: [PurchaseToAsk], _ app: String, _ rank: PurchaseRank) -> [Parameter] {
+        [
+            Parameter(app), .array(notices.map(\.purchaseToken)), .array(notices.map(\.resource?.rawValue)),
+            .array(notices.map(\.productId)), .array(notices.map(\.notification?.type)),
+            .array(notices.map(\.notification?.eventTime)), .array(notices.map(\.noticedAt)), Parameter(rank.rawValue),
+            .array(notices.map(\.notification?.statesText)),
+        ]
+    }
+
+    private static let insert: SQL = """
+        insert into subledger.google_purchase as known (
+          app, token_sha256, purchase_token, resource, product_id, notification_type, expected_states, notified_at,
+          noticed_at, rank, due_at
+        )
+        select $1::text, sha256(convert_to(input.purchase_token, 'UTF8')), input.purchase_token, input.resource,
+          input.product_id, input.notification_type, input.expected_states, input.notified_at, input.noticed_at,
+          $8::integer, input.noticed_at
+        from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[], $9::text[])
+          as input (purchase_token, resource, product_id, notification_type, notified_at, noticed_at, expected_states)
+        """
+
+    private static let merge: SQL = """
+        on conflict (app, token_sha256) do update
+        set notices = known.notices + 1,
+          resource = coalesce(known.resource, excluded.resource),
+          product_id = coalesce(excluded.product_id, known.product_id),
+          notification_type = case
+            when excluded.notified_at >= coalesce(known.notified_at, '-infinity') then excluded.notification_type
+            else known.notification_type
+          end,
+          expected_states = case
+            when excluded.notified_at >= coalesce(known.notified_at, '-infinity') then excluded.expected_states
+            else known.expected_states
+          end,
+          notified_at = greatest(known.notified_at, excluded.notified_at),
+          mismatches = 0,
+          failures = 0,
+          rank = least(known.rank, excluded.rank),
+          due_at = least(known.due_at, excluded.due_at)
+        """
+
+    static let notice = Statement(
+        "purchase_notice",
+        """
+        \(insert)
+        \(merge)
+        """)
+
+    static let noticeUnknown = Statement(
+        "purchase_notice_unknown",
+        """
+        \(insert)
+        on conflict (app, token_sha256) do nothing
+        """)
+
+    /// Two processes at once: the second waits for the first, finds another position and writes nothing.
+    static let takeIn = Statement(
+        "purchase_take_in",
+        """
+        with moved as (
+          insert into subledger.google_intake (stream_id, position)
+          values ($10, $12)
+          on conflict (stream_id) do update set position = excluded.position where google_intake.position = $11
+          returning stream_id
+        ),
+        pending as (
+          insert into subledger.google_notification (app, token_sha256, stream_id, position)
+          select $1, sha256(convert_to(input.purchase_token, 'UTF8')), $10, input.position
+          from unnest($13::text[], $14::bigint[]) as input (purchase_token, position)
+          where exists (select from moved)
+          on conflict do nothing
+        )
+        \(insert)
+        where exists (select from moved)
+        \(merge)
+        """)
+
+    static let intakes = Statement(
+        "purchase_intakes",
+        """
+        select stream.stream_id, stream.app, stream.environment, coalesce(google_intake.position, 0),
+          stream_head.position
+        from subledger.stream
+        join subledger.stream_head using (stream_id)
+        left join subledger.google_intake using (stream_id)
+        where stream.app = any ($1::text[])
+          and stream_head.position > coalesce(google_intake.position, 0)
+        order by stream.stream_id
+        """)
+
+    static let notifications = Statement(
+        "purchase_notifications",
+        """
+        select event.position, event.received_at, subledger.event_body(event.stream_id, event.position)
+        from subledger.event
+        where event.stream_id = $1
+          and event.position > $2
+          and event.position <= $3
+          and event.source = 'google-rtdn'
+        order by event.position
+        limit $4
+        """)
+
+    private static let columns: SQL = """
+        purchase_token, resource, product_id, environment, notification_type, notified_at, mismatches, failures, notices,
+          answer_sha256, unacknowledged_since, noticed_at, rank, expected_states
+        """
+
+    /// `for update skip locked`: processes that claim at the same time get different purchases.
+    static let claimDue = Statement(
+        "purchase_claim_due",
+        """
+        with due as (
+          select found.token_sha256
+          from unnest($5::integer[]) as input (rank)
+          cross join lateral (
+            select token_sha256
+            from subledger.google_purchase
+            where app = $1
+              and google_purchase.rank = input.rank
+              and due_at <= $2
+              and coalesce(asking_until, '-infinity') <= $2
+            order by due_at
+            limit $4
+            for update skip locked
+          ) as found
+          order by input.rank
+          limit $4
+        )
+        update subledger.google_purchase
+        set asking_until = $3
+        from due
+        where google_purchase.app = $1
+          and google_purchase.token_sha256 = due.token_sha256
+        returning \(columns)
+        """)
+
+    static let claim = Statement(
+        "purchase_claim",
+        """
+        update subledger.google_purchase
+        set asking_until = $4
+        where app = $1
+          and token_sha256 = sha256(convert_to($2, 'UTF8'))
+          and coalesce(asking_until, '-infinity') <= $3
+        returning \(columns)
+        """)
+
+    static let find = Statement(
+        "purchase_find",
+        """
+        select \(columns)
+        from subledger.google_purchase
+        where app = $1
+          and token_sha256 = sha256(convert_to($2, 'UTF8'))
+        """)
+
+    static let pendingNotifications = Statement(
+        "purchase_pending_notifications",
+        """
+        select event.position, event.received_at, subledger.event_body(event.stream_id, event.position), event.stream_id
+        from subledger.google_notification
+        join subledger.event using (stream_id, position)
+        where google_notification.app = $1
+          and google_notification.token_sha256 = sha256(convert_to($2, 'UTF8'))
+        order by event.received_at, event.position
+        """)
+
+    static let remove = Statement(
+        "purchase_remove_notifications",
+        """
+        delete from subledger.google_notification
+        using unnest($3::integer[], $4::bigint[]) as stated (stream_id, position)
+        where google_notification.app = $1
+          and google_notification.token_sha256 = sha256(convert_to($2, 'UTF8'))
+          and google_notification.stream_id = stated.stream_id
+          and google_notification.position = stated.position
+        """)
+
+    static let release = Statement(
+        "purchase_release",
+        """
+        update subledger.google_purchase
+        set asking_until = null
+        where app = $1
+          and token_sha256 = sha256(convert_to($2, 'UTF8'))
+        """)
+
+    /// The check is recorded once its stream is known: that of the answers, or that of notifications before the first.
+    static let record = Statement(
+        "purchase_record",
+        """
+        with recorded as (
+          update subledger.google_purchase
+          set asking_until = null,
+            asked_at = $4,
+            result = $5,
+            environment = coalesce($6, environment),
+            resource = coalesce($7, resource),
+            product_id = coalesce($8, product_id),
+            answer_sha256 = coalesce($9, answer_sha256),
+            failures = case when notices = $3 then $10 else 0 end,
+            mismatches = case when notices = $3 then $11 else 0 end,
+            notification_type = case when notices = $3 and $12 then null else notification_type end,
+            expected_states = case when notices = $3 and $12 then null else expected_states end,
+            notified_at = case when notices = $3 and $12 then null else notified_at end,
+            rank = case when notices = $3 then $13 else rank end,
+            due_at = case when notices = $3 then $14 else due_at end,
+            unacknowledged_since = case $15::text
+              when 'unchanged' then unacknowledged_since
+              when 'pending' then least(unacknowledged_since, $16)
+            end,
+            acknowledged_at = case when $15 = 'made' then coalesce(acknowledged_at, $16) else acknowledged_at end
+          where app = $1
+            and token_sha256 = sha256(convert_to($2, 'UTF8'))
+          returning app, environment
+        )
+        insert into subledger.store_check (
+          stream_id, original_transaction_id, asked_at, result, status, position
+        )
+        select stream.stream_id, $17, $4, $18, $19, $20
+        from recorded
+        join subledger.stream
+          on stream.app = recorded.app
+          and stream.environment = coalesce(recorded.environment, 'unknown')
+        on conflict (stream_id, original_transaction_id, asked_at) do nothing
+        """)
+
+    static let nextDue = Statement(
+        "purchase_next_due",
+        """
+        select min(greatest(earliest.due_at, earliest.asking_until))
+        from unnest($1::text[]) as input (app)
+        cross join generate_series(0, 2) as rank
+        cross join lateral (
+          select due_at, asking_until
+          from subledger.google_purchase
+          where google_purchase.app = input.app
+            and google_purchase.rank = rank.rank
+          order by due_at
+          limit 1
+        ) as earliest
+        """)
+
+    static let backlog = Statement(
+        "purchase_backlog",
+        """
+        select
+          (
+            select count(*)
+            from (
+              select
+              from generate_series(0, 2) as rank
+              join subledger.google_purchase
+                on google_purchase.app = $1
+                and google_purchase.rank = rank.rank
+                and google_purchase.due_at <= $2
+              limit $3
+            ) as due
+          ),
+          (
+            select min(earliest.due_at)
+            from generate_series(0, 2) as rank
+            cross join lateral (
+              select min(due_at) as due_at
+              from subledger.google_purchase
+              where google_purchase.app = $1
+                and google_purchase.rank = rank.rank
+                and google_purchase.due_at <= $2
+            ) as earliest
+          ),
+          (
+            select min(unacknowledged_since)
+            from subledger.google_purchase
+            where app = $1
+              and unacknowledged_since is not null
+          )
+        """)
+}

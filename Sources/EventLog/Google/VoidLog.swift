@@ -1,0 +1,123 @@
+import Encoding
+import Postgres
+
+/// The comparisons of the log with Google Play's list of voided purchases.
+package struct VoidLog: Sendable {
+    private let pool: PostgresPool
+
+    /// - Parameter pool: Has the rights of `subledger_poller`.
+    package init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
+    /// The last comparison of an app.
+    package struct Audit: Sendable, Hashable {
+        package let app: String
+        /// Our clock.
+        package let auditedAt: Instant
+        /// Voids that Google saw until then have been listed.
+        package let seenUntil: Instant
+        /// The number of rows in the list.
+        package let listed: Int64
+        /// The number of rows that were not in the log.
+        package let appended: Int64
+
+        package init(app: String, auditedAt: Instant, seenUntil: Instant, listed: Int64, appended: Int64) {
+            self.app = app
+            self.auditedAt = auditedAt
+            self.seenUntil = seenUntil
+            self.listed = listed
+            self.appended = appended
+        }
+    }
+
+    /// Nil if there was none.
+    package func lastAudit(of app: String) async throws(ReadError) -> Audit? {
+        do throws(PostgresError) {
+            let rows = try await pool.query(Statements.last, [Parameter(app)], deadline: .now + Limits.readWaitMax)
+            guard let row = rows.first else { return nil }
+            return Audit(
+                app: app, auditedAt: try row.value(at: 0), seenUntil: try row.value(at: 1),
+                listed: try row.value(at: 2), appended: try row.value(at: 3))
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// Records a comparison in place of the last one.
+    package func record(_ audit: Audit) async throws(ReadError) {
+        do throws(PostgresError) {
+            _ = try await pool.query(
+                Statements.record,
+                [
+                    Parameter(audit.app), Parameter(audit.auditedAt), Parameter(audit.seenUntil),
+                    Parameter(audit.listed), Parameter(audit.appended),
+                ], deadline: .now + Limits.commitWaitMax)
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// Whether an event of the row is in the log.
+    ///
+    /// - Parameter digest: SHA-256 of the body of the event.
+    package func isKnown(_ digest: [UInt8], of app: String) async throws(ReadError) -> Bool {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                Statements.find, [Parameter(app), Parameter(digest)], deadline: .now + Limits.readWaitMax)
+            return rows.first != nil
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// Records that an event of the row is in the log. Safe to repeat.
+    package func note(_ digest: [UInt8], of app: String, at now: Instant) async throws(ReadError) {
+        do throws(PostgresError) {
+            _ = try await pool.query(
+                Statements.note, [Parameter(app), Parameter(digest), Parameter(now)],
+                deadline: .now + Limits.commitWaitMax)
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    private enum Statements {
+        static let last = Statement(
+            "void_last_audit",
+            """
+            select audited_at, seen_until, listed, appended
+            from subledger.google_void_audit
+            where app = $1
+            """)
+
+        static let record = Statement(
+            "void_record_audit",
+            """
+            insert into subledger.google_void_audit (app, audited_at, seen_until, listed, appended)
+            values ($1, $2, $3, $4, $5)
+            on conflict (app) do update
+            set audited_at = excluded.audited_at,
+              seen_until = excluded.seen_until,
+              listed = excluded.listed,
+              appended = excluded.appended
+            """)
+
+        static let find = Statement(
+            "void_find",
+            """
+            select row_sha256
+            from subledger.google_void
+            where app = $1
+              and row_sha256 = $2
+            """)
+
+        static let note = Statement(
+            "void_note",
+            """
+            insert into subledger.google_void (app, row_sha256, listed_at)
+            values ($1, $2, $3)
+            on conflict (app, row_sha256) do nothing
+            """)
+    }
+}

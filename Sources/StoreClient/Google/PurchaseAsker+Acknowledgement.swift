@@ -1,0 +1,52 @@
+import Encoding
+import EventLog
+import PlayStore
+import Subscriptions
+
+extension PurchaseAsker {
+    /// Acknowledges a new purchase whose answer is in the log. Never one that is pending, ended or acknowledged.
+    func acknowledge(
+        _ snapshot: PurchaseSnapshot, _ question: Question, at now: Instant
+    ) async -> PurchaseRecord.Acknowledgement {
+        guard question.app.acknowledges else { return .notNeeded }
+        guard snapshot.needsAcknowledgement else { return .notNeeded }
+        let since = min(snapshot.startTime ?? now, question.claim.unacknowledgedSince ?? now, now)
+        guard let request = Self.request(snapshot, question) else { return .pending(since: since) }
+        let outcome = await client.ask(request, app: question.app, priority: .handIn)
+        switch outcome {
+        case .answered:
+            metrics.noteAcknowledgement(.made, of: question.app.packageName)
+            return .made(at: clock.date())
+        case .refused(let refusal):
+            metrics.noteAcknowledgement(.refused, of: question.app.packageName)
+            // Acknowledged before, refunded, or not what it was: the next answer says which.
+            return refusal.kind == .gone ? .notNeeded : .pending(since: since)
+        case .credentialsRejected, .forbidden, .unavailable:
+            metrics.noteAcknowledgement(.failed, of: question.app.packageName)
+            return .pending(since: since)
+        }
+    }
+
+    private static func request(_ snapshot: PurchaseSnapshot, _ question: Question) -> PlayRequest? {
+        switch snapshot.kind {
+        case .subscription:
+            // With several items, the purchase has no product of its own.
+            let productId = snapshot.items.count == 1 ? snapshot.items[0].productId : nil
+            return .acknowledgeSubscription(question.token, productId: productId, of: question.app.packageName)
+        case .product:
+            guard let productId = snapshot.items.first?.productId ?? question.claim.productId else { return nil }
+            return .acknowledgeProduct(question.token, productId: productId, of: question.app.packageName)
+        }
+    }
+}
+
+extension PurchaseSnapshot {
+    /// Whether Google refunds the purchase if nobody acknowledges it.
+    fileprivate var needsAcknowledgement: Bool {
+        guard isAcknowledged == false else { return false }
+        switch state {
+        case .active, .canceled, .inGracePeriod, .purchased: return true
+        case .pending, .paused, .onHold, .expired, .pendingPurchaseCanceled, .cancelled, nil: return false
+        }
+    }
+}

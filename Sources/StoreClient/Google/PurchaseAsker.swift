@@ -1,0 +1,337 @@
+import Encoding
+import EventLog
+import Logging
+import PlayStore
+import Subscriptions
+
+/// Asks Google Play about single purchases, stores what it answers, acknowledges new purchases, and records the outcome.
+struct PurchaseAsker: Sendable {
+    let client: GoogleClient
+    let queue: PurchaseQueue
+    let appender: Appender
+    let clock: StoreClock
+    /// Returns numbers from 0 up to but excluding 1, for the pauses after failures.
+    let random: @Sendable () -> Double
+    let metrics: PurchaseMetrics
+    let logger: Logger
+
+    /// What came of a question.
+    struct Outcome: Sendable {
+        /// Nil if the purchase stays as due as it was: the question was not sent.
+        let record: PurchaseRecord?
+        /// What Google answered about the purchase, whether it was new or not; nil if it did not answer.
+        var statement: PlayStatement?
+        var snapshot: PurchaseSnapshot?
+        /// How long other questions about the app should wait.
+        var pause = Duration.zero
+    }
+
+    /// Asks about a claimed purchase, stores the answer, and ends the claim. Safe to repeat.
+    ///
+    /// If the task is cancelled, the question is abandoned, or its answer is stored to the end.
+    ///
+    /// - Parameter source: `googleDevice` for a purchase that a backend hands in.
+    /// - Throws: ``ReadError``, ``AppendError``. Then the purchase is due again when the claim ends.
+    func ask(
+        _ claim: ClaimedPurchase, of app: GoogleApp, priority: AskPriority = .check,
+        source: EventSource = .googleAPI
+    ) async throws -> Outcome {
+        guard let token = PurchaseToken(claim.purchaseToken) else {
+            return try await end(claim, PurchaseRecord(askedAt: clock.date(), result: .refused))
+        }
+        let pending = try await queue.pendingNotifications(of: claim)
+        let appended = try await appendVoids(pending, claim, app)
+        let notices = pending.filter { stored in !appended.contains { $0.position == stored.position } }
+            .flatMap { Self.notification($0)?.facts ?? [] }
+        let subject = PlayStatement.Subject(
+            packageName: app.packageName, purchaseToken: token, environment: claim.environment, notices: notices)
+        let (resource, outcome) = await question(token, claim, app, priority)
+        if case .unavailable(Unavailability.cancelled.rawValue, _) = outcome {
+            try await queue.release(claim)
+            return Outcome(record: nil)
+        }
+        // A separate task: this one may be cancelled, and an answer that is there is stored nevertheless.
+        return try await Task {
+            try await settle(
+                outcome, resource, Question(claim: claim, app: app, token: token, subject: subject), pending, source)
+        }.value
+    }
+
+    /// A question about a purchase.
+    struct Question: Sendable {
+        let claim: ClaimedPurchase
+        let app: GoogleApp
+        let token: PurchaseToken
+        let subject: PlayStatement.Subject
+    }
+
+    /// The notification of the log; nil if it says nothing about a purchase.
+    static func notification(_ stored: PurchaseQueue.StoredNotification) -> DeveloperNotification? {
+        guard let message = try? PushMessage(decoding: stored.body), !message.isAmbiguous else { return nil }
+        return message.notification
+    }
+
+    /// Appends what notifications say about voids of a purchase whose stream is known: it counts without an answer.
+    ///
+    /// - Returns: The notifications that events state now.
+    private func appendVoids(
+        _ pending: [PurchaseQueue.StoredNotification], _ claim: ClaimedPurchase, _ app: GoogleApp
+    ) async throws -> [PurchaseQueue.StoredNotification] {
+        guard let environment = claim.environment else { return [] }
+        var appended: [PurchaseQueue.StoredNotification] = []
+        for stored in pending {
+            guard let notification = Self.notification(stored), case .voidedPurchase = notification.content,
+                let statement = try? PlayStatement.voided(
+                    by: notification, packageName: app.packageName, environment: environment,
+                    answeredAt: stored.receivedAt)
+            else { continue }
+            // With the time of the notification, so that a repetition is a duplicate.
+            _ = try await appender.append(PreparedEvent(statement, receivedAt: stored.receivedAt))
+            appended.append(stored)
+        }
+        try await queue.remove(appended, of: claim)
+        return appended
+    }
+
+    /// Asks the resource of the purchase. If it is not known which one that is, both are tried.
+    private func question(
+        _ token: PurchaseToken, _ claim: ClaimedPurchase, _ app: GoogleApp, _ priority: AskPriority
+    ) async -> (PurchaseResource, GoogleOutcome) {
+        func ask(_ resource: PurchaseResource) async -> GoogleOutcome {
+            let request: PlayRequest =
+                switch resource {
+                case .subscription: .subscription(token, of: app.packageName)
+                case .oneTime: .product(token, of: app.packageName)
+                }
+            return await client.ask(request, app: app, priority: priority, isScheduled: claim.rank == .scheduled)
+        }
+        let first = claim.resource ?? .subscription
+        let outcome = await ask(first)
+        guard claim.resource == nil, case .refused = outcome else { return (first, outcome) }
+        let other = await ask(.oneTime)
+        // The first refusal says more about a purchase that neither resource knows.
+        if case .refused = other { return (first, outcome) }
+        return (.oneTime, other)
+    }
+
+    // MARK: Outcomes
+
+    private func settle(
+        _ outcome: GoogleOutcome, _ resource: PurchaseResource, _ question: Question,
+        _ pending: [PurchaseQueue.StoredNotification], _ source: EventSource
+    ) async throws -> Outcome {
+        let claim = question.claim
+        switch outcome {
+        case .answered(let answer): return try await keep(answer, resource, question, pending, source)
+        case .refused(let refusal): return try await settle(refusal, question, pending)
+        case .credentialsRejected: return try await stop(.credentialsRejected, claim)
+        case .forbidden: return try await stop(.forbidden, claim)
+        case .unavailable(let label, let retryAfter):
+            if label == Unavailability.budget.rawValue || label == Unavailability.breakerOpen.rawValue {
+                // Not a failure of this purchase, which stays due.
+                try await queue.release(claim)
+                return Outcome(record: nil, pause: max(retryAfter, Limits.roundPauseMin))
+            }
+            return try await end(claim, failure(.unavailable, claim, shortestPause: retryAfter))
+        }
+    }
+
+    private func keep(
+        _ answer: GoogleAnswer, _ resource: PurchaseResource, _ question: Question,
+        _ pending: [PurchaseQueue.StoredNotification], _ source: EventSource
+    ) async throws -> Outcome {
+        let (claim, app) = (question.claim, question.app)
+        let asked: PlayResource = resource == .subscription ? .subscriptionV2 : .productV2
+        guard
+            let statement = try? PlayStatement.answer(
+                answer.body, of: asked, about: question.subject, source: source, answeredAt: answer.answeredAt),
+            let snapshot = statement.event.purchases.lazy.compactMap(\.snapshot).first
+        else { return try await end(claim, failure(.unreadable, claim)) }
+        var record = PurchaseRecord(askedAt: answer.answeredAt, result: .unchanged)
+        let digest = AnswerDigest.of(answer.body, asked)
+        if digest != claim.answerDigest || !question.subject.notices.isEmpty {
+            let place = try await appender.append(PreparedEvent(statement, receivedAt: statement.answeredAt))
+            record = PurchaseRecord(askedAt: answer.answeredAt, result: .appended)
+            record.position = place.position
+        }
+        try await queue.remove(pending, of: claim)
+        try await noticePredecessors(of: snapshot, app, at: answer.answeredAt)
+        record.environment = statement.stream.environment
+        record.resource = resource
+        record.productId = snapshot.items.first?.productId
+        record.subscription = question.token.key
+        record.answerDigest = digest
+        record.status = Int32(clamping: answer.status)
+        let again = check(snapshot, claim, at: answer.answeredAt, &record)
+        record.acknowledgement = await acknowledge(snapshot, question, at: answer.answeredAt)
+        if case .pending = record.acknowledgement { record.failures = claim.failures + 1 }
+        record.next = next(snapshot, question, record, again)
+        var outcome = try await end(claim, record)
+        outcome.statement = statement
+        outcome.snapshot = snapshot
+        return outcome
+    }
+
+    /// Asks once about a purchase that another one names and that was never asked about.
+    private func noticePredecessors(
+        of snapshot: PurchaseSnapshot, _ app: GoogleApp, at now: Instant
+    ) async throws(ReadError) {
+        // The key of a long token is a digest, which cannot be asked about.
+        let named = [snapshot.linkedPurchaseToken, snapshot.expiredPurchaseToken].compactMap(\.self)
+            .filter { $0 != snapshot.purchaseToken && PurchaseToken($0)?.isLong == false && !$0.hasPrefix("sha256:") }
+        try await queue.noticeUnknown(
+            Set(named).sorted().map {
+                PurchaseToAsk(
+                    purchaseToken: $0, resource: snapshot.kind == .subscription ? .subscription : .oneTime,
+                    noticedAt: now)
+            }, of: app.packageName)
+    }
+
+    /// Whether the answer shows what the notification says. If not, it may be late.
+    ///
+    /// - Returns: When to ask again; nil if not because of that.
+    private func check(
+        _ snapshot: PurchaseSnapshot, _ claim: ClaimedPurchase, at now: Instant, _ record: inout PurchaseRecord
+    ) -> Instant? {
+        guard let notification = claim.notification, !notification.isMet(by: snapshot),
+            // Much has happened since, or the notification is a repetition of an old one.
+            notification.eventTime.duration(to: now) < Limits.staleAnswerAgeMax
+        else {
+            record.isMet = true
+            return nil
+        }
+        guard Int(claim.mismatches) < Limits.staleAnswerPauses.count else {
+            record.isMet = true
+            metrics.noteStale()
+            logger.error(
+                "answers of Google Play do not show what a notification says",
+                metadata: [
+                    "stream.app": "\(claim.app)", "google.notification": "\(notification.type)",
+                    "google.state": "\(snapshot.state?.rawValue ?? "other")",
+                ])
+            return nil
+        }
+        record.mismatches = claim.mismatches + 1
+        return now.advanced(by: Limits.staleAnswerPauses[Int(claim.mismatches)])
+    }
+
+    private func next(
+        _ snapshot: PurchaseSnapshot, _ question: Question, _ record: PurchaseRecord, _ again: Instant?
+    ) -> PurchaseRecord.Next? {
+        if let again { return PurchaseRecord.Next(at: again, rank: .again) }
+        if case .pending = record.acknowledgement {
+            let pause = RepeatPause.purchase.pause(after: Int(record.failures), part: random())
+            return PurchaseRecord.Next(at: record.askedAt.advanced(by: pause), rank: .again)
+        }
+        guard question.app.polling else { return nil }
+        let schedule = PurchaseSchedule(
+            snapshot: snapshot, environment: record.environment ?? .production, noticedAt: question.claim.noticedAt,
+            part: Self.part(of: question.token))
+        return schedule.next(after: record.askedAt).map { PurchaseRecord.Next(at: $0, rank: .scheduled) }
+    }
+
+    /// Depends on the token alone.
+    private static func part(of token: PurchaseToken) -> Double {
+        let hash = token.text.utf8.reduce(UInt32(2_166_136_261)) { ($0 ^ UInt32($1)) &* 16_777_619 }
+        return Double(hash >> 8) / Double(1 << 24)
+    }
+
+    private func settle(
+        _ refusal: PlayRefusal, _ question: Question, _ pending: [PurchaseQueue.StoredNotification]
+    ) async throws -> Outcome {
+        let claim = question.claim
+        let now = clock.date()
+        switch refusal.kind {
+        case .notFound:
+            var record = PurchaseRecord(askedAt: now, result: .notFound)
+            record.status = Int32(clamping: refusal.httpStatus)
+            record.failures = claim.failures + 1
+            if Int(claim.failures) < Limits.unknownPurchasePauses.count {
+                let pause = Limits.unknownPurchasePauses[Int(claim.failures)]
+                record.next = PurchaseRecord.Next(at: now.advanced(by: pause), rank: .again)
+            }
+            return try await end(claim, record)
+        case .gone:
+            var record = PurchaseRecord(askedAt: now, result: .gone)
+            record.status = Int32(clamping: refusal.httpStatus)
+            record.answerDigest = AnswerDigest.gone
+            record.isMet = true
+            record.acknowledgement = .notNeeded
+            if claim.answerDigest != AnswerDigest.gone || !question.subject.notices.isEmpty,
+                // Without a known stream there is nothing that it could end.
+                let statement = try? PlayStatement.gone(about: question.subject, answeredAt: now)
+            {
+                _ = try await appender.append(PreparedEvent(statement, receivedAt: now))
+                record.subscription = question.token.key
+            }
+            try await queue.remove(pending, of: claim)
+            return try await end(claim, record)
+        default:
+            // The token is of another app, or of nothing. It will not become one of the app.
+            var record = PurchaseRecord(askedAt: now, result: .refused)
+            record.status = Int32(clamping: refusal.httpStatus)
+            record.isMet = true
+            record.acknowledgement = .notNeeded
+            return try await end(claim, record)
+        }
+    }
+
+    /// Records that the account cannot ask: the next question about the app would fail as well.
+    private func stop(_ result: PurchaseResult, _ claim: ClaimedPurchase) async throws -> Outcome {
+        var record = PurchaseRecord(askedAt: clock.date(), result: result)
+        record.failures = claim.failures + 1
+        record.next = PurchaseRecord.Next(
+            at: record.askedAt.advanced(by: Limits.keyRejectedPause), rank: claim.rank)
+        var outcome = try await end(claim, record)
+        outcome.pause = Limits.keyRejectedPause
+        return outcome
+    }
+
+    private func failure(
+        _ result: PurchaseResult, _ claim: ClaimedPurchase, shortestPause: Duration = .zero
+    ) -> PurchaseRecord {
+        var record = PurchaseRecord(askedAt: clock.date(), result: result)
+        record.failures = claim.failures + 1
+        record.mismatches = claim.mismatches
+        let pause = RepeatPause.purchase.pause(after: Int(record.failures), part: random())
+        record.next = PurchaseRecord.Next(
+            at: record.askedAt.advanced(by: max(shortestPause, pause)), rank: max(claim.rank, .again))
+        return record
+    }
+
+    private func end(_ claim: ClaimedPurchase, _ record: PurchaseRecord) async throws(ReadError) -> Outcome {
+        try await queue.record(record, of: claim)
+        metrics.note(record.result, of: claim.app)
+        var metadata: Logger.Metadata = ["stream.app": "\(claim.app)", "check.result": "\(record.result.rawValue)"]
+        if let environment = record.environment { metadata["stream.environment"] = "\(environment.rawValue)" }
+        if let position = record.position { metadata["event.position"] = "\(position)" }
+        if let status = record.status { metadata["check.status"] = "\(status)" }
+        let level: Logger.Level =
+            switch record.result {
+            case .unchanged, .appended: .debug
+            case .unavailable, .notFound, .gone, .refused: .info
+            case .credentialsRejected, .forbidden, .unreadable: .notice
+            }
+        logger.log(level: level, "purchase checked", metadata: metadata)
+        return Outcome(record: record)
+    }
+}
+
+extension PurchaseNotification {
+    /// Whether an answer shows what the notification says.
+    fileprivate func isMet(by snapshot: PurchaseSnapshot) -> Bool {
+        guard !expectedStates.isEmpty else { return true }
+        guard expectedStates.contains(snapshot.stateName) else { return false }
+        // A late answer has the right state and the end of the period before.
+        guard type == "SUBSCRIPTION_RENEWED", let end = snapshot.items.compactMap(\.expiryTime).max() else {
+            return true
+        }
+        return end > eventTime
+    }
+}
+
+extension PurchaseFact {
+    fileprivate var snapshot: PurchaseSnapshot? {
+        if case .snapshot(let snapshot) = self { snapshot } else { nil }
+    }
+}

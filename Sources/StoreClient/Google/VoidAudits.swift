@@ -1,0 +1,198 @@
+import Encoding
+import EventLog
+import Logging
+import Metrics
+import PlayStore
+import Subscriptions
+
+/// Compares the log with Google Play's list of voided purchases once a day: Google does not announce every void by a
+/// notification, and a notification may be lost.
+///
+/// Any number of processes may run one: one of them compares.
+package struct VoidAudits: Sendable {
+    private let client: GoogleClient
+    private let queue: PurchaseQueue
+    private let voids: VoidLog
+    private let asker: PurchaseAsker
+    private let appender: Appender
+    private let leadership: StreamLeadership
+    private let apps: [GoogleApp]
+    private let clock: StoreClock
+    private let found: Counter
+    private let age: Gauge
+    private let logger: Logger
+
+    /// - Parameters:
+    ///   - apps: Those without credentials, or that are not polled, are left out.
+    ///   - queue: With the rights of `subledger_poller`, as well as `voids`.
+    ///   - leadership: Of its own.
+    package init(
+        client: GoogleClient, apps: [GoogleApp], queue: PurchaseQueue, voids: VoidLog, appender: Appender,
+        leadership: StreamLeadership, clock: StoreClock,
+        random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
+        metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
+    ) {
+        self.client = client
+        self.queue = queue
+        self.voids = voids
+        self.appender = appender
+        self.leadership = leadership
+        self.clock = clock
+        self.logger = logger
+        self.apps = apps.filter { $0.credentials != nil && $0.polling }
+        asker = PurchaseAsker(
+            client: client, queue: queue, appender: appender, clock: clock, random: random,
+            metrics: PurchaseMetrics(apps: self.apps.map(\.packageName), factory: factory), logger: logger)
+        found = Counter(label: "subledger_google_voids_found_total", factory: factory)
+        found.increment(by: 0)
+        age = Gauge(label: "subledger_google_void_audit_age_seconds", factory: factory)
+        age.record(0)
+    }
+
+    /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run. A comparison in progress is
+    /// abandoned at the end, and made again later.
+    package func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                while !Task.isCancelled {
+                    do {
+                        _ = try await round(at: clock.date())
+                    } catch {
+                        if !Task.isCancelled {
+                            logger.warning("voided purchases not compared", metadata: ["error": "\(error)"])
+                        }
+                    }
+                    try? await clock.sleep(clock.now() + Limits.voidAuditPause)
+                }
+            }
+            group.addTask {
+                while !Task.isCancelled {
+                    // A round that finds the database away reports it.
+                    try? await leadership.keep()
+                    try? await clock.sleep(clock.now() + Limits.leadInterval)
+                }
+            }
+        }
+        await leadership.release()
+    }
+
+    /// Makes the comparisons that are due at an instant, if no other process makes them.
+    ///
+    /// - Returns: Those that were made. Others are still due.
+    /// - Throws: ``ReadError``, ``AppendError``.
+    package func round(at now: Instant) async throws -> [VoidLog.Audit] {
+        guard !apps.isEmpty, try await leadership.lead([Self.everyApp]).contains(Self.everyApp) else { return [] }
+        var audits: [VoidLog.Audit] = []
+        var oldest = Duration.zero
+        for app in apps {
+            let last = try await voids.lastAudit(of: app.packageName)
+            if let last, last.auditedAt.duration(to: now) < Limits.voidAuditInterval {
+                oldest = max(oldest, last.auditedAt.duration(to: now))
+                continue
+            }
+            guard !Task.isCancelled else { break }
+            if let audit = try await audit(app, after: last, at: now) {
+                audits.append(audit)
+            } else if let last {
+                oldest = max(oldest, last.auditedAt.duration(to: now))
+            }
+        }
+        age.record(oldest / .seconds(1))
+        return audits
+    }
+
+    /// - Returns: Nil if Google cannot be asked now. What was stored is not listed again.
+    private func audit(
+        _ app: GoogleApp, after last: VoidLog.Audit?, at now: Instant
+    ) async throws -> VoidLog.Audit? {
+        let earliest = now.advanced(by: .zero - Limits.voidAuditAgeMax)
+        let start = max(earliest, last.map { $0.seenUntil.advanced(by: .zero - Limits.voidAuditOverlap) } ?? earliest)
+        var pageToken: String?
+        var (listed, appended) = (Int64(0), Int64(0))
+        for number in 0..<Limits.voidPagesMax {
+            // Google accepts one request a second to this list.
+            if number > 0 { try await clock.sleep(clock.now() + Limits.voidPagePause) }
+            let request = PlayRequest.voidedPurchases(
+                from: start, until: now, pageToken: pageToken, of: app.packageName)
+            let outcome = await client.ask(request, app: app, isScheduled: true)
+            guard case .answered(let answer) = outcome, let page = try? VoidedPurchasePage(decoding: answer.body) else {
+                logger.warning("voided purchases not listed", metadata: ["stream.app": "\(app.packageName)"])
+                return nil
+            }
+            for row in page.rows {
+                listed += 1
+                switch try await state(row, app, at: answer.answeredAt) {
+                case .appended: appended += 1
+                case .known, .unknownPurchase: break
+                case .unavailable: return nil
+                }
+            }
+            pageToken = page.nextPageToken
+            guard pageToken != nil else { break }
+        }
+        // A list without an end is not compared.
+        guard pageToken == nil else { return nil }
+        let audit = VoidLog.Audit(
+            app: app.packageName, auditedAt: now, seenUntil: now, listed: listed, appended: appended)
+        try await voids.record(audit)
+        found.increment(by: Int(appended))
+        logger.info(
+            "voided purchases compared",
+            metadata: [
+                "stream.app": "\(app.packageName)", "google.voids": "\(listed)", "google.voids_new": "\(appended)",
+            ])
+        return audit
+    }
+
+    private enum Stated {
+        case appended
+        case known
+        /// Google does not answer about the purchase, and nothing is known of it that could end.
+        case unknownPurchase
+        case unavailable
+    }
+
+    /// Appends a row of the list, unless the log has it. Safe to repeat.
+    private func state(_ row: VoidedPurchase, _ app: GoogleApp, at now: Instant) async throws -> Stated {
+        let environment: Environment
+        switch try await self.environment(of: row, app, at: now) {
+        case .success(let known): environment = known
+        case .failure(let stated): return stated.outcome
+        }
+        let statement = try PlayStatement.voided(
+            row, packageName: app.packageName, environment: environment, answeredAt: now)
+        guard try await !voids.isKnown(statement.bodyDigest, of: app.packageName) else { return .known }
+        _ = try await appender.append(PreparedEvent(statement, receivedAt: now))
+        try await voids.note(statement.bodyDigest, of: app.packageName, at: now)
+        // What else has changed, the answer says.
+        try await queue.notice(
+            [PurchaseToAsk(purchaseToken: row.purchaseToken.text, noticedAt: now)], of: app.packageName, as: .again)
+        return .appended
+    }
+
+    private struct NotKnown: Error {
+        let outcome: Stated
+    }
+
+    /// The environment of a purchase, which only an answer about it says.
+    private func environment(
+        of row: VoidedPurchase, _ app: GoogleApp, at now: Instant
+    ) async throws -> Result<Environment, NotKnown> {
+        let token = row.purchaseToken.text
+        if let known = try await queue.find(token, of: app.packageName)?.environment { return .success(known) }
+        try await queue.noticeUnknown([PurchaseToAsk(purchaseToken: token, noticedAt: now)], of: app.packageName)
+        let claimed = try await queue.claim(
+            token, of: app.packageName, at: now, until: now.advanced(by: Limits.purchaseClaimMax))
+        // Another process asks: its answer is there the next time.
+        guard let claimed else { return .failure(NotKnown(outcome: .unavailable)) }
+        let outcome = try await asker.ask(claimed, of: app)
+        if let environment = outcome.record?.environment { return .success(environment) }
+        switch outcome.record?.result {
+        case .gone, .notFound, .refused: return .failure(NotKnown(outcome: .unknownPurchase))
+        default: return .failure(NotKnown(outcome: .unavailable))
+        }
+    }
+
+    /// One process compares all apps.
+    private static let everyApp: Int32 = 0
+}

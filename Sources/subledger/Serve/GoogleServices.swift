@@ -1,0 +1,67 @@
+import EventLog
+import Logging
+import Postgres
+import ServiceLifecycle
+import StoreClient
+
+/// The services that ask Google Play: about purchases, and which of them were voided.
+struct GoogleServices {
+    let service: PurchasePollerService
+    let voids: VoidAuditService
+    let pools: [PostgresPool]
+
+    var poller: PurchasePoller { service.poller }
+
+    init(apps: [GoogleApp], store: StoreServices, appender: Appender, database: Database, logger: Logger) {
+        // A separate pool: many questions at a time must not delay Apple's checks.
+        let pool = database.pool(.poller, limit: 4, logger: logger)
+        let queue = PurchaseQueue(pool: pool)
+        pools = [pool]
+        service = PurchasePollerService(
+            poller: PurchasePoller(
+                client: store.google, apps: apps, queue: queue, appender: appender,
+                leadership: StreamLeadership(database.configuration(.poller), for: .google), clock: store.clock,
+                logger: logger))
+        voids = VoidAuditService(
+            audits: VoidAudits(
+                client: store.google, apps: apps, queue: queue, voids: VoidLog(pool: pool), appender: appender,
+                leadership: StreamLeadership(database.configuration(.poller), for: .voids), clock: store.clock,
+                logger: logger))
+    }
+}
+
+/// What asks Google Play about the purchases that backends hand in.
+struct GoogleHandInServices {
+    let purchases: PurchaseHandIn
+    let pools: [PostgresPool]
+
+    init(apps: [GoogleApp], store: StoreServices, appender: Appender, database: Database, logger: Logger) {
+        let receiver = database.pool(.receiver, limit: 2, logger: logger)
+        let reader = database.pool(.reader, limit: 2, logger: logger)
+        let log = LogReader(pool: reader)
+        purchases = PurchaseHandIn(
+            client: store.google, apps: apps, queue: PurchaseQueue(pool: receiver), log: log, appender: appender,
+            links: LinkService(log: log, appender: appender, apps: Set(apps.map(\.packageName))), clock: store.clock,
+            logger: logger)
+        pools = [receiver, reader]
+    }
+}
+
+/// Asks about the purchases that are due. Stops before the appender; a question in flight is abandoned and stays due.
+struct PurchasePollerService: Service {
+    let poller: PurchasePoller
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await poller.run() }
+    }
+}
+
+/// Compares the log with the lists of voided purchases. Stops before the appender; a comparison in progress is abandoned
+/// and made again.
+struct VoidAuditService: Service {
+    let audits: VoidAudits
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await audits.run() }
+    }
+}

@@ -1,0 +1,552 @@
+import Encoding
+import EventLog
+import Foundation
+import HTTPServer
+import Postgres
+import StoreClient
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("Questions to Google Play")
+struct PurchasePollerTests {
+    private static let start = TestBundle.now
+    private static let end = start.advanced(by: .seconds(30 * 86_400))
+    private static let path = "purchases/subscriptionsv2/tokens/token-1"
+    private static let acknowledge = "purchases/subscriptions/premium/tokens/token-1:acknowledge"
+
+    private static let events = """
+        select concat_ws(' ', environment, source, position)
+        from subledger.event
+        join subledger.stream using (stream_id)
+        order by received_at, stream_id, position
+        """ as StaticString
+    private static let state = """
+        select concat_ws(' ', result, failures, mismatches, rank, unacknowledged_since is not null)
+        from subledger.google_purchase
+        """ as StaticString
+
+    private struct Bundle {
+        let server: TestBundle
+        let google: ScriptedGoogle
+        let clock: SetClock
+        let poller: PurchasePoller
+        let voids: VoidAudits
+
+        /// Posts a push about the purchase.
+        func push(_ type: Int, id: String) async throws {
+            let body = ScriptedGoogle.push(type, "token-1", id: id, at: clock.now)
+            #expect(try await server.push(body, at: clock.now).status == 200)
+        }
+
+        @discardableResult
+        func round() async throws -> PollRound { try await poller.round(at: clock.now) }
+
+        /// Lets the time pass to the next question, and asks it.
+        func next() async throws -> PollRound {
+            let due = try #require(try await round().nextDue)
+            clock.pass(to: due)
+            return try await round()
+        }
+    }
+
+    private static func withPoller(
+        _ app: GoogleApp? = nil, _ test: (Bundle) async throws -> Void
+    ) async throws {
+        let app = try app ?? ScriptedGoogle.configured()
+        let google = try ScriptedGoogle()
+        let clock = SetClock(start)
+        try await TestBundle.withServer(apps: [], store: google, googleApps: [app], now: { clock.now }) { server async throws in
+            try await withPoller(of: app, on: server, google, clock, test)
+        }
+    }
+
+    /// A poller of a process of its own.
+    private static func withPoller(
+        of app: GoogleApp, on server: TestBundle, _ google: ScriptedGoogle, _ clock: SetClock,
+        _ test: (Bundle) async throws -> Void
+    ) async throws {
+        let logger = server.logs.logger
+        let configuration = server.database.with(role: "subledger_poller")
+        let pool = PostgresPool(configuration, limit: 2, logger: logger)
+        let receiver = PostgresPool(server.database.with(role: "subledger_receiver"), limit: 2, logger: logger)
+        let appender = Appender(pool: receiver, logger: logger)
+        let (begin, origin) = (clock.now, ContinuousClock.now)
+        // All pauses follow the set clock.
+        let storeClock = StoreClock(
+            date: { clock.now }, now: { origin + begin.duration(to: clock.now) },
+            sleep: { _ in
+                try Task.checkCancellation()
+                await Task.yield()
+            })
+        let client = GoogleClient(transport: google, clock: storeClock, random: { 0 }, logger: logger)
+        let queue = PurchaseQueue(pool: pool)
+        let leads = StreamLeadership(configuration, for: .google)
+        let leadsVoids = StreamLeadership(configuration, for: .voids)
+        let poller = PurchasePoller(
+            client: client, apps: [app], queue: queue, appender: appender, leadership: leads, clock: storeClock,
+            random: { 0 }, logger: logger)
+        let voids = VoidAudits(
+            client: client, apps: [app], queue: queue, voids: VoidLog(pool: pool), appender: appender,
+            leadership: leadsVoids, clock: storeClock, random: { 0 }, logger: logger)
+        async let appending: Void = appender.run()
+        let outcome: Result<Void, any Error>
+        do {
+            let bundle = Bundle(server: server, google: google, clock: clock, poller: poller, voids: voids)
+            outcome = .success(try await test(bundle))
+        } catch {
+            outcome = .failure(error)
+        }
+        await leads.release()
+        await leadsVoids.release()
+        await appender.stop()
+        await appending
+        await pool.close()
+        await receiver.close()
+        try outcome.get()
+    }
+
+    private static func active(
+        end: Instant = end, order: String = "GPA.1", isAcknowledged: Bool = true
+    ) -> ScriptedGoogle.Reply {
+        ScriptedGoogle.subscription(order: order, start: start, end: end, isAcknowledged: isAcknowledged)
+    }
+
+    @Test("a notification leads to a question, the answer to an event of the purchase's environment")
+    func asked() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(
+                Self.path, ScriptedGoogle.subscription(start: Self.start, end: Self.end, isTest: true))
+            try await bundle.push(4, id: "1")
+            try await bundle.push(4, id: "2")
+
+            let round = try await bundle.round()
+            let again = try await bundle.round()
+
+            #expect(round.asked == 1)
+            #expect(again.asked == 0)
+            #expect(bundle.google.requests == ["GET \(Self.path)"])
+            #expect(bundle.google.tokens == 1)
+            #expect(
+                try await bundle.server.sql(Self.events)
+                    == ["unknown google-rtdn 1", "unknown google-rtdn 2", "sandbox google-api 1"])
+        }
+    }
+
+    @Test("an answer that states nothing new is recorded as a check, and not appended")
+    func unchanged() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            bundle.clock.advance(by: .seconds(60))
+            try await bundle.push(7, id: "2")
+            try await bundle.round()
+
+            #expect(
+                try await bundle.server.sql(
+                    "select concat_ws(' ', original_transaction_id, result, status, position) from subledger.store_check order by asked_at"
+                ) == ["token-1 appended 200 1", "token-1 unchanged 200"])
+            #expect(
+                try await bundle.server.sql("select count(*)::text from subledger.event where source = 'google-api'")
+                    == ["1"])
+        }
+    }
+
+    @Test("a failed question is no fact: it is recorded and asked again, and what was known holds")
+    func failed() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            bundle.clock.advance(by: .seconds(60))
+            // A question has four calls; the fifth failure in a row would stop all calls.
+            bundle.google.fail(4)
+            try await bundle.push(13, id: "2")
+            let failed = try await bundle.round()
+            let between = try await bundle.server.sql(Self.state)
+            bundle.google.answer(
+                Self.path, ScriptedGoogle.subscription("EXPIRED", start: Self.start, end: bundle.clock.now))
+            let again = try await bundle.next()
+
+            #expect(failed.asked == 1)
+            #expect(between == ["unavailable 1 0 1 f"])
+            #expect(again.asked == 1)
+            #expect(
+                try await bundle.server.sql("select result from subledger.store_check order by asked_at")
+                    == ["appended", "unavailable", "appended"])
+        }
+    }
+
+    @Test("while Google is away for a day, no question is lost, and all are asked within minutes afterwards")
+    func away() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.fail(1_000_000)
+            for number in 1...40 {
+                let body = ScriptedGoogle.push(4, "t-\(number)", id: "\(number)", at: bundle.clock.now)
+                #expect(try await bundle.server.push(body, at: bundle.clock.now).status == 200)
+            }
+            for _ in 0..<24 * 6 {
+                try await bundle.round()
+                bundle.clock.advance(by: .seconds(600))
+            }
+            let during = bundle.google.requests.count
+            for number in 1...40 {
+                bundle.google.answer(
+                    "purchases/subscriptionsv2/tokens/t-\(number)", Self.active(isAcknowledged: false))
+                bundle.google.answer(
+                    "purchases/subscriptions/premium/tokens/t-\(number):acknowledge",
+                    ScriptedGoogle.Reply(status: 204, body: ""))
+            }
+            bundle.google.fail(0)
+            for _ in 0..<20 {
+                try await bundle.round()
+                bundle.clock.advance(by: .seconds(30))
+            }
+
+            // The breaker lets few calls through.
+            #expect(during < 1500, "\(during)")
+            #expect(
+                try await bundle.server.sql(
+                    "select count(*)::text from subledger.google_purchase where acknowledged_at is not null") == ["40"])
+            #expect(
+                try await bundle.server.sql("select count(*)::text from subledger.event where source = 'google-api'")
+                    == ["40"])
+        }
+    }
+
+    @Test("an answer that contradicts the notification is asked for again after 5 s, 30 s, 2 min, 10 min and 1 h")
+    func stale() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            try await bundle.push(3, id: "1")
+            var pauses: [Duration] = []
+            var last = bundle.clock.now
+            try await bundle.round()
+            for _ in 1...5 {
+                let next = try #require(try await bundle.round().nextDue)
+                pauses.append(last.duration(to: next))
+                last = next
+                bundle.clock.set(next)
+                #expect(try await bundle.round().asked == 1)
+            }
+
+            #expect(pauses == [.seconds(5), .seconds(30), .seconds(120), .seconds(600), .seconds(3600)])
+            #expect(bundle.google.requests.count == 6)
+            #expect(bundle.server.logs.text.contains("answers of Google Play do not show what a notification says"))
+            // The answer counts, and the usual schedule goes on.
+            #expect(try await bundle.server.sql(Self.state) == ["unchanged 0 0 2 f"])
+        }
+    }
+
+    @Test("a late answer is followed by the right one, and then by no further question")
+    func late() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(
+                Self.path, Self.active(end: Self.start.advanced(by: .seconds(-1))),
+                Self.active(order: "GPA.1..0"))
+            try await bundle.push(2, id: "1")
+            try await bundle.round()
+            let second = try await bundle.next()
+
+            #expect(second.asked == 1)
+            #expect(try await bundle.server.sql(Self.state) == ["appended 0 0 2 f"])
+        }
+    }
+
+    @Test("a purchase that Google does not know is asked about three times more; one of another app not again")
+    func unknown() async throws {
+        try await Self.withPoller { bundle async throws in
+            try await bundle.push(4, id: "1")
+            for _ in 0..<10 {
+                guard let due = try await bundle.round().nextDue else { break }
+                bundle.clock.pass(to: due)
+            }
+            #expect(bundle.google.requests.count == 4)
+            #expect(try await bundle.server.sql(Self.state) == ["not_found 4 0 f"])
+
+            bundle.google.answer(Self.path, ScriptedGoogle.error(400, "purchaseTokenDoesNotMatchPackageName"))
+            try await bundle.push(4, id: "2")
+            #expect(try await bundle.round().nextDue == nil)
+            #expect(try await bundle.server.sql(Self.state) == ["refused 0 0 f"])
+        }
+    }
+
+    @Test("a purchase that Google no longer answers about keeps its history, and a revocation is stated")
+    func gone() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(
+                Self.path, Self.active(), ScriptedGoogle.error(410, "purchaseTokenNoLongerValid"))
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            bundle.clock.advance(by: .seconds(60))
+            try await bundle.push(12, id: "2")
+            let round = try await bundle.round()
+
+            #expect(round.nextDue == nil)
+            #expect(try await bundle.server.sql(Self.state) == ["gone 0 0 f"])
+            let facts = try await bundle.server.sql(
+                "select facts::text from subledger.event where source = 'google-api' order by position")
+            #expect(facts.count == 2)
+            #expect(facts.last?.contains(#""kind": "gone""#) == true, "\(facts)")
+            #expect(facts.last?.contains(#""kind": "revoked""#) == true)
+            #expect(try await bundle.server.sql("select position::text from subledger.google_notification").isEmpty)
+        }
+    }
+
+    @Test("a rejected access token is replaced once; then the app pauses, and its questions stay due")
+    func unauthorised() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, ScriptedGoogle.error(401, "authError"), Self.active())
+            try await bundle.push(4, id: "1")
+            #expect(try await bundle.round().asked == 1)
+            #expect(bundle.google.tokens == 2)
+            #expect(try await bundle.server.sql(Self.state) == ["appended 0 0 2 f"])
+
+            bundle.google.answer(Self.path, ScriptedGoogle.error(401, "authError"))
+            try await bundle.push(3, id: "2")
+            let rejected = try await bundle.round()
+            let calls = bundle.google.requests.count
+            bundle.clock.advance(by: .seconds(60))
+            try await bundle.round()
+
+            #expect(rejected.asked == 1)
+            #expect(bundle.google.requests.count == calls)
+            #expect(try await bundle.server.sql(Self.state) == ["credentials_rejected 1 0 0 f"])
+            #expect(bundle.server.logs.text.contains("credentials rejected by the Play Developer API"))
+
+            bundle.google.answer(
+                Self.path, ScriptedGoogle.subscription("CANCELED", start: Self.start, end: Self.end))
+            bundle.clock.advance(by: .seconds(300))
+            #expect(try await bundle.round().asked == 1)
+            #expect(try await bundle.server.sql(Self.state) == ["appended 0 0 2 f"])
+        }
+    }
+
+    @Test("403 for a quota is a pause like 429, and no lost permission", arguments: [403, 429])
+    func quota(_ status: Int) async throws {
+        try await Self.withPoller { bundle async throws in
+            var full = ScriptedGoogle.error(status, "rateLimitExceeded", domain: "usageLimits")
+            full.retryAfter = "20"
+            bundle.google.answer(Self.path, full, Self.active())
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            bundle.clock.advance(by: .seconds(19))
+            try await bundle.round()
+            #expect(bundle.google.requests.count == 1)
+            #expect(
+                try await bundle.server.sql("select result from subledger.google_purchase where result is not null")
+                    .isEmpty)
+
+            bundle.clock.advance(by: .seconds(2))
+            try await bundle.round()
+
+            #expect(bundle.google.requests.count == 2)
+            #expect(try await bundle.server.sql(Self.state) == ["appended 0 0 2 f"])
+            #expect(!bundle.server.logs.text.contains("may not ask"))
+        }
+    }
+
+    @Test("a missing permission pauses the app and raises an alarm")
+    func forbidden() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, ScriptedGoogle.error(403, "userInsufficientPermission"), Self.active())
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            #expect(try await bundle.server.sql(Self.state) == ["forbidden 1 0 0 f"])
+            #expect(bundle.server.logs.text.contains("account may not ask the Play Developer API about the app"))
+
+            bundle.clock.advance(by: .seconds(301))
+            try await bundle.round()
+            #expect(try await bundle.server.sql(Self.state) == ["appended 0 0 2 f"])
+        }
+    }
+
+    @Test("a purchase whose process died is asked about by another one when the claim ends")
+    func died() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            try await bundle.push(4, id: "1")
+            bundle.google.fail(4)
+            try await bundle.round()
+            _ = try await bundle.server.sql(
+                "update subledger.google_purchase set asking_until = due_at + interval '2 minutes' returning result")
+            bundle.clock.advance(by: .seconds(60))
+            #expect(try await bundle.round().asked == 0)
+            bundle.clock.advance(by: .seconds(120))
+            #expect(try await bundle.round().asked == 1)
+        }
+    }
+
+    // MARK: Schedule
+
+    @Test("five minutes after the shown end a purchase is asked about without a notification")
+    func scheduled() async throws {
+        try await Self.withPoller { bundle async throws in
+            let renewed = Self.end.advanced(by: .seconds(30 * 86_400))
+            bundle.google.answer(Self.path, Self.active(), Self.active(end: renewed, order: "GPA.1..0"))
+            try await bundle.push(4, id: "1")
+            let due = try #require(try await bundle.round().nextDue)
+            bundle.clock.set(due.advanced(by: .milliseconds(-1)))
+            #expect(try await bundle.round().asked == 0)
+            bundle.clock.set(due)
+            let round = try await bundle.round()
+
+            #expect((Duration.seconds(300)..<Duration.seconds(600)).contains(Self.end.duration(to: due)))
+            #expect(round.asked == 1)
+            #expect(
+                try await bundle.server.sql("select count(*)::text from subledger.event where source = 'google-api'")
+                    == ["2"])
+        }
+    }
+
+    @Test("without polling only notifications lead to questions")
+    func notPolled() async throws {
+        try await Self.withPoller(try ScriptedGoogle.configured(polling: false)) { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            try await bundle.push(4, id: "1")
+            #expect(try await bundle.round().nextDue == nil)
+        }
+    }
+
+    @Test("the predecessor that an answer names is asked about once")
+    func predecessor() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(
+                Self.path,
+                ScriptedGoogle.subscription(
+                    start: Self.start, end: Self.end, more: #""linkedPurchaseToken":"token-0","#))
+            bundle.google.answer(
+                "purchases/subscriptionsv2/tokens/token-0", ScriptedGoogle.error(410, "purchaseTokenNoLongerValid"))
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            try await bundle.push(7, id: "2")
+            try await bundle.round()
+
+            #expect(bundle.google.requests.count { $0.hasSuffix("token-0") } == 1)
+        }
+    }
+
+    // MARK: Acknowledgement
+
+    @Test("a new purchase is acknowledged once, after its answer is in the log")
+    func acknowledged() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active(isAcknowledged: false), Self.active())
+            bundle.google.answer(Self.acknowledge, ScriptedGoogle.Reply(status: 204, body: ""))
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            try await bundle.push(2, id: "2")
+            try await bundle.round()
+
+            #expect(
+                bundle.google.requests == ["GET \(Self.path)", "POST \(Self.acknowledge)", "GET \(Self.path)"])
+            #expect(try await bundle.server.sql(Self.state) == ["appended 0 0 2 f"])
+        }
+    }
+
+    @Test("a pending purchase is not acknowledged, nor one of an app that acknowledges its own")
+    func notAcknowledged() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(
+                Self.path,
+                ScriptedGoogle.subscription("PENDING", start: Self.start, end: Self.end, isAcknowledged: false))
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            #expect(bundle.google.requests == ["GET \(Self.path)"])
+        }
+        try await Self.withPoller(try ScriptedGoogle.configured(acknowledges: false)) { bundle async throws in
+            bundle.google.answer(Self.path, Self.active(isAcknowledged: false))
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            #expect(bundle.google.requests == ["GET \(Self.path)"])
+        }
+    }
+
+    @Test("after a refused acknowledgement the purchase is read: its state decides")
+    func acknowledgedElsewhere() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active(isAcknowledged: false), Self.active())
+            bundle.google.answer(Self.acknowledge, ScriptedGoogle.error(400, "invalidPurchaseState"))
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            let waiting = try await bundle.server.sql(Self.state)
+            _ = try await bundle.next()
+
+            #expect(waiting == ["appended 1 0 1 t"])
+            #expect(try await bundle.server.sql(Self.state) == ["appended 0 0 2 f"])
+            #expect(bundle.google.requests.count { $0.hasPrefix("POST") } == 1)
+        }
+    }
+
+    @Test("an unacknowledged purchase is counted by its age")
+    func unacknowledgedAge() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active(isAcknowledged: false))
+            bundle.google.answer(Self.acknowledge, ScriptedGoogle.error(503, "backendError"))
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+
+            #expect(
+                try await bundle.server.sql(
+                    "select (extract(epoch from unacknowledged_since) * 1000)::bigint::text from subledger.google_purchase"
+                ) == ["\(Self.start.milliseconds)"])
+        }
+    }
+
+    // MARK: Voids
+
+    @Test("a void of a known purchase is stated although Google does not answer")
+    func void() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            bundle.google.fail(1000)
+            let body = ScriptedGoogle.void("token-1", order: "GPA.1", id: "2", at: bundle.clock.now)
+            #expect(try await bundle.server.push(body, at: bundle.clock.now).status == 200)
+            try await bundle.round()
+
+            #expect(
+                try await bundle.server.sql(
+                    "select concat_ws(' ', source, kind) from subledger.event where source <> 'google-rtdn' order by position"
+                ) == ["google-api answer", "google-voided refund"])
+        }
+    }
+
+    @Test("a void that was not announced is found in the list, once, and the list is asked for daily with an overlap")
+    func voidAudit() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            bundle.google.answer(
+                "purchases/voidedpurchases",
+                ScriptedGoogle.Reply(
+                    body: """
+                        {"voidedPurchases":[{"kind":"androidpublisher#voidedPurchase","purchaseToken":"token-1",\
+                        "orderId":"GPA.1","purchaseTimeMillis":"\(Self.start.milliseconds)",\
+                        "voidedTimeMillis":"\(Self.start.milliseconds + 1000)","voidedSource":"1","voidedReason":"4"}]}
+                        """))
+            let first = try await bundle.voids.round(at: bundle.clock.now)
+            let early = try await bundle.voids.round(at: bundle.clock.now)
+            bundle.clock.advance(by: .seconds(86_400))
+            let second = try await bundle.voids.round(at: bundle.clock.now)
+
+            #expect(first.map(\.listed) == [1])
+            #expect(first.map(\.appended) == [1])
+            #expect(early.isEmpty)
+            #expect(second.map(\.appended) == [0])
+            #expect(
+                try await bundle.server.sql("select source from subledger.event order by position")
+                    == ["google-api", "google-voided"])
+        }
+    }
+
+    @Test("a list that cannot be read is asked for again, and nothing is taken for compared")
+    func voidAuditFails() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer("purchases/voidedpurchases", ScriptedGoogle.Reply(body: "{\"voidedPurch"))
+            #expect(try await bundle.voids.round(at: bundle.clock.now).isEmpty)
+            #expect(try await bundle.server.sql("select app from subledger.google_void_audit").isEmpty)
+        }
+    }
+}
