@@ -52,6 +52,9 @@ package struct AccessBook: Sendable, Hashable {
         intervals.filter { !$0.isTakenBack && $0.start < $0.end }.map { ($0.product, $0.start..<$0.end) }
     }
 
+    /// The products of all purchases, also of refunded ones.
+    package var products: Set<Product> { Set(intervals.map(\.product)) }
+
     /// Adds the period of a purchase. Without an end the product is owned forever.
     mutating func pay(_ transactionId: String, for product: Product, from start: Instant, to end: Instant?) {
         add(

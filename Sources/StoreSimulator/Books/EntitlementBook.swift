@@ -7,10 +7,16 @@ package struct EntitlementBook: Sendable, Hashable {
 
     /// - Parameter owned: Only access in this interval counts.
     package init(_ books: [AccessBook], owned: Range<Instant> = Instant.earliest..<Instant.latest) {
+        self.init(books.map { ($0, owned) })
+    }
+
+    /// - Parameter books: The access of each subscription, with the interval in which it counts.
+    package init(_ books: [(access: AccessBook, owned: Range<Instant>)]) {
         var spans: [String: [Range<Instant>]] = [:]
-        for (product, span) in books.flatMap(\.spans).map({ ($0.product, $0.span.clamped(to: owned)) })
-        where !span.isEmpty {
-            for entitlement in product.entitlements { spans[entitlement, default: []].append(span) }
+        for (access, owned) in books {
+            for (product, span) in access.spans.map({ ($0.product, $0.span.clamped(to: owned)) }) where !span.isEmpty {
+                for entitlement in product.entitlements { spans[entitlement, default: []].append(span) }
+            }
         }
         runs = spans.mapValues(Self.joined)
     }

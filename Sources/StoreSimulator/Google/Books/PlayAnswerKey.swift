@@ -1,0 +1,61 @@
+import Encoding
+import Subscriptions
+
+/// The expected access, status and owner of one subscription or one-time purchase at every instant.
+///
+/// The actions of a story write it directly. It is not derived from the store's books or from its answers, so it can
+/// check code that reads them.
+package struct PlayAnswerKey: Sendable, Hashable {
+    private struct Standing: Sendable, Hashable {
+        let from: Instant
+        let status: PlayStatus
+    }
+
+    private struct Buyer: Sendable, Hashable {
+        let from: Instant
+        let accountId: String
+    }
+
+    package internal(set) var access = AccessBook()
+    private var standings: [Standing] = []
+    private var buyers: [Buyer] = []
+
+    /// The status as known at the end of the story; nil before the purchase.
+    package func status(at instant: Instant) -> PlayStatus? { standings.last { $0.from <= instant }?.status }
+
+    /// The instants at which the status changes.
+    package var statusChanges: [Instant] { standings.map(\.from) }
+
+    /// The `obfuscatedExternalAccountId` of the owners under the policy: none if no purchase has one, several only if
+    /// purchases are shared.
+    package func owners(at instant: Instant, _ policy: OwnershipPolicy = .standard) -> Set<String> {
+        Set(buyers(policy).filter { $0.during.contains(instant) }.map(\.accountId))
+    }
+
+    /// The app users who own the purchase under a policy, each with an interval. A user can have several.
+    package func buyers(_ policy: OwnershipPolicy) -> [(accountId: String, during: Range<Instant>)] {
+        let always = Instant.earliest..<Instant.latest
+        switch policy {
+        case .firstBuyer: return buyers.prefix(1).map { ($0.accountId, always) }
+        case .shared: return Set(buyers.map(\.accountId)).sorted().map { ($0, always) }
+        case .latestBuyer:
+            // Nobody else claims what came before the first purchase with an id.
+            let starts = buyers.enumerated().map { $0.offset == 0 ? Instant.earliest : $0.element.from }
+            return zip(buyers, zip(starts, starts.dropFirst() + [.latest])).map { buyer, interval in
+                (buyer.accountId, interval.0..<interval.1)
+            }
+        }
+    }
+
+    /// Sets the status from an instant on, instead of every later one.
+    mutating func set(_ status: PlayStatus, at instant: Instant) {
+        standings.removeAll { $0.from >= instant }
+        if standings.last?.status != status { standings.append(Standing(from: instant, status: status)) }
+    }
+
+    /// Records the app user of a purchase. A purchase without one belongs to the user of the purchase before it.
+    mutating func buy(_ accountId: String?, at instant: Instant) {
+        guard let accountId, buyers.last?.accountId != accountId else { return }
+        buyers.append(Buyer(from: instant, accountId: accountId))
+    }
+}
