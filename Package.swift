@@ -80,12 +80,14 @@ let package = Package(
         .target(name: "Subscriptions", dependencies: ["Encoding"]),
         // Formats independent of the domain: JSON, Base64, hexadecimal digits, instants, byte strings.
         .target(name: "Encoding"),
-        // A simulated App Store. Also for users, since Apple's sandbox cannot produce most notifications.
+        // A simulated App Store and a simulated Google Play. Also for users, since the stores' own test environments
+        // cannot produce most notifications.
         .target(
             name: "StoreSimulator",
             dependencies: [
                 "Encoding", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ]),
@@ -212,6 +214,7 @@ let package = Package(
             dependencies: [
                 "AppStore", "Encoding", "StoreSimulator", "Subscriptions", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ]),
