@@ -5,16 +5,15 @@ import Hummingbird
 import NIOCore
 import Subscriptions
 
-/// The store's two hosts under one address, and routes for tests: the clock, the requests so far, the notifications sent,
-/// accounts to delete.
+/// The store's two hosts under one address, and routes for tests: the requests so far, the notifications sent, accounts to
+/// delete.
 struct StoreRoutes: Sendable {
     let store: SimulatedStore
 
     /// More than Apple accepts.
     private static let bodyBytesMax = 16 << 20
 
-    func router() -> Router<StoreContext> {
-        let router = Router(context: StoreContext.self)
+    func add(to router: Router<StoreContext>) {
         for host in [Subscriptions.Environment.production, .sandbox] {
             let path = RouterPath("/\(host.rawValue)/verifyReceipt")
             router.post(path) { request, context in
@@ -30,15 +29,12 @@ struct StoreRoutes: Sendable {
                 }
             }
         }
-        router.get("/clock") { _, _ in clock() }
-        router.put("/clock") { request, _ in try await setClock(request) }
         router.get("/requests") { _, _ in requests() }
         router.get("/notifications") { _, _ in notifications() }
         router.delete("/accounts/:originalTransactionId") { _, context in
             let isKnown = store.deleteAccount(of: context.parameters.get("originalTransactionId") ?? "")
             return Response(status: isKnown ? .noContent : .notFound)
         }
-        return router
     }
 
     private func verify(
@@ -81,22 +77,8 @@ struct StoreRoutes: Sendable {
         }
     }
 
-    /// `{"now":"2026-06-30T23:59:59.000Z"}`
-    private func clock() -> Response {
-        json { $0.member("now", store.now) }
-    }
-
-    private func setClock(_ request: Request) async throws -> Response {
-        let body = Array(buffer: try await request.body.collect(upTo: 1024))
-        guard let text = try? JSONDocument(body).root.string("now"), let instant = Instant(iso8601: text) else {
-            throw HTTPError(.badRequest, message: "now must be an ISO 8601 instant such as 2026-01-31T08:11:46Z")
-        }
-        await store.setClock(instant)
-        return clock()
-    }
-
     private func requests() -> Response {
-        json { writer in
+        .json { writer in
             writer.key("requests")
             writer.array(store.counts) { $1.write(to: &$0) }
             writer.key("apiRequests")
@@ -107,18 +89,10 @@ struct StoreRoutes: Sendable {
     }
 
     private func notifications() -> Response {
-        json { writer in
+        .json { writer in
             writer.key("notifications")
             writer.array(store.notifications) { $1.write(to: &$0) }
         }
-    }
-
-    private func json(_ write: (inout JSONWriter) -> Void) -> Response {
-        var writer = JSONWriter()
-        writer.object(write)
-        return Response(
-            status: .ok, headers: [.contentType: "application/json"],
-            body: .init(byteBuffer: ByteBuffer(bytes: writer.bytes + [UInt8(ascii: "\n")])))
     }
 }
 

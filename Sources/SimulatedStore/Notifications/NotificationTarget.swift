@@ -7,6 +7,8 @@ package struct NotificationTarget: Sendable {
     private let url: String
 
     private static let answerWaitMax = TimeAmount.seconds(30)
+    /// The acknowledgement deadline of a push subscription.
+    private static let pushWaitMax = TimeAmount.seconds(10)
     private static let answerBytesMax = 1 << 16
     /// Of the process. It does not try again by itself to connect: the store has a plan for that.
     private static let client: HTTPClient = {
@@ -17,6 +19,23 @@ package struct NotificationTarget: Sendable {
 
     package init(url: String) {
         self.url = url
+    }
+
+    /// Posts a push of the simulated Google Play.
+    ///
+    /// - Returns: The HTTP status; nil if there was no answer in ten seconds.
+    package func push(_ pushed: PlaySending.Request) async -> Int? {
+        var request = HTTPClientRequest(url: url)
+        request.method = .POST
+        for (name, value) in pushed.headers { request.headers.add(name: name, value: value) }
+        request.body = .bytes(ByteBuffer(bytes: pushed.body))
+        do {
+            let response = try await Self.client.execute(request, timeout: Self.pushWaitMax)
+            _ = try await response.body.collect(upTo: Self.answerBytesMax)
+            return Int(response.status.code)
+        } catch {
+            return nil
+        }
     }
 
     package func post(_ body: [UInt8]) async -> SendAttempt.Result {
