@@ -1,14 +1,12 @@
 import ArgumentParser
 import Foundation
-import Logging
-import ServiceLifecycle
 import SimulatedStore
 import SimulatorClient
 import StoreSimulator
 
 struct Simulate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Simulate App Store notifications, post or write them, and compare a server's answers.",
+        abstract: "Simulate the stores' notifications, post or write them, and compare a server's answers.",
         discussion: """
             Notifications follow stories (--list-stories) between January 2025 and June 2026; equal seeds give equal \
             notifications. Version 2 is signed under a test root certificate (--write-root). Its keys are public: a \
@@ -28,6 +26,10 @@ struct Simulate: AsyncParsableCommand {
             With --in-step, this command runs a server of its own, on a database of its own, and its clock is that of \
             the store. At each simulated time, notifications are delivered, apps hand receipts in, backends link, and \
             the subscriptions that are due are checked with the store. At the end the answers are compared.
+
+            With --store google or both, --serve-store serves a simulated Google Play below /google: the token endpoint, \
+            the keys of push tokens, and the Google Play Developer API to a service account (--write-service-account). \
+            It pushes its messages like Pub/Sub when its clock passes them (--google-notifications).
 
             Requests that fail or are answered 5xx are retried five times. Exit status 69 if the server did not answer, \
             or a request failed after its retries; 65 if a request was rejected; 1 if a comparison found a difference \
@@ -132,6 +134,8 @@ struct Simulate: AsyncParsableCommand {
 
     @OptionGroup(title: "Scenario options") var scenario: SimulationFlags
 
+    @OptionGroup(title: "Options of --store google and --store both") var play: PlayFlags
+
     @OptionGroup(title: "Options of --in-step") var database: DatabaseFlags
 
     @Option(help: ArgumentHelp("Requests per second. [unlimited]", valueName: "number"))
@@ -145,13 +149,16 @@ struct Simulate: AsyncParsableCommand {
 
     func validate() throws {
         guard url == nil || output == nil else { throw ValidationError("--url and --output exclude each other.") }
-        guard listStories || writeRoot != nil || writeAPIKey != nil || isSimulating else {
+        guard
+            listStories || [writeRoot, writeAPIKey, play.writeLicenseKey].contains(where: { $0 != nil }) || isSimulating
+        else {
             throw ValidationError(
                 "no action given: expected --url, --output, --write-root, --write-products, --write-links, "
-                    + "--write-receipts, --write-api-key, --expected, --figures, --compare, --serve-store, --in-step or "
-                    + "--list-stories."
+                    + "--write-receipts, --write-api-key, --write-purchases, --expected, --figures, --compare, "
+                    + "--serve-store, --in-step or --list-stories."
             )
         }
+        try validateStores()
         guard (0...65535).contains(serveStore ?? 0) else {
             throw ValidationError("--serve-store is out of range: expected 0 to 65535.")
         }
@@ -188,67 +195,65 @@ struct Simulate: AsyncParsableCommand {
         }
     }
 
-    func run() async throws {
-        if listStories {
-            for story in Story.allCases {
-                let name = story.name.padding(toLength: 30, withPad: " ", startingAt: 0)
-                print(name + story.summary + (story.isCompleteInVersion1 ? "" : " [version 2 only]"))
+    private func validateStores() throws {
+        guard scenario.store != .apple else {
+            guard !play.isUsed else {
+                throw ValidationError("options of Google Play require --store google or --store both.")
             }
+            return
         }
+        guard play.writeServiceAccount == nil && play.googleNotifications == nil || serveStore != nil else {
+            throw ValidationError("--write-service-account and --google-notifications require --serve-store.")
+        }
+        guard !inStep, compare == nil else {
+            throw ValidationError("--in-step and --compare know the App Store only: expected --store apple.")
+        }
+        let ofApple = [url, output, figures, writeProducts, writeLinks, writeReceipts, storeNotifications]
+        guard scenario.store == .both || ofApple.allSatisfy({ $0 == nil }) else {
+            throw ValidationError(
+                "--store google excludes the options of the App Store: expected --serve-store, --expected, "
+                    + "--write-purchases or --list-stories.")
+        }
+    }
+
+    func run() async throws {
+        if listStories { printStories() }
         try await reportingFailures {
             if let writeRoot { try OutputFile.write(TestCertificates.standard.rootPEM, to: writeRoot) }
             if let writeAPIKey { try OutputFile.write(SimulatedAPIKey.standard.pem, to: writeAPIKey) }
+            if let name = play.writeLicenseKey { try OutputFile.write(SignedPlayPurchase.publicKey() + "\n", to: name) }
             guard isSimulating else { return }
-            let simulation = try scenario.simulation(isInStep: inStep, losesNothing: byAPI)
-            if inStep { try await runInStep(simulation) }
-            try await simulate(simulation)
-            if let serveStore { try await serve(simulation, port: serveStore) }
+            let simulation =
+                scenario.store == .google ? nil : try scenario.simulation(isInStep: inStep, losesNothing: byAPI)
+            let google = scenario.store == .apple ? nil : try scenario.playSimulation(play, joined: simulation)
+            if inStep, let simulation { try await runInStep(simulation) }
+            if let google, let name = play.writePurchases { try PlayFiles.writePurchases(of: google, to: name) }
+            if let expected { try SimulationFiles.writeAnswers(of: simulation, google, to: expected) }
+            if let simulation { try await simulate(simulation) }
+            if let serveStore { try await serve(simulation, google, port: serveStore) }
+        }
+    }
+
+    private func printStories() {
+        func printStory(_ name: String, _ summary: String) {
+            print(name.padding(toLength: 30, withPad: " ", startingAt: 0) + summary)
+        }
+        if scenario.store != .google {
+            for story in Story.allCases {
+                printStory(story.name, story.summary + (story.isCompleteInVersion1 ? "" : " [version 2 only]"))
+            }
+        }
+        if scenario.store != .apple {
+            for story in PlayStory.allCases {
+                printStory(story.name, story.summary + (scenario.store == .both ? " [Google Play]" : ""))
+            }
         }
     }
 
     /// Whether an action needs the stories.
     private var isSimulating: Bool {
-        let files = [output, writeProducts, writeLinks, writeReceipts, expected, figures]
+        let files = [output, writeProducts, writeLinks, writeReceipts, play.writePurchases, expected, figures]
         return inStep || serveStore != nil || (files + [url, compare]).contains { $0 != nil }
-    }
-
-    private func serve(_ simulation: Simulation, port: Int) async throws {
-        var logger = Logger(label: "subledger")
-        logger.logLevel = .error
-        var api = SimulatedServerAPI.Settings()
-        // A server dates its tokens by its own clock.
-        api.tokenClock = { SystemClock.now() }
-        if let storeNotifications {
-            let target = NotificationTarget(url: storeNotifications)
-            api.sending = sending { await target.post($0) }
-        }
-        let store = SimulatedStore(
-            simulation, now: storeNotifications == nil ? nil : Simulation.start, faults: storeFaults, api: api)
-        let listener = StoreListener(store, port: port, logger: logger) { address in
-            // Unbuffered, for scripts that wait for it.
-            FileHandle.standardOutput.write(Data("\(address)\n".utf8))
-        }
-        var group = ServiceGroupConfiguration(
-            services: [listener], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
-        // Slow answers are not waited for.
-        group.maximumGracefulShutdownDuration = .seconds(2)
-        try await ServiceGroup(configuration: group).run()
-    }
-
-    /// The part of notifications that are not lost whose first attempts fail, if they arrive in any order.
-    private static let delayedPart = 0.2
-
-    /// How the store posts its notifications.
-    private func sending(
-        _ post: @escaping @Sendable (_ body: [UInt8]) async -> SendAttempt.Result
-    ) -> NotificationSending {
-        var sending = NotificationSending(post: post)
-        sending.lose = scenario.lose
-        sending.isShuffled = scenario.order != .inOrder
-        // Apple does not retry in the sandbox.
-        sending.delay = sending.isShuffled && scenario.environment == .production ? Self.delayedPart : 0
-        sending.connections = connections
-        return sending
     }
 
     private func runInStep(_ simulation: Simulation) async throws {
@@ -288,7 +293,6 @@ struct Simulate: AsyncParsableCommand {
         if let writeProducts { try SimulationFiles.writeProducts(of: simulation.settings.app, to: writeProducts) }
         if let writeLinks { try SimulationFiles.writeLinks(of: simulation, to: writeLinks) }
         if let writeReceipts { try SimulationFiles.writeReceipts(of: simulation, to: writeReceipts) }
-        if let expected { try SimulationFiles.writeAnswers(of: simulation, to: expected) }
         if let figures { try SimulationFiles.writeFigures(of: simulation, to: figures) }
         if let output { try SimulationFiles.writeDeliveries(of: simulation, to: output) }
         var hasRejected = false

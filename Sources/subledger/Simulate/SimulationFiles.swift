@@ -84,21 +84,30 @@ enum SimulationFiles {
 
     /// For each subscription `{"app":…,"environment":…,"originalTransactionId":…,"at":…,"active":…,"story":…}`, and for
     /// each id of a customer `{"app":…,"environment":…,"customerId":…,"as":…,"entitlement":…,"at":…,"active":…,
-    /// "until":…,"story":…}`. `as` is what the id is, see ``SimulatedId/Kind``. `until` is the end of the access at `at`, null if it has no end, absent if not active. If a
-    /// notification is never delivered, `"incomplete":true` is added.
-    static func writeAnswers(of simulation: Simulation, to name: String) throws {
+    /// "until":…,"story":…}`. `as` is what the id is, see ``SimulatedId/Kind``. `until` is the end of the access at `at`,
+    /// null if it has no end, absent if not active. If a notification is never delivered, `"incomplete":true` is added.
+    static func writeAnswers(of simulation: Simulation?, _ google: PlaySimulation?, to name: String) throws {
         var file = try OutputFile(name)
+        if let simulation { try writeAnswers(of: simulation, google, to: &file) }
+        if let google { try PlayFiles.writeAnswers(of: google, to: &file) }
+        try file.flush()
+    }
+
+    private static func writeAnswers(
+        of simulation: Simulation, _ google: PlaySimulation?, to file: inout OutputFile
+    ) throws {
         for index in 0..<simulation.settings.subscriptions {
             for answer in simulation.answers(ofStory: index) {
                 try file.write(line: line(answer, simulation.settings.app))
             }
+            // A customer of both stores has one statement, which is Google Play's.
+            guard google?.joinedAccountId(ofStory: index) == nil else { continue }
             for answer in simulation.customerAnswers(ofStory: index) {
                 for entitlement in answer.entitlements {
                     try file.write(line: line(entitlement, of: answer, simulation.settings.app))
                 }
             }
         }
-        try file.flush()
     }
 
     private static func line(_ answer: Answer, _ app: SimulatedApp) -> [UInt8] {

@@ -4,6 +4,9 @@ import Subscriptions
 
 /// The flags of `simulate` that determine a run.
 struct SimulationFlags: ParsableArguments {
+    @Option(help: "The store to simulate: apple, google or both, for the same customers where they can be.")
+    var store = SimulatedStores.apple
+
     @Option(help: ArgumentHelp("Stories to simulate in turn, separated by commas. [all]", valueName: "names"))
     var stories: String?
 
@@ -59,24 +62,32 @@ struct SimulationFlags: ParsableArguments {
         for (name, fraction) in [("duplicate", duplicate), ("lose", lose)] where !(0...1).contains(fraction) {
             throw ValidationError("--\(name) is out of range: expected 0 to 1.")
         }
-        if environment == .production, format != .v1, appleId == nil {
+        if store != .google, environment == .production, format != .v1, appleId == nil {
             throw ValidationError("--environment production in version 2 requires --apple-id.")
         }
+        if store != .apple { _ = try namedPlayStories() }
+        guard store != .google else { return }
         let named = try namedStories()
         if format == .v1, !named.contains(where: \.isCompleteInVersion1) {
             throw ValidationError("--format v1 covers none of these stories: expected v2 or both.")
         }
     }
 
-    private func namedStories() throws -> [Story] {
-        guard let stories else { return Story.allCases }
-        return try stories.split(separator: ",").map { name in
-            guard let story = Story(rawValue: String(name)) else {
-                let known = Story.allCases.map(\.name).joined(separator: ", ")
-                throw ValidationError("unknown story \"\(name)\": expected \(known).")
-            }
-            return story
+    private func namedStories() throws -> [Story] { try named(Story.self, besides: PlayStory.self) }
+
+    private func namedPlayStories() throws -> [PlayStory] { try named(PlayStory.self, besides: Story.self) }
+
+    /// The stories of one store. With both stores, each name may belong to one of them.
+    private func named<Own, Other>(_: Own.Type, besides _: Other.Type) throws -> [Own]
+    where Own: CaseIterable & RawRepresentable<String>, Other: CaseIterable & RawRepresentable<String> {
+        guard let stories else { return Array(Own.allCases) }
+        let names = stories.split(separator: ",").map(String.init)
+        for name in names where Own(rawValue: name) == nil && (store != .both || Other(rawValue: name) == nil) {
+            let known = Own.allCases.map(\.rawValue) + (store == .both ? Other.allCases.map(\.rawValue) : [])
+            throw ValidationError("unknown story \"\(name)\": expected \(known.joined(separator: ", ")).")
         }
+        let own = names.compactMap(Own.init(rawValue:))
+        return own.isEmpty && !names.isEmpty ? Array(Own.allCases) : own
     }
 
     /// The secret of a run in step without one; receipts need one.
@@ -106,6 +117,21 @@ struct SimulationFlags: ParsableArguments {
             throw SettingError(description: "the format covers none of the stories")
         }
         return simulation
+    }
+}
+
+extension SimulationFlags {
+    /// - Parameter joined: The run of the App Store with the same customers; nil if there is none.
+    func playSimulation(_ flags: PlayFlags, joined: Simulation?) throws -> PlaySimulation {
+        let settings = Settings(flags: settings([(["app", "bundle", "id"], bundleId)]))
+        let bundleId = settings.appBundleId ?? "com.example.app"
+        var told = PlayStoryteller.Settings()
+        told.seed = seed
+        told.stories = try namedPlayStories()
+        told.bundleId = bundleId
+        told.packageName = flags.packageName ?? bundleId
+        told.isAcknowledgedByApp = !flags.serverAcknowledges
+        return PlaySimulation(told, count: subscriptions, ownership: ownership, joined: joined)
     }
 }
 
