@@ -123,7 +123,7 @@ let package = Package(
         // Checks log and projections against the bodies and their signatures.
         .target(
             name: "Verification",
-            dependencies: ["AppStore", "Encoding", "EventLog", "PlayStore", "Projector", "Subscriptions"]),
+            dependencies: ["AppStore", "Encoding", "EventLog", "PlayStore", "Postgres", "Projector", "Subscriptions"]),
         // Appends events to the log and reads them; owns the schema.
         .target(
             name: "EventLog",

@@ -36,7 +36,7 @@
 --
 -- Second half:
 --
---   the log         comments, event_body and the other functions of the compact form, seals
+--   the log         comments, event_body and the other functions of the compact form, the hash chain
 --   projections     comments, view subscription_now
 --   checks          comments
 --   google play     comments
@@ -125,7 +125,6 @@ create table subledger.stream (
   app         text        not null,
   environment text        not null,
   created_at  timestamptz not null default now(),
-  seal        bytea       not null,
   constraint stream_pkey primary key (stream_id),
   constraint stream_app_environment_key unique (app, environment),
   constraint stream_app_check check (app <> ''),
@@ -136,8 +135,10 @@ create table subledger.stream (
 create table subledger.stream_head (
   stream_id integer not null,
   position  bigint  not null,
+  chain     bytea   not null,
   constraint stream_head_pkey primary key (stream_id),
-  constraint stream_head_position_check check (position >= 0)
+  constraint stream_head_position_check check (position >= 0),
+  constraint stream_head_chain_check check (octet_length(chain) = 32)
 )
 -- Updated by every append: free space keeps the new row version on the same page, without a new index entry.
 with (fillfactor = 10);
@@ -159,7 +160,7 @@ create table subledger.event (
   body_sha256 bytea       not null,
   chain_id    bytea,
   revocation  text,
-  seal        bytea       not null,
+  chain       bytea       not null,
   constraint event_pkey primary key (stream_id, position),
   constraint event_position_check check (position > 0),
   constraint event_dedupe_key_check check (octet_length(dedupe_key) in (16, 32)),
@@ -174,7 +175,8 @@ create table subledger.event (
   constraint event_defects_check check (jsonb_typeof(defects) = 'array'),
   constraint event_body_sha256_check check (octet_length(body_sha256) = 32),
   constraint event_chain_id_check check (octet_length(chain_id) = 32),
-  constraint event_revocation_check check (revocation in ('off', 'pending', 'good', 'unknown'))
+  constraint event_revocation_check check (revocation in ('off', 'pending', 'good', 'unknown')),
+  constraint event_chain_check check (octet_length(chain) = 32)
 );
 
 -- A new V1 notification may have the body of an earlier one, see table subscription_head; other keys are unique.
@@ -207,7 +209,6 @@ create table subledger.event_conflict (
   body_sha256 bytea       not null,
   received_at timestamptz not null,
   body        bytea compression lz4 not null,
-  seal        bytea       not null,
   constraint event_conflict_pkey primary key (stream_id, position, body_sha256)
 );
 
@@ -234,7 +235,6 @@ create table subledger.certificate_verdict (
   chain_id   bytea       not null,
   decided_at timestamptz not null,
   verdict    text        not null,
-  seal       bytea       not null,
   constraint certificate_verdict_pkey primary key (chain_id, decided_at),
   constraint certificate_verdict_verdict_check check (verdict in ('good', 'revoked', 'unknown'))
 );
@@ -245,7 +245,6 @@ create table subledger.projector_skip (
   reason     text        not null,
   skipped_at timestamptz not null default now(),
   skipped_by text        not null,
-  seal       bytea       not null,
   constraint projector_skip_pkey primary key (stream_id, position),
   constraint projector_skip_position_check check (position > 0),
   constraint projector_skip_reason_check check (reason <> ''),
@@ -1014,11 +1013,11 @@ grant select, insert, update, delete
   on subledger.product, subledger.product_entitlement, subledger.consumption_policy to subledger_products;
 grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
 
--- Readers and analysts may read everything except tokens, seals, receipts, and bodies, in quarantine as well: they
--- contain device ids and receipts.
+-- Readers and analysts may read everything except tokens, receipts, and bodies, in quarantine as well: they contain
+-- device ids and receipts.
 grant select (
   stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts, defects,
-  body_sha256, chain_id, revocation
+  body_sha256, chain_id, revocation, chain
 ) on subledger.event to subledger_reader, subledger_analyst;
 grant select (stream_id, position, body_sha256, received_at) on subledger.event_conflict
   to subledger_reader, subledger_analyst;
@@ -1072,11 +1071,12 @@ comment on column subledger.stream.stream_id is 'Number of the stream in this da
 comment on column subledger.stream.app is 'Bundle ID';
 comment on column subledger.stream.environment is
   'production, sandbox, xcode, local_testing, or unknown if the body names none of them; never mixed';
-comment on column subledger.stream.seal is 'Checksum of the row, see function seal';
 
 comment on table subledger.stream_head is
   'Last position assigned in a stream. An append locks the row until it commits, so positions follow commit order and '
   'have no gaps';
+comment on column subledger.stream_head.chain is
+  'Value of the hash chain up to this position, as event.chain; chain_start before the first event';
 
 comment on table subledger.event is
   'Every accepted notification, once, in commit order. Append-only: update, delete and truncate fail for every role';
@@ -1131,13 +1131,13 @@ comment on column subledger.event.chain_id is
 comment on column subledger.event.revocation is
   'Revocation status of these certificates when the event was stored: off (checking is disabled), pending, good, '
   'unknown (no response); null if unsigned';
-comment on column subledger.event.seal is 'Checksum of the row, see function seal';
+comment on column subledger.event.chain is
+  'Value of the hash chain up to this event: SHA-256 of the value before it, the position and event_digest';
 
 comment on table subledger.event_conflict is
   'Signed notifications with the notificationUUID of a stored event but a different body. The event stays unchanged; '
   'the different body is stored here. Append-only';
 comment on column subledger.event_conflict.position is 'The event with the same notificationUUID';
-comment on column subledger.event_conflict.seal is 'Checksum of the row, see function seal';
 
 comment on table subledger.jws_header is
   'JWS headers of the signed texts in a stream''s bodies, each stored once: Apple''s contain three certificates and '
@@ -1156,7 +1156,6 @@ comment on table subledger.certificate_verdict is
   'Revocation status of the certificates of signatures, from the OCSP responses of their issuer. Append-only';
 comment on column subledger.certificate_verdict.chain_id is
   'SHA-256 of the SHA-256 digests of the leaf and the intermediate certificate (DER)';
-comment on column subledger.certificate_verdict.seal is 'Checksum of the row, see function seal';
 
 comment on table subledger.projector_skip is
   'Events that the projector skips on an operator''s decision, because it cannot process them. They stay in the log, '
@@ -1164,7 +1163,6 @@ comment on table subledger.projector_skip is
 comment on column subledger.projector_skip.reason is 'Why, in the operator''s words';
 comment on column subledger.projector_skip.skipped_at is 'When the operator decided, by the database''s clock';
 comment on column subledger.projector_skip.skipped_by is 'Operating system user of the operator';
-comment on column subledger.projector_skip.seal is 'Checksum of the row, see function seal';
 
 create or replace function subledger.subscription_sha256(original_transaction_id text) returns bytea
 language sql stable strict as $$
@@ -1240,58 +1238,70 @@ comment on function subledger.rebuilt_parts is
   'another 64 bytes. Kind 0 contains literal bytes. Kinds 1 and 2 contain parts: kind 1 is their base64; kind 2 is a '
   'JWS with that header, the parts as its payload and the 64 bytes as its signature';
 
--- Seals -------------------------------------------------------------------------------------------------------------
--- A seal is a checksum. Most columns of the log can be recomputed from the bodies, which have digests. The others get
--- a seal when the row is inserted, so that `subledger verify` detects changes. Seals have no key: a superuser can
--- recompute them.
+-- The hash chain ----------------------------------------------------------------------------------------------------
+-- Most columns of the log can be recomputed from the bodies, which have digests. The chain of a stream covers the
+-- others, and their order: each value is the SHA-256 of the value before it, the position and a digest of what cannot
+-- be recomputed. The append computes it from the stream's locked head, without a trigger. A signed copy of a value
+-- (`subledger head`) proves later that nothing up to it was changed, inserted or removed.
 
-create or replace function subledger.seal(sealed subledger.event) returns bytea
+create or replace function subledger.chain_field(value bytea) returns bytea
+language sql immutable as $$
+  select coalesce(int4send(octet_length(value)) || value, int4send(-1))
+$$;
+
+create or replace function subledger.chain_field(value timestamptz) returns bytea
+language sql immutable as $$
+  select int4send(8) || int8send((extract(epoch from value) * 1000000)::bigint)
+$$;
+
+create or replace function subledger.chain_start(app text, environment text, created_at timestamptz) returns bytea
 language sql stable as $$
-  select substr(
-    sha256(
-      int4send(sealed.stream_id) || int8send(sealed.position) || timestamptz_send(sealed.received_at)
-        || sealed.body_sha256 || coalesce(sealed.chain_id, '') || textsend(coalesce(sealed.revocation, ''))
-    ), 1, 8
+  select sha256(
+    subledger.chain_field('subledger stream 1'::bytea) || subledger.chain_field(convert_to(app, 'UTF8'))
+      || subledger.chain_field(convert_to(environment, 'UTF8')) || subledger.chain_field(created_at)
   )
 $$;
 
-create or replace function subledger.seal(sealed subledger.event_conflict) returns bytea
+create or replace function subledger.event_digest(
+  received_at timestamptz, source text, dedupe_key bytea, body_sha256 bytea, chain_id bytea, revocation text
+)
+returns bytea
 language sql stable as $$
-  select substr(
-    sha256(
-      int4send(sealed.stream_id) || int8send(sealed.position) || timestamptz_send(sealed.received_at)
-        || sealed.body_sha256
-    ), 1, 8
+  select sha256(
+    subledger.chain_field('subledger event 1'::bytea) || subledger.chain_field(received_at)
+      || subledger.chain_field(convert_to(source, 'UTF8')) || subledger.chain_field(dedupe_key)
+      || subledger.chain_field(body_sha256) || subledger.chain_field(chain_id)
+      || subledger.chain_field(convert_to(revocation, 'UTF8'))
   )
 $$;
 
-create or replace function subledger.seal(sealed subledger.certificate_verdict) returns bytea
-language sql stable as $$
-  select substr(sha256(sealed.chain_id || timestamptz_send(sealed.decided_at) || textsend(sealed.verdict)), 1, 8)
+-- In PL/pgSQL, which is faster here: an aggregate cannot inline a function in SQL.
+create or replace function subledger.chain_step(state bytea, start bytea, at_position bigint, digest bytea)
+returns bytea
+language plpgsql immutable parallel safe as $$
+begin
+  return sha256(coalesce(state, start) || int8send(at_position) || digest);
+end
 $$;
 
-create or replace function subledger.seal(sealed subledger.stream) returns bytea
-language sql stable as $$
-  select substr(
-    sha256(
-      int4send(sealed.stream_id) || timestamptz_send(sealed.created_at)
-        || textsend(sealed.environment || ' ' || sealed.app)
-    ), 1, 8
-  )
-$$;
+create or replace aggregate subledger.chained(start bytea, at_position bigint, digest bytea) (
+  sfunc = subledger.chain_step,
+  stype = bytea,
+  parallel = safe
+);
 
-create or replace function subledger.seal(sealed subledger.projector_skip) returns bytea
-language sql stable as $$
-  select substr(
-    sha256(
-      int4send(sealed.stream_id) || int8send(sealed.position) || timestamptz_send(sealed.skipped_at)
-        || int4send(length(sealed.reason)) || textsend(sealed.reason || sealed.skipped_by)
-    ), 1, 8
-  )
-$$;
-
-comment on function subledger.seal(subledger.event) is
-  'First 8 bytes of the SHA-256 of the row''s key and of the columns that cannot be recomputed from its body';
+comment on function subledger.chain_field(bytea) is
+  'A value with its length before it, 4 bytes in big-endian order, so that a sequence of values is unambiguous; the '
+  'length of null is -1';
+comment on function subledger.chain_field(timestamptz) is
+  'The same for a time: microseconds since 1970, 8 bytes in big-endian order';
+comment on function subledger.chain_start is 'Value of the hash chain of a stream before its first event';
+comment on function subledger.event_digest is
+  'SHA-256 of what of an event cannot be recomputed from its body, and of the body''s digest';
+comment on function subledger.chain_step is 'Step of chained';
+comment on aggregate subledger.chained(bytea, bigint, bytea) is
+  'Value of the hash chain after events in ascending order of position. start is the value before the first of them, '
+  'digest their event_digest';
 
 -- Projections -------------------------------------------------------------------------------------------------------
 
@@ -4402,14 +4412,6 @@ begin
 end
 $$;
 
-create or replace function subledger.seal_row() returns trigger
-language plpgsql as $$
-begin
-  new.seal := subledger.seal(new);
-  return new;
-end
-$$;
-
 create or replace function subledger.notify_products() returns trigger
 language plpgsql as $$
 begin
@@ -4419,12 +4421,8 @@ end
 $$;
 
 comment on function subledger.refuse_change is 'Refuses the statement: the table is append-only';
-comment on function subledger.seal_row is 'Sets the seal of a new row';
 comment on function subledger.notify_products is
   'Wakes the projector. If it does not run, the projector finds the change within seconds';
-
-create or replace trigger stream_seal before insert on subledger.stream
-  for each row execute function subledger.seal_row();
 
 -- `enable always`: the trigger also fires if session_replication_role = replica.
 create or replace trigger jws_header_append_only
@@ -4432,29 +4430,21 @@ create or replace trigger jws_header_append_only
   for each statement execute function subledger.refuse_change();
 alter table subledger.jws_header enable always trigger jws_header_append_only;
 
-create or replace trigger event_seal before insert on subledger.event
-  for each row execute function subledger.seal_row();
 create or replace trigger event_append_only
   before update or delete or truncate on subledger.event
   for each statement execute function subledger.refuse_change();
 alter table subledger.event enable always trigger event_append_only;
 
-create or replace trigger event_conflict_seal before insert on subledger.event_conflict
-  for each row execute function subledger.seal_row();
 create or replace trigger event_conflict_append_only
   before update or delete or truncate on subledger.event_conflict
   for each statement execute function subledger.refuse_change();
 alter table subledger.event_conflict enable always trigger event_conflict_append_only;
 
-create or replace trigger certificate_verdict_seal before insert on subledger.certificate_verdict
-  for each row execute function subledger.seal_row();
 create or replace trigger certificate_verdict_append_only
   before update or delete or truncate on subledger.certificate_verdict
   for each statement execute function subledger.refuse_change();
 alter table subledger.certificate_verdict enable always trigger certificate_verdict_append_only;
 
-create or replace trigger projector_skip_seal before insert on subledger.projector_skip
-  for each row execute function subledger.seal_row();
 create or replace trigger projector_skip_append_only
   before update or delete or truncate on subledger.projector_skip
   for each statement execute function subledger.refuse_change();
@@ -4493,7 +4483,7 @@ begin
       and relkind in ('r', 'v')
       and relowner <> 'subledger_owner'::regrole
     union all
-    select 'function', oid::regprocedure::text
+    select 'routine', oid::regprocedure::text
     from pg_proc
     where pronamespace in ('subledger'::regnamespace, 'analyst'::regnamespace)
       and proowner <> 'subledger_owner'::regrole

@@ -59,6 +59,8 @@ package enum Limits {
     /// body is accepted.
     package static let auditPageEventsMax = 200
     package static let auditPageBytesMax = 16 << 20
+    /// The same for events as links of the hash chain, which have no bodies.
+    package static let auditPageLinksMax = 10_000
     /// Longest duration of an audit statement. Only the operator waits for it.
     package static let auditWaitMax = Duration.seconds(600)
 }

@@ -8,21 +8,18 @@ package struct DatabaseVerifier {
     let projections: ProjectionAudit
     let signatures: SignatureVerifier
     let extent: ProjectionAudit.Extent
+    let heads: HeadCheck
 
+    /// - Parameter heads: Signed heads that the log must extend.
     package init(
-        log: LogAudit, projections: ProjectionAudit, signatures: SignatureVerifier, extent: ProjectionAudit.Extent
+        log: LogAudit, projections: ProjectionAudit, signatures: SignatureVerifier, extent: ProjectionAudit.Extent,
+        heads: HeadCheck = .none
     ) {
         self.log = log
         self.projections = projections
         self.signatures = signatures
         self.extent = extent
-    }
-
-    package struct Outcome: Sendable {
-        package fileprivate(set) var finding: Finding?
-        package fileprivate(set) var streams = 0
-        package fileprivate(set) var events: Int64 = 0
-        package fileprivate(set) var subscriptions: Int64 = 0
+        self.heads = heads
     }
 
     /// - Parameters:
@@ -31,28 +28,31 @@ package struct DatabaseVerifier {
     ///     stream.
     package func run(
         onEvents: (Int64, Int64) -> Void = { _, _ in }, onSubscriptions: (Int64, Int64) -> Void = { _, _ in }
-    ) async throws -> Outcome {
-        var outcome = Outcome()
+    ) async throws -> VerificationOutcome {
+        var outcome = VerificationOutcome()
         let streams = try await log.streams()
         let total = streams.reduce(0) { $0 + $1.last }
+        outcome.finding = heads.firstProblem(in: streams)
+        guard outcome.finding == nil else { return outcome }
         for stream in streams {
             outcome.streams += 1
             guard let key = stream.key else {
-                outcome.finding = Finding(stream, "has a head or events but is not registered")
-                return outcome
-            }
-            if let damage = try await log.firstDamage(beside: stream) {
-                outcome.finding = Finding(stream, row: damage)
+                outcome.finding = .unregistered(stream)
                 return outcome
             }
             let before = outcome.events
             let verifier = LogVerifier(
-                audit: log, stream: stream, events: EventVerifier(stream: key, signatures: signatures))
+                audit: log, stream: stream, events: EventVerifier(stream: key, signatures: signatures),
+                heads: heads.heads)
             outcome.finding = try await verifier.firstProblem { position in
                 outcome.events = before + position
                 onEvents(outcome.events, total)
             }
             guard outcome.finding == nil else { return outcome }
+            if let damage = try await log.firstDamagedConflict(of: stream) {
+                outcome.finding = Finding(stream, row: damage)
+                return outcome
+            }
             do {
                 outcome.subscriptions += try await projections.check(
                     stream: stream.id, extent, onProgress: onSubscriptions)
@@ -61,9 +61,7 @@ package struct DatabaseVerifier {
                 return outcome
             }
         }
-        if let damage = try await log.firstDamagedVerdict() {
-            outcome.finding = Finding(row: damage)
-        } else if let stray = try await projections.strayStream() {
+        if let stray = try await projections.strayStream() {
             outcome.finding = Finding(stream: stray.stream, row: stray.problem.description)
         }
         return outcome

@@ -39,12 +39,6 @@ package struct EventVerifier: Sendable {
     }
 
     package func check(_ stored: AuditedEvent) async -> Result {
-        let result = await checkBody(stored)
-        guard result.problem == nil, !stored.isAsSealed else { return result }
-        return Result(problem: "received_at, chain_id or revocation does not match the row checksum")
-    }
-
-    private func checkBody(_ stored: AuditedEvent) async -> Result {
         if let column = stored.brokenTime { return Result(problem: "\(column) is not a whole number of milliseconds") }
         let body: [UInt8]
         do throws(DamagedBody) {
@@ -205,12 +199,13 @@ package struct EventVerifier: Sendable {
     /// Returns the first column that differs. The database compares facts, since `jsonb` defines their equality.
     private func differingColumn(_ stored: AuditedEvent, _ event: Event) -> String? {
         if stored.source != event.source.rawValue { return "source" }
-        if stored.type != event.type { return "type" }
-        if stored.subtype != event.subtype { return "subtype" }
-        if stored.kind != event.kind.rawValue { return "kind" }
-        if stored.occurredAt != event.occurredAt { return "occurred_at" }
         if stored.dedupeKey != event.dedupeKey { return "dedupe_key" }
-        if stored.fingerprint != event.fingerprint { return "fingerprint" }
+        guard let derived = stored.derived else { return nil }
+        if derived.type != event.type { return "type" }
+        if derived.subtype != event.subtype { return "subtype" }
+        if derived.kind != event.kind.rawValue { return "kind" }
+        if derived.occurredAt != event.occurredAt { return "occurred_at" }
+        if derived.fingerprint != event.fingerprint { return "fingerprint" }
         return nil
     }
 

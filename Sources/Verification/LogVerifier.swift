@@ -7,46 +7,45 @@ package struct LogVerifier {
     let audit: LogAudit
     let stream: AuditedStream
     let events: EventVerifier
-
-    package init(audit: LogAudit, stream: AuditedStream, events: EventVerifier) {
-        self.audit = audit
-        self.stream = stream
-        self.events = events
-    }
+    let heads: [SignedHead]
 
     /// Returns the first missing or invalid event; nil if all are valid.
     ///
     /// - Parameter onProgress: Called with the number of events checked.
     package func firstProblem(onProgress: (Int64) -> Void) async throws -> Finding? {
-        var position: Int64 = 0
+        var walk = ChainWalk(stream, heads: heads)
+        if let finding = walk.start() { return finding }
         while true {
-            let page = try await audit.page(of: stream, after: position)
-            guard let last = page.last else { break }
-            if let finding = try await firstProblem(page, after: position) { return finding }
-            position = last.position
-            onProgress(position)
+            let page = try await audit.page(of: stream, after: walk.position)
+            guard !page.isEmpty else { break }
+            if let finding = try await firstProblem(page, &walk) { return finding }
+            onProgress(walk.position)
         }
-        guard let head = stream.head else { return Finding(stream, "has events but no head") }
-        if position < head { return Finding(stream, position: position + 1, "event is missing") }
-        if head < position { return Finding(stream, position: head + 1, "event is past the head of its stream") }
+        if let finding = walk.end() { return finding }
         return try await audit.firstDamagedSubscription(of: stream).map { Finding(stream, row: $0) }
     }
 
-    private func firstProblem(_ page: [AuditedEvent], after position: Int64) async throws -> Finding? {
-        let gap = page.indices.first { page[$0].position != position + Int64($0) + 1 }
-        let unbroken = Array(page[..<(gap ?? page.endIndex)])
-        let results = await results(of: unbroken)
+    private func firstProblem(_ page: [AuditedEvent], _ walk: inout ChainWalk) async throws -> Finding? {
+        var unchained: Finding?
+        var checked = 0
+        while unchained == nil, checked < page.count {
+            let isNext = page[checked].position == walk.position + 1
+            unchained = walk.next(page[checked].link)
+            // What is wrong with an event itself says more than that it does not match the chain.
+            if isNext { checked += 1 } else { break }
+        }
+        let results = await results(of: Array(page[..<checked]))
         let bad = results.firstIndex { $0.problem != nil }
         let sound = results[..<(bad ?? results.endIndex)]
         let other = try await audit.firstWithOtherFacts(
-            sound.indices.map { unbroken[$0].position }, sound.compactMap(\.facts), sound.map(\.defects), in: stream)
+            sound.indices.map { page[$0].position }, sound.compactMap(\.facts), sound.map(\.defects), in: stream)
         if let other {
             return Finding(stream, position: other.position, "\(other.column) do not match the body")
         }
         if let bad, let problem = results[bad].problem {
-            return Finding(stream, position: unbroken[bad].position, problem)
+            return Finding(stream, position: page[bad].position, problem)
         }
-        return gap.map { Finding(stream, position: position + Int64($0) + 1, "event is missing") }
+        return unchained
     }
 
     /// Checks events concurrently, since signatures dominate the cost, and returns the results in order.

@@ -5,6 +5,7 @@ import HTTPServer
 import Postgres
 import Projector
 import SimulatedStore
+import Verification
 
 /// Runs a command. Prints an error as one line on stderr and throws the exit status of its kind.
 func reportingFailures(_ command: () async throws -> Void) async throws {
@@ -31,6 +32,8 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
         throw fail("\(error)", .configurationError)
     } catch let error as SkipRefusal {
         throw fail("\(error)", error == .rebuildRuns ? .unavailable : .dataError)
+    } catch let error as EvidenceReader.Refusal {
+        throw fail("\(error)", error.isDamage ? .failure : .dataError)
     } catch let error as ProductFile.Malformed {
         throw fail("\(error)", .dataError)
     } catch let error as TokenRefusal {

@@ -8,8 +8,9 @@ struct Subledger: AsyncParsableCommand {
         version: "0.1.0",
         subcommands: [
             Serve.self, Migrate.self, Inspect.self, Fold.self, Simulate.self, ProjectorCommand.self, Rebuild.self,
-            Verify.self, CompareSources.self, ReceiptCommand.self, Poll.self, Backfill.self, Audit.self, Probe.self,
-            Extend.self, AccountTokenCommand.self, ProductCommand.self, TokenCommand.self,
+            Verify.self, HeadCommand.self, EvidenceCommand.self, VerifyEvidence.self, CompareSources.self,
+            ReceiptCommand.self, Poll.self, Backfill.self, Audit.self, Probe.self, Extend.self,
+            AccountTokenCommand.self, ProductCommand.self, TokenCommand.self,
         ])
 }
 

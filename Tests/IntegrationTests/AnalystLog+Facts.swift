@@ -48,15 +48,15 @@ extension AnalystLog {
             let facts = String(decoding: writer.bytes, as: UTF8.self)
             return """
                 (1, \(index + 1), '\(stated.at)', '\(stated.at)', 'apple-v2', 'other', sha256('\(index)'), '\(facts)', '{}',
-                  sha256('{}'))
+                  sha256('{}'), sha256(''))
                 """
         }
         try await log.script(
             """
             insert into subledger.stream (stream_id, app, environment) values (1, '\(app)', 'production');
-            insert into subledger.stream_head (stream_id, position) values (1, \(events.count));
+            insert into subledger.stream_head (stream_id, position, chain) values (1, \(events.count), sha256(''));
             insert into subledger.event (
-              stream_id, position, received_at, occurred_at, source, kind, dedupe_key, facts, body, body_sha256
+              stream_id, position, received_at, occurred_at, source, kind, dedupe_key, facts, body, body_sha256, chain
             )
             values \(events.joined(separator: ",\n"))
             """)

@@ -180,9 +180,10 @@ struct ChangeRoutesTests {
             try await owner.script(
                 """
                 insert into subledger.event (
-                  stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256
+                  stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256, chain
                 )
-                values (1, 2, now(), 'apple-v1', 'other', sha256('2'), '{"transactions":1}', '{}', sha256('{}'));
+                values (1, 2, now(), 'apple-v1', 'other', sha256('2'), '{"transactions":1}', '{}', sha256('{}'),
+                  sha256(''));
                 update subledger.stream_head
                 set position = 2;
                 notify subledger_event, '1'

@@ -218,7 +218,8 @@ struct EventLogTests {
 
         let error = await #expect(throws: PostgresError.self) {
             try await connection.script(
-                "insert into subledger.stream_head (stream_id, position) values (1, 0)", deadline: .now + .seconds(10))
+                "insert into subledger.stream_head (stream_id, position, chain) values (1, 0, sha256(''))",
+                deadline: .now + .seconds(10))
         }
 
         #expect(error?.sqlstate == "42501")

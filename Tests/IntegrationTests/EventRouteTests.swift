@@ -11,18 +11,19 @@ struct EventRouteTests {
           values (1, 'com.example.magazine', 'production')
         ),
         head as (
-          insert into subledger.stream_head (stream_id, position)
-          values (1, 45000)
+          insert into subledger.stream_head (stream_id, position, chain)
+          values (1, 45000, sha256(''))
         )
         insert into subledger.event (
-          stream_id, position, received_at, source, type, kind, dedupe_key, facts, body, body_sha256
+          stream_id, position, received_at, source, type, kind, dedupe_key, facts, body, body_sha256, chain
         )
         select
           1, number, timestamptz '2020-01-01 00:00:00Z' + number * interval '1 second',
           case when number % 2 = 0 then 'apple-v1' else 'apple-v2' end,
           case when number % 1000 = 0 then 'REFUND' else 'DID_RENEW' end,
           case when number % 1000 = 0 then 'refund' else 'renewal' end,
-          sha256(number::text::bytea), '{"transactions":[],"renewals":[]}', '{}', sha256('{}')
+          sha256(number::text::bytea), '{"transactions":[],"renewals":[]}', '{}', sha256('{}'),
+          sha256('')
         from generate_series(1, 45000) as number
         returning position::text
         """

@@ -40,8 +40,8 @@ struct IdleStreamsTests {
             insert into subledger.stream (stream_id, app, environment)
             select id, 'com.example.app' || id, 'production'
             from generate_series(1, \(Self.streams)) as id;
-            insert into subledger.stream_head (stream_id, position)
-            select stream_id, 10
+            insert into subledger.stream_head (stream_id, position, chain)
+            select stream_id, 10, sha256('')
             from subledger.stream;
             insert into subledger.checkpoint (stream_id, position, products, projection_version)
             select stream_id, case stream_id when 77 then 9 else 10 end, '', \(Checkpoint.projectionVersion)
@@ -128,8 +128,8 @@ struct IdleStreamsTests {
                 insert into subledger.stream (stream_id, app, environment)
                 select id, 'com.example.idle' || id, 'production'
                 from generate_series(1, \(Self.streams)) as id;
-                insert into subledger.stream_head (stream_id, position)
-                select stream_id, 0
+                insert into subledger.stream_head (stream_id, position, chain)
+                select stream_id, 0, sha256('')
                 from subledger.stream
                 """, deadline: .now + .seconds(60))
             await owner.close()

@@ -56,7 +56,8 @@ struct PurchasePollerTests {
         let app = try app ?? ScriptedGoogle.configured()
         let google = try ScriptedGoogle()
         let clock = SetClock(start)
-        try await TestBundle.withServer(apps: [], store: google, googleApps: [app], now: { clock.now }) { server async throws in
+        try await TestBundle.withServer(apps: [], store: google, googleApps: [app], now: { clock.now }) {
+            server async throws in
             try await withPoller(of: app, on: server, google, clock, test)
         }
     }

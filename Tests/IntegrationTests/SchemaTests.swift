@@ -72,7 +72,7 @@ struct SchemaTests {
         try await owner.script(
             """
             drop view analyst.trials;
-            drop trigger event_seal on subledger.event;
+            drop trigger store_check_append_only on subledger.store_check;
             drop function analyst.months_since cascade;
             alter table subledger.jws_header disable trigger jws_header_append_only;
             comment on column subledger.event.kind is 'other';
@@ -144,14 +144,16 @@ struct SchemaTests {
 
     private static func event(
         position: Int = 1, key: String = "decode(repeat('00', 32), 'hex')", source: String = "apple-v1",
-        facts: String = "{}", defects: String = "null", fingerprint: String = "null"
+        facts: String = "{}", defects: String = "null", fingerprint: String = "null",
+        chain: String = "sha256('')"
     ) -> String {
         """
         insert into subledger.event (
-          stream_id, position, received_at, source, kind, dedupe_key, fingerprint, facts, defects, body, body_sha256
+          stream_id, position, received_at, source, kind, dedupe_key, fingerprint, facts, defects, body, body_sha256,
+          chain
         )
         values (1, \(position), now(), '\(source)', 'other', \(key), \(fingerprint), '\(facts)', \(defects), '{}',
-          sha256('{}'))
+          sha256('{}'), \(chain))
         """
     }
 
@@ -263,7 +265,11 @@ struct SchemaTests {
         Broken(constraint: "stream_environment_check", sqlstate: "23514", statement: stream(1, "a", "PROD")),
         Broken(
             constraint: "stream_head_position_check", sqlstate: "23514",
-            statement: "insert into subledger.stream_head (stream_id, position) values (1, -1)"),
+            statement: "insert into subledger.stream_head (stream_id, position, chain) values (1, -1, sha256(''))"),
+        Broken(
+            constraint: "stream_head_chain_check", sqlstate: "23514",
+            statement: "insert into subledger.stream_head (stream_id, position, chain) values (1, 0, 'x')"),
+        Broken(constraint: "event_chain_check", sqlstate: "23514", statement: event(chain: "'x'")),
         Broken(
             constraint: "checkpoint_position_check", sqlstate: "23514",
             statement: "insert into subledger.checkpoint (stream_id, position, products) values (1, -1, '')"),

@@ -208,10 +208,10 @@ struct SimulatedLog {
         try await script(
             """
             insert into subledger.event (
-              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256
+              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256, chain
             )
             select 1, position + 1, now(), 'apple-v1', 'other', sha256(position::text::bytea), '{"transactions":1}',
-              '{}', sha256('{}')
+              '{}', sha256('{}'), sha256('')
             from subledger.stream_head
             where stream_id = 1;
             update subledger.stream_head

@@ -26,6 +26,9 @@ struct TestBundle {
     /// 2019-11-08T08:14:00Z: inside the period of the sample bodies.
     static let now = Instant(milliseconds: 1_573_200_840_000) ?? .earliest
 
+    /// Signs heads.
+    static let headKey = HeadKey()
+
     let database: ConnectionConfiguration
     let apple: HTTPClient
     /// With a token of scope read.
@@ -97,7 +100,8 @@ struct TestBundle {
             tokens: TokenCache(read: TokenReader(pool: authenticator).active), log: log,
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
-            links: links, receipts: handIns, devices: devices, googlePurchases: googlePurchases,
+            links: links, headKey: Self.headKey, receipts: handIns, devices: devices,
+            googlePurchases: googlePurchases,
             consumption: ConsumptionRoutes(
                 requests: ConsumptionLog(pool: reader), answers: ConsumptionLog(pool: records),
                 policies: ConsumptionPolicies(pool: editor),

@@ -126,8 +126,8 @@ struct VerifyTests {
     private static func verify(
         _ damage: String = "select", roots: RootCertificates = SimulatedLog.roots,
         extent: ProjectionAudit.Extent = .all, subscriptionsAtOnceMax: Int = ProjectionAudit.subscriptionsAtOnceMax
-    ) async throws -> (outcome: DatabaseVerifier.Outcome, firstSubscription: String, firstTransaction: String) {
-        var result: (DatabaseVerifier.Outcome, String, String)?
+    ) async throws -> (outcome: VerificationOutcome, firstSubscription: String, firstTransaction: String) {
+        var result: (VerificationOutcome, String, String)?
         try await SimulatedLog.withEveryStory { log in
             let subscription = try await log.lines("select min(original_transaction_id) from subledger.subscription")[0]
             let transaction = try await log.lines(
@@ -154,7 +154,7 @@ struct VerifyTests {
     private static func run(
         _ log: SimulatedLog, roots: RootCertificates = SimulatedLog.roots, extent: ProjectionAudit.Extent = .all,
         subscriptionsAtOnceMax: Int = ProjectionAudit.subscriptionsAtOnceMax
-    ) async throws -> DatabaseVerifier.Outcome {
+    ) async throws -> VerificationOutcome {
         let role = log.database.with(role: "subledger_projector")
         let events = try await TestCluster.connect(role)
         let rows = try await TestCluster.connect(role)
@@ -305,9 +305,9 @@ struct VerifyTests {
         let (event, _, _) = try await Self.verify(
             """
             insert into subledger.event (
-              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256
+              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256, chain
             )
-            values (7, 1, now(), 'apple-v1', 'other', sha256('x'), '{}', '{}', sha256('{}'))
+            values (7, 1, now(), 'apple-v1', 'other', sha256('x'), '{}', '{}', sha256('{}'), sha256(''))
             """)
         let (row, _, _) = try await Self.verify(
             "insert into subledger.checkpoint (stream_id, position, products) values (7, 0, '')")
@@ -323,7 +323,7 @@ struct VerifyTests {
             try await log.append(deliveries[..<60])
             let live = Task { await log.projector.run() }
             let load = Task { try await log.append(deliveries[60...]) }
-            var outcomes: [DatabaseVerifier.Outcome] = []
+            var outcomes: [VerificationOutcome] = []
 
             repeat { outcomes.append(try await Self.run(log)) } while outcomes.count < 5
 

@@ -135,7 +135,7 @@ struct AppendBatch {
             .array(events.map(\.event.fingerprint)),
             .array(runs), .array(sameSince), .array(firstSubscriptions), .array(lastSubscriptions),
             .array(subscriptions), .array(subscriptionOrdinals), .array(claimNumbers),
-        ] + claimParameters
+        ] + claimParameters + [.array(events.map(\.digest))]
     }
 
     /// Streams, digests and texts of the headers, each once.

@@ -35,8 +35,8 @@ extension EventLogWriter {
 
         /// Bodies are taken out of their array by ordinal, so that they are not copied through the intermediate
         /// steps. A second copy inside one batch gets the place of the first; run keeps copies of V1 bodies apart that
-        /// are events of their own, as does known.position if only the first ones are recent enough. Known events are looked up one by one: the limit keeps that from becoming a join
-        /// over the whole log, and the order is that of the key's index, so that no other index will do. A V1 body is
+        /// are events of their own, as does known.position if only the first ones are recent enough. Known events are
+        /// looked up one by one: the limit keeps that from becoming a join over the whole log, and the order is that of the key's index, so that no other index will do. A V1 body is
         /// known if its last event with the key is recent enough and no later event is about one of its subscriptions.
         /// Events whose stream has another id than they claim are left out. Streams without V1 have no subscription
         /// heads, and pay nothing for them.
@@ -44,17 +44,18 @@ extension EventLogWriter {
             "log_append",
             """
             with input as (
-              select input.ordinal, input.stream_id, input.dedupe_key, input.run, input.body_sha256, known.position,
+              select input.ordinal, input.stream_id, input.dedupe_key, input.run, input.body_sha256, input.digest,
+                known.position,
                 row_number() over first_copy as copy,
                 input.source in ('apple-v2', 'apple-history')
                   and input.body_sha256 <> coalesce(known.body_sha256, first_value(input.body_sha256) over first_copy)
                   as is_conflict
               from unnest(
                 $1::integer[], $2::bytea[], $12::bytea[], $5::text[], $16::bigint[], $17::timestamptz[], $18::integer[],
-                $19::integer[], $22::bigint[]
+                $19::integer[], $22::bigint[], $26::bytea[]
               ) with ordinality as input (
                 stream_id, dedupe_key, body_sha256, source, run, same_since, first_subscription, last_subscription, claim,
-                ordinal
+                digest, ordinal
               )
               left join lateral (
                 select last.position, last.body_sha256
@@ -89,26 +90,36 @@ extension EventLogWriter {
               )
             ),
             fresh as (
-              select input.ordinal, input.stream_id, input.dedupe_key, input.run, input.body_sha256,
+              select input.ordinal, input.stream_id, input.dedupe_key, input.run, input.body_sha256, input.digest,
                 stream_head.position + row_number() over (partition by input.stream_id order by input.ordinal)
-                  as position
+                  as position,
+                stream_head.chain as start
               from input
               join subledger.stream_head using (stream_id)
               where input.position is null
                 and input.copy = 1
             ),
+            linked as (
+              select fresh.ordinal, fresh.stream_id, fresh.position, fresh.dedupe_key, fresh.body_sha256,
+                subledger.chained(fresh.start, fresh.position, fresh.digest) over (
+                  partition by fresh.stream_id
+                  order by fresh.ordinal
+                  rows unbounded preceding
+                ) as chain
+              from fresh
+            ),
             written as (
               insert into subledger.event (
                 stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, facts,
-                defects, body, body_sha256, chain_id, revocation, fingerprint
+                defects, body, body_sha256, chain_id, revocation, fingerprint, chain
               )
-              select fresh.stream_id, fresh.position, ($3::timestamptz[])[fresh.ordinal],
-                ($4::timestamptz[])[fresh.ordinal], ($5::text[])[fresh.ordinal], ($6::text[])[fresh.ordinal],
-                ($7::text[])[fresh.ordinal], ($8::text[])[fresh.ordinal], fresh.dedupe_key,
-                ($9::jsonb[])[fresh.ordinal], ($10::jsonb[])[fresh.ordinal], ($11::bytea[])[fresh.ordinal],
-                fresh.body_sha256, ($13::bytea[])[fresh.ordinal], ($14::text[])[fresh.ordinal],
-                ($15::bytea[])[fresh.ordinal]
-              from fresh
+              select linked.stream_id, linked.position, ($3::timestamptz[])[linked.ordinal],
+                ($4::timestamptz[])[linked.ordinal], ($5::text[])[linked.ordinal], ($6::text[])[linked.ordinal],
+                ($7::text[])[linked.ordinal], ($8::text[])[linked.ordinal], linked.dedupe_key,
+                ($9::jsonb[])[linked.ordinal], ($10::jsonb[])[linked.ordinal], ($11::bytea[])[linked.ordinal],
+                linked.body_sha256, ($13::bytea[])[linked.ordinal], ($14::text[])[linked.ordinal],
+                ($15::bytea[])[linked.ordinal], linked.chain
+              from linked
             ),
             noted as (
               insert into subledger.subscription_head (stream_id, subscription_sha256, position)
@@ -142,8 +153,12 @@ extension EventLogWriter {
             ),
             moved as (
               update subledger.stream_head
-              set position = last.position
-              from (select stream_id, max(position) as position from fresh group by stream_id) as last
+              set position = last.position, chain = last.chain
+              from (
+                select distinct on (stream_id) stream_id, position, chain
+                from linked
+                order by stream_id, position desc
+              ) as last
               where stream_head.stream_id = last.stream_id
             )
             select input.ordinal, coalesce(input.position, fresh.position) as position,
@@ -177,10 +192,10 @@ extension EventLogWriter {
                   and environment = $2
               )
               on conflict do nothing
-              returning stream_id
+              returning stream_id, app, environment, created_at
             )
-            insert into subledger.stream_head (stream_id, position)
-            select stream_id, 0
+            insert into subledger.stream_head (stream_id, position, chain)
+            select stream_id, 0, subledger.chain_start(app, environment, created_at)
             from created
             """)
     }

@@ -19,6 +19,8 @@ package struct PreparedEvent: Sendable {
     let chain: SigningChain?
     package let hasShortChain: Bool
     package let receivedAt: Instant
+    /// What the event adds to the hash chain of its stream.
+    let digest: [UInt8]
 
     /// - Parameter receivedAt: Our clock.
     package init(_ proven: some ProvenEvent, receivedAt: Instant) {
@@ -41,6 +43,12 @@ package struct PreparedEvent: Sendable {
         chain = proven.chain
         hasShortChain = proven.hasShortChain
         self.receivedAt = receivedAt
+        digest =
+            ChainedEvent(
+                receivedAt: Timestamptz(receivedAt), source: proven.event.source.rawValue,
+                dedupeKey: proven.event.dedupeKey.bytes, bodyDigest: proven.bodyDigest, chainId: proven.chain?.id,
+                revocation: proven.chain?.revocation.rawValue
+            ).digest
     }
 
     /// The bytes of the body and its headers in the queue and on their way to the database.

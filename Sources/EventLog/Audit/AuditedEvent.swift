@@ -18,28 +18,80 @@ struct AuditedBody: Sendable {
     }
 }
 
+/// Columns of an event that can be recomputed from its body.
+package struct DerivedColumns: Sendable {
+    package let occurredAt: Instant?
+    package let type: String?
+    package let subtype: String?
+    package let kind: String
+    package let fingerprint: [UInt8]?
+}
+
+/// An event as a link of the hash chain.
+package struct AuditedLink: Sendable {
+    package let position: Int64
+    /// Computed from the columns, see ``ChainedEvent/digest``.
+    package let digest: [UInt8]
+    /// Value of the hash chain up to this event, as stored.
+    package let chain: [UInt8]
+}
+
 /// An event with its body.
 package struct AuditedEvent: Sendable {
     package let position: Int64
     package let receivedAt: Instant
-    package let occurredAt: Instant?
     /// The column whose time is not a whole number of milliseconds; nil if there is none. Subledger writes only whole
     /// milliseconds.
     package let brokenTime: String?
-    package let source: String
-    package let type: String?
-    package let subtype: String?
-    package let kind: String
-    package let dedupeKey: DedupeKey
-    package let fingerprint: [UInt8]?
+    /// The columns that can be recomputed from the body; nil for an event that is read from a file of evidence.
+    package let derived: DerivedColumns?
+    /// The columns that the hash chain covers.
+    package let chained: ChainedEvent
     let storedBody: AuditedBody
+    /// Value of the hash chain up to this event, as stored.
+    package let chain: [UInt8]
+
+    package var source: String { chained.source }
+    package var dedupeKey: DedupeKey { DedupeKey(bytes: chained.dedupeKey) }
     /// Identifies the certificates of the signature; nil if the body is unsigned, or was stored before this column
     /// existed.
-    package let chainId: [UInt8]?
-    package let revocation: String?
-    /// Whether the columns that the body does not determine match the row's checksum.
-    package let isAsSealed: Bool
+    package var chainId: [UInt8]? { chained.chainId }
+    package var revocation: String? { chained.revocation }
+
+    package var link: AuditedLink { AuditedLink(position: position, digest: chained.digest, chain: chain) }
+
+    /// An event that is read from a file of evidence.
+    package init(position: Int64, receivedAt: Instant, chained: ChainedEvent, body: [UInt8]) {
+        self.init(
+            position: position, receivedAt: receivedAt, brokenTime: nil, derived: nil, chained: chained,
+            storedBody: AuditedBody(stored: body, digest: chained.bodyDigest, headers: [:]), chain: [])
+    }
+
+    init(
+        position: Int64, receivedAt: Instant, brokenTime: String?, derived: DerivedColumns?, chained: ChainedEvent,
+        storedBody: AuditedBody, chain: [UInt8]
+    ) {
+        self.position = position
+        self.receivedAt = receivedAt
+        self.brokenTime = brokenTime
+        self.derived = derived
+        self.chained = chained
+        self.storedBody = storedBody
+        self.chain = chain
+    }
 
     /// The bytes of ``ProvenEvent/evidence``, checked against the stored digest.
     package func body() throws(DamagedBody) -> [UInt8] { try storedBody.bytes() }
+}
+
+/// The result of a revocation check.
+package struct CertificateVerdict: Sendable, Hashable {
+    package let decidedAt: Instant
+    /// `good`, `revoked` or `unknown`.
+    package let verdict: String
+
+    package init(decidedAt: Instant, verdict: String) {
+        self.decidedAt = decidedAt
+        self.verdict = verdict
+    }
 }

@@ -10,7 +10,8 @@ extension LogAudit {
                 select max(event.position)
                 from subledger.event
                 where event.stream_id = id.stream_id
-              ), 0)
+              ), 0),
+              stream.created_at, stream_head.chain
             from (
               select stream_id
               from subledger.stream
@@ -49,15 +50,14 @@ extension LogAudit {
             "audit_page",
             """
             select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body,
-              body_sha256, chain_id, revocation, is_as_sealed, fingerprint
+              body_sha256, chain_id, revocation, chain, fingerprint
             from (
               select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
-                chain_id, revocation, is_as_sealed, fingerprint,
+                chain_id, revocation, chain, fingerprint,
                 sum(octet_length(body)) over (order by position) - octet_length(body) as bytes_before
               from (
                 select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
-                  chain_id, revocation, fingerprint,
-                  seal = subledger.seal(event) as is_as_sealed
+                  chain_id, revocation, chain, fingerprint
                 from subledger.event
                 where stream_id = $1
                   and position > $2
@@ -70,31 +70,43 @@ extension LogAudit {
             order by position
             """)
 
-        static let brokenSeals = Statement(
-            "audit_broken_seals",
+        static let links = Statement(
+            "audit_links",
             """
-            select 'stream', stream_id::text
-            from subledger.stream
+            select position, received_at, source, dedupe_key, body_sha256, chain_id, revocation, chain
+            from subledger.event
             where stream_id = $1
-              and seal is distinct from subledger.seal(stream)
-            union all
-            (
-              select 'event_conflict', position::text
-              from subledger.event_conflict
-              where stream_id = $1
-                and seal is distinct from subledger.seal(event_conflict)
-              order by position
-              limit 1
-            )
-            union all
-            (
-              select 'projector_skip', position::text
-              from subledger.projector_skip
-              where stream_id = $1
-                and seal is distinct from subledger.seal(projector_skip)
-              order by position
-              limit 1
-            )
+              and position > $2
+              and position <= $3
+            order by position
+            limit $4
+            """)
+
+        static let verdicts = Statement(
+            "audit_verdicts",
+            """
+            select decided_at, verdict
+            from subledger.certificate_verdict
+            where chain_id = $1
+            order by decided_at
+            """)
+
+        /// A conflict whose position is not that of an event with another body.
+        static let brokenConflicts = Statement(
+            "audit_broken_conflicts",
+            """
+            select event_conflict.position
+            from subledger.event_conflict
+            where event_conflict.stream_id = $1
+              and not exists (
+                select
+                from subledger.event
+                where event.stream_id = event_conflict.stream_id
+                  and event.position = event_conflict.position
+                  and event.body_sha256 <> event_conflict.body_sha256
+              )
+            order by event_conflict.position
+            limit 1
             """)
 
         /// A subscription whose position is not that of an event about it. The facts of a V1 body may lack the
@@ -119,16 +131,6 @@ extension LogAudit {
                   )
               )
             order by subscription_head.subscription_sha256
-            limit 1
-            """)
-
-        static let brokenVerdicts = Statement(
-            "audit_broken_verdicts",
-            """
-            select 'certificate_verdict', encode(chain_id, 'hex')
-            from subledger.certificate_verdict
-            where seal is distinct from subledger.seal(certificate_verdict)
-            order by decided_at, chain_id
             limit 1
             """)
 

@@ -23,7 +23,8 @@ package struct LogAudit: Sendable {
             }
             streams.append(
                 AuditedStream(
-                    id: try row.value(at: 0), key: key, head: try row.optional(at: 3), last: try row.value(at: 4)))
+                    id: try row.value(at: 0), key: key, head: try row.optional(at: 3), last: try row.value(at: 4),
+                    createdAt: try row.optional(at: 5), headChain: try row.optional(at: 6)))
         }
         return streams
     }
@@ -44,23 +45,51 @@ package struct LogAudit: Sendable {
         var events: [AuditedEvent] = []
         events.reserveCapacity(rows.count)
         for (row, body) in zip(rows, bodies) {
-            let times = [
-                ("received_at", try row.value(Timestamptz.self, at: 1)),
-                ("occurred_at", try row.optional(Timestamptz.self, at: 2)),
+            let receivedAt = try row.value(Timestamptz.self, at: 1)
+            let times: [(String, Timestamptz?)] = [
+                ("received_at", receivedAt), ("occurred_at", try row.optional(at: 2)),
             ]
             events.append(
                 AuditedEvent(
                     position: try row.value(at: 0), receivedAt: try row.value(at: 1),
-                    occurredAt: try row.optional(at: 2),
                     brokenTime: times.first { ($0.1?.microsecondsSinceUnixEpoch ?? 0) % 1000 != 0 }?.0,
-                    source: try row.value(at: 3), type: try row.optional(at: 4),
-                    subtype: try row.optional(at: 5), kind: try row.value(at: 6),
-                    dedupeKey: DedupeKey(bytes: try row.value(at: 7)), fingerprint: try row.optional(at: 13),
+                    derived: DerivedColumns(
+                        occurredAt: try row.optional(at: 2), type: try row.optional(at: 4),
+                        subtype: try row.optional(at: 5), kind: try row.value(at: 6),
+                        fingerprint: try row.optional(at: 13)),
+                    chained: ChainedEvent(
+                        receivedAt: receivedAt, source: try row.value(at: 3), dedupeKey: try row.value(at: 7),
+                        bodyDigest: try row.value(at: 9), chainId: try row.optional(at: 10),
+                        revocation: try row.optional(at: 11)),
                     storedBody: AuditedBody(stored: body, digest: try row.value(at: 9), headers: headers),
-                    chainId: try row.optional(at: 10), revocation: try row.optional(at: 11),
-                    isAsSealed: try row.value(at: 12)))
+                    chain: try row.value(at: 12)))
         }
         return events
+    }
+
+    /// The events after a position as links of the hash chain, oldest first, without their bodies.
+    package func links(
+        of stream: AuditedStream, after position: Int64, limit: Int = Limits.auditPageLinksMax
+    ) async throws(PostgresError) -> [AuditedLink] {
+        let rows = try await connection.query(
+            Statements.links,
+            [Parameter(stream.id), Parameter(position), Parameter(stream.last), Parameter(Int64(limit))],
+            deadline: .now + Limits.auditWaitMax)
+        return try rows.map { (row) throws(PostgresError) -> AuditedLink in
+            let event = ChainedEvent(
+                receivedAt: try row.value(at: 1), source: try row.value(at: 2), dedupeKey: try row.value(at: 3),
+                bodyDigest: try row.value(at: 4), chainId: try row.optional(at: 5), revocation: try row.optional(at: 6))
+            return AuditedLink(position: try row.value(at: 0), digest: event.digest, chain: try row.value(at: 7))
+        }
+    }
+
+    /// The recorded results of revocation checks of a chain, oldest first.
+    package func verdicts(about chain: [UInt8]) async throws(PostgresError) -> [CertificateVerdict] {
+        let rows = try await connection.query(
+            Statements.verdicts, [Parameter(chain)], deadline: .now + Limits.auditWaitMax)
+        return try rows.map { (row) throws(PostgresError) -> CertificateVerdict in
+            CertificateVerdict(decidedAt: try row.value(at: 0), verdict: try row.value(at: 1))
+        }
     }
 
     /// The first subscription of a stream whose position is not that of an event about it, as a message; nil if there
@@ -73,12 +102,14 @@ package struct LogAudit: Sendable {
         return "subscription_head \(digest): does not point to an event about the subscription"
     }
 
-    /// The first row of a stream outside the event table that does not match its checksum, or whose body does not match
-    /// its digest, as a message; nil if there is none.
-    package func firstDamage(beside stream: AuditedStream) async throws(PostgresError) -> String? {
+    /// The first conflict of a stream that belongs to no event, or whose body does not match its digest, as a message;
+    /// nil if there is none.
+    package func firstDamagedConflict(of stream: AuditedStream) async throws(PostgresError) -> String? {
         let broken = try await connection.query(
-            Statements.brokenSeals, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)
-        if broken.count > 0 { return try Self.brokenSeal(broken[0]) }
+            Statements.brokenConflicts, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)
+        if broken.count > 0 {
+            return "event_conflict \(try broken[0].value(Int64.self, at: 0)): does not belong to an event"
+        }
         var (position, digest): (Int64, [UInt8]) = (0, [])
         while true {
             let rows = try await connection.query(
@@ -99,17 +130,6 @@ package struct LogAudit: Sendable {
                 }
             }
         }
-    }
-
-    /// The first certificate verdict that does not match its checksum, as a message; nil if there is none. Verdicts do
-    /// not belong to a stream.
-    package func firstDamagedVerdict() async throws(PostgresError) -> String? {
-        let broken = try await connection.query(Statements.brokenVerdicts, deadline: .now + Limits.auditWaitMax)
-        return broken.count == 0 ? nil : try Self.brokenSeal(broken[0])
-    }
-
-    private static func brokenSeal(_ row: Row) throws(PostgresError) -> String {
-        "\(try row.value(String.self, at: 0)) \(try row.value(String.self, at: 1)): does not match the row checksum"
     }
 
     /// The stored headers that the bodies refer to, by their SHA-256. Missing ones are omitted.
@@ -159,4 +179,8 @@ package struct AuditedStream: Sendable {
     package let head: Int64?
     /// The position of the last event; 0 if there is none.
     package let last: Int64
+    /// Nil if the stream is not registered in table `stream`.
+    package let createdAt: Timestamptz?
+    /// Value of the hash chain at ``head``, as stored beside it; nil if there is no head.
+    package let headChain: [UInt8]?
 }

@@ -5,7 +5,7 @@ extension Instant: PostgresEncodable, PostgresDecodable {
     package static var postgresType: PostgresType { .timestamptz }
 
     package func encode(into buffer: inout [UInt8]) {
-        Timestamptz(microsecondsSinceUnixEpoch: milliseconds * 1000).encode(into: &buffer)
+        Timestamptz(self).encode(into: &buffer)
     }
 
     /// - Throws: If the time is outside the years 1970 to 9999. Subledger never writes such a time.
@@ -17,5 +17,11 @@ extension Instant: PostgresEncodable, PostgresDecodable {
             throw PostgresDecodingError("a time outside 1970...9999")
         }
         return instant
+    }
+}
+
+extension Timestamptz {
+    init(_ instant: Instant) {
+        self.init(microsecondsSinceUnixEpoch: instant.milliseconds * 1000)
     }
 }

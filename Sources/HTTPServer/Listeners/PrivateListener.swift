@@ -32,6 +32,7 @@ extension PrivateRoutes {
     /// - Parameters:
     ///   - tokens: The active tokens.
     ///   - links: Nil if this process cannot append to the log.
+    ///   - headKey: Nil to leave heads unsigned.
     ///   - receipts: Nil if this process cannot append to the log.
     ///   - devices: Nil if this process cannot append to the log.
     ///   - googlePurchases: Nil if this process cannot append to the log.
@@ -39,12 +40,10 @@ extension PrivateRoutes {
     ///   - health: What the server's readiness depends on.
     package init(
         tokens: TokenCache, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
-        customers: CustomerReader, links: LinkService?, receipts: HandInService?, devices: DeviceService?,
-        googlePurchases: PurchaseHandIn?, consumption: ConsumptionRoutes, changes: ChangeReader, signal: ChangeSignal,
-        metrics: MetricsRegistry,
-        health: [HealthCheck],
-        now: @escaping @Sendable () -> Instant,
-        logger: Logger
+        customers: CustomerReader, links: LinkService?, headKey: HeadKey?, receipts: HandInService?,
+        devices: DeviceService?, googlePurchases: PurchaseHandIn?, consumption: ConsumptionRoutes,
+        changes: ChangeReader, signal: ChangeSignal, metrics: MetricsRegistry, health: [HealthCheck],
+        now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.init(tokens: tokens, logger: logger)
         SubscriptionRoutes(subscriptions: subscriptions, now: now).add(to: self)
@@ -54,6 +53,7 @@ extension PrivateRoutes {
         TransactionRoutes(devices: devices, purchases: purchases).add(to: self)
         PurchaseRoutes(handIns: googlePurchases, purchases: purchases).add(to: self)
         EventRoutes(log: log).add(to: self)
+        StreamRoutes(log: log, key: headKey, now: now).add(to: self)
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         consumption.add(to: self)
         ProductRoutes(products: products).add(to: self)

@@ -24,8 +24,8 @@ extension Settings {
     /// can read.
     func checkFilesAreReadable() throws(SettingError) {
         let tls = [try publicTLS(), try privateTLS()].compactMap(\.self).flatMap { [$0.certificate, $0.key] }
-        for file in [appsFile, databaseURLFile].compactMap(\.self) + rootFiles + tls
-        where access(file, R_OK) != 0 && errno == EACCES {
+        let files = [appsFile, databaseURLFile, configuredHeadKey].compactMap(\.self) + rootFiles + tls
+        for file in files where access(file, R_OK) != 0 && errno == EACCES {
             throw SettingError(
                 description: "user \(ServerAccount.name(of: geteuid())) cannot read \(file): grant read permission")
         }

@@ -103,6 +103,9 @@ struct Settings {
         return "\(environment["HOME"] ?? NSHomeDirectory())/.local/share/subledger"
     }
 
+    /// The file of the head key, if one is configured.
+    var configuredHeadKey: String? { text("head.key") }
+
     // MARK: Log
 
     func logger() throws(SettingError) -> Logger {

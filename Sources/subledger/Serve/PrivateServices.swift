@@ -17,6 +17,8 @@ struct PrivateServices {
         let address: ListenAddress
         let identity: TLSIdentity?
         let connectionsPerAddress: Int
+        /// Signs heads; nil to leave them unsigned.
+        var headKey: HeadKey?
         /// Called with the port once connections are accepted.
         var onListening: @Sendable (Int) -> Void = { _ in }
     }
@@ -47,7 +49,8 @@ struct PrivateServices {
                 subscriptions: SubscriptionReader(pool: pool, askedByAPI: askedByAPI),
                 products: ProductStore(pool: productPool),
                 customers: CustomerReader(pool: pool),
-                links: appender.map { LinkService(log: log, appender: $0, apps: apps) }, receipts: receipts,
+                links: appender.map { LinkService(log: log, appender: $0, apps: apps) }, headKey: settings.headKey,
+                receipts: receipts,
                 devices: devices, googlePurchases: googlePurchases,
                 consumption: ConsumptionRoutes(
                     requests: ConsumptionLog(pool: pool), answers: consumption,

@@ -16,6 +16,7 @@ struct Serve: AsyncParsableCommand {
             """)
 
     @OptionGroup var database: DatabaseFlags
+    @OptionGroup var headKey: HeadKeyFlags
 
     @Option(
         help: ArgumentHelp(
@@ -113,7 +114,7 @@ struct Serve: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let flags = database.values.merging(
+            let flags = database.values.merging(headKey.values) { first, _ in first }.merging(
                 settings([
                     (["apps", "file"], appsFile),
                     (["ocsp"], ocsp), (["roles"], roles),
@@ -139,7 +140,7 @@ struct Serve: AsyncParsableCommand {
         let manager = ServiceManager(
             environment: ProcessInfo.processInfo.environment,
             listenerCount: try settings.roles().contains(.receiver) ? 2 : 1)
-        let plan = try ServerPlan(settings, logger: logger, onListening: { manager?.listenerIsUp() })
+        var plan = try ServerPlan(settings, logger: logger, onListening: { manager?.listenerIsUp() })
         try settings.leaveRoot(logger: logger)
         plan.warn(rootFiles: settings.rootFiles, logger: logger)
         let metrics = MetricsRegistry()
@@ -154,6 +155,9 @@ struct Serve: AsyncParsableCommand {
         }
         if database.outcome == .inUse {
             logger.warning("views of the schema are in use and were not replaced; the next start tries again")
+        }
+        if plan.roles.contains(.reader) {
+            plan.backends.headKey = try await database.stoppingOnError { try settings.headKeyFile?.readOrCreate() }
         }
         let server = try await Server(
             plan, database: database, now: SystemClock.now, metrics: metrics, logger: logger)

@@ -14,7 +14,7 @@ struct ServerPlan {
     var apiBudget: @Sendable (ServerAPIEndpoint, ReceiptHost) -> CallBudget = { $0.budget($1) }
     let verification: VerifierServices.Settings
     let receiving: ReceiverServices.Settings
-    let backends: PrivateServices.Settings
+    var backends: PrivateServices.Settings
 
     /// Logs what an operator should know before the server starts.
     func warn(rootFiles: [String], logger: Logger) {

@@ -10,8 +10,8 @@ struct Verify: AsyncParsableCommand {
         discussion: """
             Checks every event for gaps in positions, its body digest, the columns derived from the body, and its \
             signatures as of the signing time, offline. Then recomputes a sample of subscriptions, or all, and compares \
-            them with the projections. Changes nothing and may run beside a server. Stops at the first bad row, prints \
-            it on stdout and exits with status 1.
+            them with the projections. With --head, the log must also extend earlier signed heads. Changes nothing and \
+            may run beside a server. Stops at the first bad row, prints it on stdout and exits with status 1.
             """)
 
     @Flag(help: "Check every subscription.")
@@ -26,42 +26,74 @@ struct Verify: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             """
+            Signed heads that the log must extend, as `subledger head` printed them. The more heads, the narrower the \
+            positions of a finding. Repeatable.
+            """, valueName: "file"))
+    var head: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            A public key that may have signed the heads, 64 hexadecimal digits. Repeatable. [that of the head key]
+            """, valueName: "key"))
+    var publicKey: [String] = []
+
+    @Flag(help: "Check only the hash chain and heads: no bodies, signatures or projections.")
+    var chainOnly = false
+
+    @Option(
+        help: ArgumentHelp(
+            """
             A root certificate to trust in addition to Apple's, as for `serve`. Repeatable. \
             [SUBLEDGER_ROOT_FILES, comma-separated]
             """, valueName: "file"))
     var root: [String] = []
 
+    @OptionGroup var headKey: HeadKeyFlags
     @OptionGroup var database: DatabaseFlags
 
     func validate() throws {
         guard sample > 0 else { throw ValidationError("--sample must be greater than 0.") }
+        guard !chainOnly || !all else { throw ValidationError("--chain-only and --all exclude each other.") }
     }
 
     func run() async throws {
         try await reportingFailures {
-            let flags = database.values.merging(
+            let flags = database.values.merging(headKey.values) { first, _ in first }.merging(
                 settings([(["root", "files"], root.isEmpty ? nil : root.joined(separator: ","))]),
                 uniquingKeysWith: { first, _ in first })
             let settings = Settings(flags: flags)
             let signatures = SignatureVerifier(roots: try settings.roots())
             let seed = seed ?? UInt64.random(in: 1...999_999)
+            let heads = try settings.headCheck(files: head, keys: publicKey)
             let outcome = try await Database.withExisting(settings, logger: try settings.logger()) { database in
-                try await verify(database, signatures, seed: seed)
+                if chainOnly { return try await verifyChain(database, heads) }
+                return try await verify(database, signatures, heads, seed: seed)
             }
             if let finding = outcome.finding { print(finding) }
             let extent = all ? "all subscriptions" : "sample with seed \(seed)"
             print(
                 """
                 \(outcome.finding == nil ? "verified" : "not verified"): streams \(outcome.streams), \
-                events \(outcome.events), subscriptions \(outcome.subscriptions) (\(extent))
+                events \(outcome.events)\(heads.heads.isEmpty ? "" : ", heads \(heads.heads.count)")\
+                \(chainOnly ? " (hash chain only)" : ", subscriptions \(outcome.subscriptions) (\(extent))")
                 """)
             if outcome.finding != nil { throw ExitCode.failure }
         }
     }
 
+    private func verifyChain(_ database: Database, _ heads: HeadCheck) async throws -> VerificationOutcome {
+        try await database.withConnection(.projector) { log in
+            let events = ProgressReport("verify", unit: "events")
+            return try await ChainVerifier(log: LogAudit(connection: log), heads: heads).run {
+                events.update($0, of: $1)
+            }
+        }
+    }
+
     private func verify(
-        _ database: Database, _ signatures: SignatureVerifier, seed: UInt64
-    ) async throws -> DatabaseVerifier.Outcome {
+        _ database: Database, _ signatures: SignatureVerifier, _ heads: HeadCheck, seed: UInt64
+    ) async throws -> VerificationOutcome {
         // The projector's role is the least privileged one that can read bodies, log and projections.
         try await database.withConnection(.projector) { log in
             try await database.withConnection(.projector) { projections in
@@ -69,7 +101,7 @@ struct Verify: AsyncParsableCommand {
                     let verifier = DatabaseVerifier(
                         log: LogAudit(connection: log),
                         projections: try await ProjectionAudit(connection: projections, others: [other], seed: seed),
-                        signatures: signatures, extent: all ? .all : .sample(sample))
+                        signatures: signatures, extent: all ? .all : .sample(sample), heads: heads)
                     let events = ProgressReport("verify", unit: "events")
                     let subscriptions = ProgressReport("verify", unit: "subscriptions")
                     return try await verifier.run(
@@ -77,5 +109,13 @@ struct Verify: AsyncParsableCommand {
                 }
             }
         }
+    }
+}
+
+extension Settings {
+    /// The heads in files, with the keys whose heads are accepted.
+    fileprivate func headCheck(files: [String], keys: [String]) throws(SettingError) -> HeadCheck {
+        guard !files.isEmpty else { return .none }
+        return HeadCheck(heads: try Self.heads(inFiles: files), keys: try headPublicKeys(keys))
     }
 }

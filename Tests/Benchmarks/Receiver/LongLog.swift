@@ -44,7 +44,7 @@ struct LongLog {
         try await database.script(
             """
             insert into subledger.stream (stream_id, app, environment) values (1, '\(V1Body.app)', 'production');
-            insert into subledger.stream_head (stream_id, position) values (1, \(rows));
+            insert into subledger.stream_head (stream_id, position, chain) values (1, \(rows), sha256(''));
             alter table subledger.event drop constraint event_pkey;
             drop index subledger.event_dedupe_key_key;
             drop index subledger.event_received_at_idx;
@@ -76,7 +76,9 @@ struct LongLog {
             "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", database.socketFolder, "-U", "subledger", "-d", database.name,
             "-c",
             """
-            copy subledger.event (stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256)
+            copy subledger.event (
+              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256, chain
+            )
             from stdin
             """,
         ]
@@ -90,6 +92,8 @@ struct LongLog {
             text += "2026-01-01 00:00:00+00\tapple-v1\trenewal\t\\\\x".utf8
             for _ in 0..<4 { Self.append(hexadecimal: random.next(), to: &text) }
             text += "\t{\"renewals\": [], \"transactions\": []}\t{}\t\\\\x".utf8
+            for _ in 0..<4 { Self.append(hexadecimal: random.next(), to: &text) }
+            text += "\t\\\\x".utf8
             for _ in 0..<4 { Self.append(hexadecimal: random.next(), to: &text) }
             text.append(UInt8(ascii: "\n"))
             if text.count > 1 << 20 || position == rows {

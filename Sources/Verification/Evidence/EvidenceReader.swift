@@ -1,0 +1,100 @@
+import AppStore
+import EventLog
+import Subscriptions
+
+/// Reads evidence from the log.
+package struct EvidenceReader {
+    let log: LogAudit
+
+    package init(log: LogAudit) {
+        self.log = log
+    }
+
+    /// Why there is no evidence.
+    package enum Refusal: Error, Hashable, CustomStringConvertible {
+        case noStream
+        case noEvent(position: Int64)
+        case headTooEarly(position: Int64, head: Int64)
+        case damaged(String)
+
+        /// Whether the log is damaged, rather than the question wrong.
+        package var isDamage: Bool {
+            if case .damaged = self { true } else { false }
+        }
+
+        package var description: String {
+            switch self {
+            case .noStream: "the log has no such stream"
+            case .noEvent(let position): "the log has no event at position \(position)"
+            case .headTooEarly(let position, let head):
+                "the head has position \(head): expected \(position) or a later one"
+            case .damaged(let problem): "\(problem): run `subledger verify`"
+            }
+        }
+    }
+
+    /// The evidence of the event at a position.
+    ///
+    /// - Parameter head: A head of the stream, at the position or later.
+    /// - Throws: ``Refusal``; a database error.
+    package func evidence(at position: Int64, head: SignedHead) async throws -> EvidenceFile {
+        guard let stream = try await log.streams().first(where: { $0.key == head.head.stream }) else {
+            throw Refusal.noStream
+        }
+        guard position >= 1, position <= stream.last else { throw Refusal.noEvent(position: position) }
+        guard position <= head.head.position else {
+            throw Refusal.headTooEarly(position: position, head: head.head.position)
+        }
+        guard let stored = try await log.page(of: stream, after: position - 1).first, stored.position == position else {
+            throw Refusal.noEvent(position: position)
+        }
+        let body: [UInt8]
+        do throws(DamagedBody) {
+            body = try stored.body()
+        } catch {
+            throw Refusal.damaged(error.description)
+        }
+        let evidence = EvidenceFile(
+            position: position, receivedAt: stored.receivedAt, event: stored.chained, body: body,
+            certificates: EventSource(rawValue: stored.source).map {
+                SigningCertificates.certificates(in: body, source: $0)
+            } ?? [],
+            verdicts: try await verdicts(about: stored.chainId),
+            start: try await start(of: stream, at: position),
+            digests: try await digests(of: stream, after: position, until: head.head.position), head: head)
+        guard evidence.leadsToHead else {
+            throw Refusal.damaged("the hash chain does not lead from the event to the head")
+        }
+        return evidence
+    }
+
+    private func verdicts(about chain: [UInt8]?) async throws -> [CertificateVerdict] {
+        guard let chain else { return [] }
+        return try await log.verdicts(about: chain)
+    }
+
+    /// Value of the hash chain before a position.
+    private func start(of stream: AuditedStream, at position: Int64) async throws -> [UInt8] {
+        if position == 1, let key = stream.key, let createdAt = stream.createdAt {
+            return LogChain(startOf: key, createdAt: createdAt).value
+        }
+        guard let before = try await log.links(of: stream, after: position - 2, limit: 1).first,
+            before.position == position - 1
+        else { throw Refusal.damaged("the event before it is missing") }
+        return before.chain
+    }
+
+    private func digests(
+        of stream: AuditedStream, after position: Int64, until last: Int64
+    ) async throws -> [[UInt8]] {
+        var digests: [[UInt8]] = []
+        var position = position
+        while position < last {
+            let links = try await log.links(of: stream, after: position).prefix { $0.position <= last }
+            guard let end = links.last else { break }
+            digests += links.map(\.digest)
+            position = end.position
+        }
+        return digests
+    }
+}

@@ -1,0 +1,71 @@
+import AppStore
+import ArgumentParser
+import Encoding
+import Verification
+
+struct VerifyEvidence: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify-evidence",
+        abstract: "Verify a file of evidence, without a database and without a network.",
+        discussion: """
+            Checks that a key signed the head, that the hash chain leads from the event to that head, that the body has \
+            the digest in the chain, and the body's signatures up to a trusted root, as of the time of signing. Prints \
+            what is proven. Exits with status 1 if something is not, and with 65 if the file is not evidence.
+            """)
+
+    @Argument(help: "The file, or - for standard input.")
+    var file: String
+
+    @Option(
+        help: ArgumentHelp(
+            "The operator's public key, from elsewhere than the file; 64 hexadecimal digits. Repeatable.",
+            valueName: "key"))
+    var publicKey: [String]
+
+    @Option(
+        help: ArgumentHelp(
+            "A root certificate to trust in addition to Apple's, as for `serve`. Repeatable.", valueName: "file"))
+    var root: [String] = []
+
+    func run() async throws {
+        try await reportingFailures {
+            let flags = settings([(["root", "files"], root.isEmpty ? nil : root.joined(separator: ","))])
+            let settings = Settings(flags: flags)
+            let keys = try settings.headPublicKeys(publicKey)
+            guard let bytes = InputFile.read(file) else {
+                printError("\(file): \(InputFile.unreadable)")
+                throw ExitCode.dataError
+            }
+            guard let document = try? JSONDocument(bytes), let evidence = EvidenceFile(json: document.root) else {
+                printError("\(file): expected evidence as `subledger evidence` writes it")
+                throw ExitCode.dataError
+            }
+            let verifier = EvidenceVerifier(
+                signatures: SignatureVerifier(roots: try settings.roots()), keys: keys)
+            if let problem = await verifier.firstProblem(in: evidence) {
+                print("not verified: \(problem)")
+                throw ExitCode.failure
+            }
+            for line in evidence.summary { print(line) }
+        }
+    }
+}
+
+extension EvidenceFile {
+    /// What verified evidence proves, line by line.
+    fileprivate var summary: [String] {
+        let stream = head.head.stream
+        let isSigned = event.chainId != nil
+        let lastVerdict = verdicts.last.map { ", \($0.verdict) by the check of \($0.decidedAt)" } ?? ""
+        return [
+            "verified: \(stream.app), \(stream.environment.rawValue), position \(position)",
+            "received: \(receivedAt), as \(event.source), according to the operator",
+            isSigned
+                ? "origin: signed, up to a trusted root, as of the time of signing"
+                : "origin: not signed; only the operator's head proves it",
+            "revocation: "
+                + (event.revocation.map { "\($0) when received\(lastVerdict), according to the operator" } ?? "none"),
+            "head: position \(head.head.position), signed \(head.signedAt)",
+        ]
+    }
+}

@@ -1,0 +1,163 @@
+import AppStore
+import Encoding
+import EventLog
+import Postgres
+import Subscriptions
+import TestSupport
+import Testing
+import Verification
+
+@Suite("Evidence proves an event without the database")
+struct EvidenceFileTests {
+    private static let key = HeadKey()
+    private static let stream = StreamKey(app: V1Body.app, environment: .sandbox)
+
+    private struct Bundle {
+        let log: SimulatedLog
+        let connection: PostgresConnection
+
+        /// A head of the last position.
+        func head() async throws -> SignedHead {
+            let heads = try await StreamHead.all(on: connection)
+            return try EvidenceFileTests.key.sign(try #require(heads.first), at: TestBundle.now)
+        }
+
+        func evidence(at position: Int64) async throws -> EvidenceFile {
+            try await EvidenceReader(log: LogAudit(connection: connection)).evidence(
+                at: position, head: try await head())
+        }
+
+        /// The first position of an event of a source.
+        func position(of source: EventSource) async throws -> Int64 {
+            let rows = try await connection.query(
+                Statement("first", "select min(position) from subledger.event where source = $1 and position > 1"),
+                [Parameter(source.rawValue)], deadline: .now + .seconds(20))
+            return try rows[0].value(at: 0)
+        }
+    }
+
+    private static func withLog(_ test: (Bundle) async throws -> Void) async throws {
+        let template = try await SimulatedLog.fewStories.value
+        try await SimulatedLog.with(database: try await TestCluster.freshDatabase(from: template)) { log in
+            let owner = try await TestCluster.connect(log.database)
+            try await test(Bundle(log: log, connection: owner))
+            await owner.close()
+        }
+    }
+
+    private static func text(_ evidence: EvidenceFile) -> String {
+        var writer = JSONWriter()
+        evidence.write(to: &writer)
+        return writer.text
+    }
+
+    /// What is wrong with a file; nil if everything is proven, "unreadable" if it is not evidence.
+    private static func problem(
+        _ text: String, roots: RootCertificates = SimulatedLog.roots,
+        keys: [HeadPublicKey] = [EvidenceFileTests.key.publicKey]
+    ) async throws -> String? {
+        guard let evidence = EvidenceFile(json: try JSONDocument(Array(text.utf8)).root) else { return "unreadable" }
+        let verifier = EvidenceVerifier(signatures: SignatureVerifier(roots: roots), keys: keys)
+        return await verifier.firstProblem(in: evidence)
+    }
+
+    @Test("evidence of each event is verified from its text, and the certificates are those of the signature")
+    func sound() async throws {
+        try await Self.withLog { bundle in
+            let last = try await bundle.head().head.position
+            var signed = 0
+            for position in [1, 2, 3, 4, 5, 6, 7, 8, last - 1, last] {
+                let evidence = try await bundle.evidence(at: position)
+
+                #expect(try await Self.problem(Self.text(evidence)) == nil, "\(position)")
+                #expect(evidence.digests.count == Int(last - position))
+                #expect(evidence.certificates.isEmpty == (evidence.event.chainId == nil))
+                if !evidence.certificates.isEmpty { signed += 1 }
+            }
+            #expect(signed > 0)
+        }
+    }
+
+    @Test("evidence contains the recorded revocation checks of its certificates")
+    func verdicts() async throws {
+        try await Self.withLog { bundle in
+            let position = try await bundle.position(of: .appleV2)
+            try await bundle.log.script(
+                """
+                insert into subledger.certificate_verdict (chain_id, decided_at, verdict)
+                select chain_id, '2026-01-01', 'good' from subledger.event where position = \(position)
+                union all
+                select sha256('x'), '2026-01-01', 'revoked'
+                """)
+
+            let evidence = try await bundle.evidence(at: position)
+
+            #expect(evidence.verdicts.map(\.verdict) == ["good"])
+            #expect(try await Self.problem(Self.text(evidence)) == nil)
+        }
+    }
+
+    @Test("evidence with any changed part, under another key or another root is refused")
+    func tampered() async throws {
+        try await Self.withLog { bundle in
+            let position = try await bundle.position(of: .appleV2)
+            let evidence = try await bundle.evidence(at: position)
+            let text = Self.text(evidence)
+            let other = try await bundle.evidence(at: position + 1)
+            let certificate = Base64.text(try #require(evidence.certificates.first))
+            let digests = evidence.digests.map { Hex.text($0) }
+            let changes: [(String, String, String, String)] = [
+                ("a body", Base64.text(evidence.body), Base64.text(other.body), "event: body does not match"),
+                ("the time", "\(evidence.receivedAt)", "2031-01-01T00:00:00.000Z", "path: "),
+                ("the source", "\"source\":\"apple-v2\"", "\"source\":\"apple-history\"", "path: "),
+                ("the key", Hex.text(evidence.event.dedupeKey), Hex.text(Array(repeating: 0, count: 16)), "path: "),
+                ("the digest", Hex.text(evidence.event.bodyDigest), Hex.text(other.event.bodyDigest), "path: "),
+                ("the revocation", "\"revocation\":\"off\"", "\"revocation\":\"good\"", "path: "),
+                ("the start", Hex.text(evidence.start), Hex.text(other.start), "path: "),
+                ("a later digest", "\"\(digests[0])\"", "\"\(digests[1])\"", "path: "),
+                ("no later digest", "\"\(digests[0])\",", "", "path: "),
+                ("the position", "{\"position\":\(position),", "{\"position\":\(position + 1),", "path: "),
+                ("the head", "\"chain\":\"", "\"chain\":\"00", "unreadable"),
+                ("the head's time", "\"signedAt\":\"2019", "\"signedAt\":\"2020", "head: "),
+                ("certificates", "\"certificates\":[\"\(certificate)\",", "\"certificates\":[", "certificates: "),
+                ("no body", "\"body\":", "\"bodies\":", "unreadable"),
+            ]
+
+            for (name, old, new, expected) in changes {
+                #expect(text.contains(old), "\(name)")
+                let problem = try await Self.problem(text.replacing(old, with: new))
+                #expect(problem?.hasPrefix(expected) == true, "\(name): \(problem ?? "nothing")")
+            }
+            #expect(try await Self.problem(text, keys: [HeadKey().publicKey])?.hasPrefix("head: ") == true)
+            #expect(try await Self.problem(text, roots: .apple)?.hasPrefix("event: body fails verification: ") == true)
+        }
+    }
+
+    @Test("there is no evidence of an event that is not there, or from a log that does not lead to the head")
+    func refused() async throws {
+        try await Self.withLog { bundle in
+            let head = try await bundle.head()
+            let reader = EvidenceReader(log: LogAudit(connection: bundle.connection))
+            let elsewhere = StreamHead(
+                stream: StreamKey(app: "com.example.other", environment: .sandbox), position: 1, chain: head.head.chain)
+            let early = StreamHead(stream: Self.stream, position: 2, chain: head.head.chain)
+
+            await #expect(throws: EvidenceReader.Refusal.noEvent(position: 0)) {
+                try await reader.evidence(at: 0, head: head)
+            }
+            await #expect(throws: EvidenceReader.Refusal.noEvent(position: 100_000)) {
+                try await reader.evidence(at: 100_000, head: head)
+            }
+            await #expect(throws: EvidenceReader.Refusal.noStream) {
+                try await reader.evidence(at: 1, head: try Self.key.sign(elsewhere, at: TestBundle.now))
+            }
+            await #expect(throws: EvidenceReader.Refusal.headTooEarly(position: 3, head: 2)) {
+                try await reader.evidence(at: 3, head: try Self.key.sign(early, at: TestBundle.now))
+            }
+            let broken = EvidenceReader.Refusal.damaged("the hash chain does not lead from the event to the head")
+            await #expect(throws: broken) {
+                try await reader.evidence(at: 1, head: try Self.key.sign(early, at: TestBundle.now))
+            }
+        }
+    }
+}
