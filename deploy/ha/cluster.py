@@ -54,8 +54,9 @@ class Node:
         settings = {
             "scope": "subledger", "name": self.name,
             "restapi": {"listen": f"127.0.0.1:{self.rest}", "connect_address": f"127.0.0.1:{self.far_rest}"},
-            # A proxy: Patroni must not find a way around the link.
-            "etcd3": {"hosts": [f"127.0.0.1:{self.far_etcd}"], "use_proxies": True},
+            # The second version of the API: with the third, Patroni 3.0 gives a leader that was frozen its lock back,
+            # although another node leads. A proxy, because Patroni must not find a way around the link.
+            "etcd": {"hosts": [f"127.0.0.1:{self.far_etcd}"], "use_proxies": True},
             "bootstrap": {
                 "dcs": {
                     "ttl": TTL_SECONDS, "loop_wait": 3, "retry_timeout": 5,
@@ -134,7 +135,7 @@ class Cluster:
         address = f"http://127.0.0.1:{self.etcd_port}"
         with open(self.folder / "etcd.log", "ab") as log:
             self.etcd = subprocess.Popen(
-                ["etcd", "--data-dir", str(self.folder / "etcd"), "--listen-client-urls", address,
+                ["etcd", "--enable-v2=true", "--data-dir", str(self.folder / "etcd"), "--listen-client-urls", address,
                  "--advertise-client-urls", address, "--listen-peer-urls", f"http://127.0.0.1:{self.port + 2}"],
                 stdout=log, stderr=log, start_new_session=True)
         for node in self.nodes:
