@@ -49,7 +49,8 @@ let package = Package(
         .target(
             name: "HTTPServer",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "PlayStore", "Readers", "StoreClient", "Subscriptions",
+                "AppStore", "Console", "Encoding", "EventLog", "PlayStore", "Readers", "StoreClient",
+                "Subscriptions",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -58,6 +59,12 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             resources: [.embedInCode("OpenAPI/openapi.json")]),
+        // The console's pages: values of readers in, HTML and CSV out. HTML is written by a typed builder of its own: a
+        // misspelt name does not compile, links are made only from addresses of the console, and drawings are computed.
+        .target(
+            name: "Console",
+            dependencies: ["Encoding", "EventLog", "Readers", "Subscriptions"],
+            resources: [.embedInCode("Assets/console.css"), .embedInCode("Assets/console.js")]),
         // Decodes and verifies Apple's notifications, and turns them into events.
         .target(
             name: "AppStore",
@@ -239,6 +246,9 @@ let package = Package(
         .testTarget(
             name: "PostgresTests",
             dependencies: ["Postgres", .product(name: "Logging", package: "swift-log")]),
+        .testTarget(
+            name: "ConsoleTests", dependencies: ["Console", "Encoding", "EventLog", "Readers", "Subscriptions"],
+            resources: [.copy("Fixtures")]),
         .testTarget(
             name: "EventLogTests",
             dependencies: [

@@ -31,7 +31,7 @@
 --   receipt                                                 receipts that were handed in   no
 --   quarantine, quarantine_size                             of apps not configured         no
 --   consumption_policy, consumption_answer                  answers to refund requests     no
---   token                                                   access tokens                  no
+--   token, console_session, console_ticket                  access tokens, logins          no
 --   privileges on tables
 --
 -- Second half:
@@ -53,10 +53,10 @@
 --
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
 -- the stream, so apps and environments never mix. schema_version, certificate_verdict, product, product_entitlement,
--- app_ownership, app_checks, consumption_policy, token, receipt, google_purchase, google_notification, google_void,
--- google_void_audit, quarantine and quarantine_size do not belong to a stream; that of a receipt or of a purchase of
--- Google Play is known only after the store's answer, and that of a notification in quarantine only after its app was
--- configured.
+-- app_ownership, app_checks, consumption_policy, token, console_session, console_ticket, receipt, google_purchase,
+-- google_notification, google_void, google_void_audit, quarantine and quarantine_size do not belong to a stream; that of
+-- a receipt or of a purchase of Google Play is known only after the store's answer, and that of a notification in
+-- quarantine only after its app was configured.
 
 create schema subledger;
 create schema analyst;
@@ -338,6 +338,11 @@ create table subledger.transaction (
   additional                    jsonb,
   constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id)
 );
+
+-- Find the subscription of a transaction or of an order.
+create index transaction_transaction_id_idx on subledger.transaction (stream_id, transaction_id);
+create index transaction_web_order_line_item_id_idx on subledger.transaction (stream_id, web_order_line_item_id)
+  where web_order_line_item_id is not null;
 
 create table subledger.access_period (
   stream_id               integer     not null,
@@ -775,6 +780,9 @@ create table subledger.change (
   )
 );
 
+-- What an event changed.
+create index change_position_idx on subledger.change (stream_id, position) where position is not null;
+
 -- Receipts ----------------------------------------------------------------------------------------------------------
 -- Receipts that backends handed in, and what Apple answered. They are records, which cannot be recomputed from the log.
 
@@ -925,7 +933,8 @@ create index consumption_answer_next_at_idx on subledger.consumption_answer (str
 
 -- Tokens ------------------------------------------------------------------------------------------------------------
 -- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
--- schema creates and revokes tokens; the server reads them as subledger_authenticator, which can read no other table.
+-- schema creates and revokes tokens; the server reads them as subledger_authenticator, which also keeps the logins to the
+-- console, and can read no other table.
 
 create table subledger.token (
   token_id      text        not null,
@@ -941,6 +950,28 @@ create table subledger.token (
 );
 
 create index token_in_force_idx on subledger.token (token_id) where revoked_at is null;
+
+-- Logins to the console. Secrets are random and only their digests are stored: reading the table lets nobody in.
+create table subledger.console_session (
+  session_sha256 bytea       not null,
+  token_id       text        not null,
+  csrf           text        not null,
+  made           timestamptz not null default now(),
+  seen           timestamptz not null default now(),
+  expires        timestamptz not null,
+  constraint console_session_pkey primary key (session_sha256),
+  constraint console_session_session_sha256_check check (octet_length(session_sha256) = 32),
+  constraint console_session_csrf_check check (csrf ~ '^[0-9a-f]{64}$'),
+  constraint console_session_expires_check check (expires > made)
+);
+
+create table subledger.console_ticket (
+  ticket_sha256 bytea       not null,
+  token_id      text        not null,
+  expires       timestamptz not null,
+  constraint console_ticket_pkey primary key (ticket_sha256),
+  constraint console_ticket_ticket_sha256_check check (octet_length(ticket_sha256) = 32)
+);
 
 -- Privileges on tables ----------------------------------------------------------------------------------------------
 
@@ -1012,6 +1043,9 @@ grant select on subledger.consumption_policy to subledger_poller;
 grant select, insert, update, delete
   on subledger.product, subledger.product_entitlement, subledger.consumption_policy to subledger_products;
 grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
+grant select, insert, delete on subledger.console_session to subledger_authenticator;
+grant update (seen) on subledger.console_session to subledger_authenticator;
+grant select, delete on subledger.console_ticket to subledger_authenticator;
 
 -- Readers and analysts may read everything except tokens, receipts, and bodies, in quarantine as well: they contain
 -- device ids and receipts.
@@ -2065,6 +2099,21 @@ comment on column subledger.token.scope is
   'the OpenAPI document';
 comment on column subledger.token.name is 'Holder of the token, in the operator''s words';
 comment on column subledger.token.revoked_at is 'When it was revoked; null while it is active';
+
+comment on table subledger.console_session is
+  'Logins to the console. A session ends when its token is revoked, at expires, and an hour after it was seen last';
+comment on column subledger.console_session.session_sha256 is 'SHA-256 of the cookie, 32 random bytes';
+comment on column subledger.console_session.token_id is 'The token that logged in';
+comment on column subledger.console_session.csrf is 'Random; every form of the session contains it';
+comment on column subledger.console_session.made is 'When it was made';
+comment on column subledger.console_session.seen is 'When it was last used, to within a minute';
+comment on column subledger.console_session.expires is 'When it ends at the latest';
+
+comment on table subledger.console_ticket is
+  'One-time logins to the console, from `subledger token link`. Using one deletes its row';
+comment on column subledger.console_ticket.ticket_sha256 is 'SHA-256 of the ticket, 32 random bytes';
+comment on column subledger.console_ticket.token_id is 'The token whose scope the session gets';
+comment on column subledger.console_ticket.expires is 'Until when it can be used';
 
 -- Analysts ----------------------------------------------------------------------------------------------------------
 -- Views for analysts. They are computed from the log and the projections when they are read, and nothing is

@@ -63,4 +63,10 @@ package enum Limits {
     package static let auditPageLinksMax = 10_000
     /// Longest duration of an audit statement. Only the operator waits for it.
     package static let auditWaitMax = Duration.seconds(600)
+    /// Longest session of the console: a working day.
+    package static let consoleSessionMax = Duration.seconds(8 * 3600)
+    /// A session that was not used for this long ends: a browser may be left alone.
+    package static let consoleIdleMax = Duration.seconds(3600)
+    /// How long a one-time login can be used.
+    package static let consoleTicketMax = Duration.seconds(3600)
 }

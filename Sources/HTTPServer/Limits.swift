@@ -115,4 +115,16 @@ package enum Limits {
     static let streamWriteMax = Duration.seconds(10)
     /// A stream of changes ends after this time, so that the client reconnects and its token is checked again.
     static let streamMax = Duration.seconds(900)
+    /// Largest form of the console: a product with its entitlements.
+    static let consoleFormBytesMax = 64 << 10
+    /// Longest parameter of a page. Ids of customers have at most 256 bytes; a page to return to is longer.
+    static let consoleTextBytesMax = 4096
+    /// Pause after a failed login. A token has 256 random bits, so this is against scripts that fill the log.
+    package static let consoleLoginPause = Duration.seconds(1)
+    /// Events and history entries on a page of the console: with links, a row has about 700 bytes, a page 100 KB.
+    static let consoleRows = 100
+    /// Longest time for which the first page waits for each figure. It says which ones take longer.
+    static let consoleFigureWait = Duration.milliseconds(250)
+    /// Days of a figure if the request names none.
+    static let consoleFigureDays: Int64 = 90
 }

@@ -21,4 +21,22 @@ enum Limits {
     static let sweepInterval = Duration.seconds(10)
     /// Pause after a connection failed to listen for changes.
     static let failurePause = Duration.seconds(1)
+    /// Most hits of a search that are listed. An id has a few; more are a sign of test data.
+    static let searchHitsMax = 100
+    /// Most events of a customer or subscription that a page of the console reads: a page of 100 KB shows fewer.
+    static let eventsShownMax = 500
+    /// Most changes that the page of one event shows.
+    static let changesShownMax = 100
+    /// Changes on the console's first page.
+    static let latestChanges = 20
+    /// Events from which the console's first page computes the lag: enough for a 99th percentile, read in milliseconds.
+    static let lagEventsCounted: Int64 = 1000
+    /// Most ties of a customer that its page shows.
+    static let tiesShownMax: Int64 = 200
+    /// Longest time for a figure. The page then shows its query, which an analyst can run without a limit.
+    static let figureWaitMax = Duration.seconds(5)
+    /// How long a figure is shown again without reading it again, if the stream has no other events.
+    static let figureAgeMax = Duration.seconds(60)
+    /// Most figures kept at a time: a few pages and their details, some MB.
+    static let figuresKeptMax = 32
 }

@@ -24,6 +24,7 @@ struct DocumentationTests {
         "ConnectingTheAppStore": ["curl"],
         "ConnectingGooglePlay": ["curl"],
         "Security": ["subledger inspect"],
+        "Console": ["token="],
         "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify", "subledger backfill"],
         "Deliveries": ["subledger audit", "subledger probe"],
         "RefundRequests": ["curl -s -X PUT", "curl -s -X PUT"],
@@ -34,7 +35,7 @@ struct DocumentationTests {
         ],
         "Contributing": [
             "deploy/test", "SUBLEDGER_WRITE_COOKBOOK=1", "deploy/storm", "deploy/hostile", "deploy/fuzz",
-            "docc convert",
+            "deploy/console", "docc convert",
         ],
     ]
 

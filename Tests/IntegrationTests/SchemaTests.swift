@@ -233,7 +233,27 @@ struct SchemaTests {
         """
     }
 
+    private static func session(
+        hash: String = "sha256('x')", csrf: String = "repeat('0', 64)", expires: String = "now() + interval '1 hour'"
+    ) -> String {
+        """
+        insert into subledger.console_session (session_sha256, token_id, csrf, expires)
+        values (\(hash), '0123456789ab', \(csrf), \(expires))
+        """
+    }
+
+    private static func ticket(hash: String = "sha256('x')") -> String {
+        "insert into subledger.console_ticket (ticket_sha256, token_id, expires) values (\(hash), '0123456789ab', now())"
+    }
+
     static let broken = [
+        Broken(constraint: "console_session_pkey", sqlstate: "23505", statement: "\(session()); \(session())"),
+        Broken(
+            constraint: "console_session_session_sha256_check", sqlstate: "23514", statement: session(hash: "'x'")),
+        Broken(constraint: "console_session_csrf_check", sqlstate: "23514", statement: session(csrf: "'x'")),
+        Broken(constraint: "console_session_expires_check", sqlstate: "23514", statement: session(expires: "now()")),
+        Broken(constraint: "console_ticket_pkey", sqlstate: "23505", statement: "\(ticket()); \(ticket())"),
+        Broken(constraint: "console_ticket_ticket_sha256_check", sqlstate: "23514", statement: ticket(hash: "'x'")),
         Broken(constraint: "token_pkey", sqlstate: "23505", statement: "\(token()); \(token())"),
         Broken(constraint: "token_token_id_check", sqlstate: "23514", statement: token(id: "0123456789AB")),
         Broken(constraint: "token_secret_sha256_check", sqlstate: "23514", statement: token(hash: "'x'")),

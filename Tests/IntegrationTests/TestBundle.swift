@@ -37,6 +37,8 @@ struct TestBundle {
     let owner: HTTPClient
     /// All operations of the private listener, such as `GET /subscriptions/{originalTransactionId}`.
     let operations: [String]
+    /// All routes of the console, in the same form.
+    let pages: [String]
     let logs: LogRecorder
 
     /// Runs the test with a server, and stops the server afterwards.
@@ -46,6 +48,7 @@ struct TestBundle {
         api: ServerAPIClient? = nil, googleApps: [GoogleApp] = [],
         now: @escaping @Sendable () -> Instant = { Self.now }, database: ConnectionConfiguration? = nil,
         health: [HealthCheck] = [], quarantine bounds: QuarantineBounds = .standard,
+        transport: ConsoleTransport = .loopback,
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         let database = if let database { database } else { try await TestCluster.freshDatabase() }
@@ -96,8 +99,16 @@ struct TestBundle {
             ),
             health: health + [.database(log)], now: now, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
+        let tokens = TokenCache(read: TokenReader(pool: authenticator).active)
+        let registry = MetricsRegistry()
+        let console = ConsoleRoutes(
+            tokens: tokens, sessions: ConsoleSessions(pool: authenticator), transport: transport,
+            reader: ConsoleReader(pool: reader), log: log, customers: CustomerReader(pool: reader),
+            subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
+            figures: FigureReader(pool: reader), metrics: registry, health: health + [.database(log)],
+            loginPause: .zero, now: now, logger: logger)
         let routes = PrivateRoutes(
-            tokens: TokenCache(read: TokenReader(pool: authenticator).active), log: log,
+            tokens: tokens, log: log,
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
             links: links, headKey: Self.headKey, receipts: handIns, devices: devices,
@@ -106,9 +117,10 @@ struct TestBundle {
                 requests: ConsumptionLog(pool: reader), answers: ConsumptionLog(pool: records),
                 policies: ConsumptionPolicies(pool: editor),
                 appsWithKey: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), now: now),
-            changes: ChangeReader(pool: reader), signal: signal, metrics: MetricsRegistry(),
+            changes: ChangeReader(pool: reader), signal: signal, console: console, metrics: registry,
             health: health + [.database(log)], now: now, logger: logger)
         let operations = routes.operations
+        let pages = routes.consoleOperations
         let closed = Listener.private(
             at: anywhere,
             routes: routes, logger: logger,
@@ -133,7 +145,7 @@ struct TestBundle {
                 database: database, apple: HTTPClient(port: try await first(publicPort.stream)),
                 backend: HTTPClient(port: port, token: token),
                 owner: HTTPClient(port: port, token: try await Self.token(.admin, database)),
-                operations: operations, logs: logs)
+                operations: operations, pages: pages, logs: logs)
             try await test(bundle)
             outcome = .success(())
         } catch {

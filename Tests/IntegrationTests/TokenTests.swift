@@ -216,6 +216,57 @@ struct TokenTests {
         }
     }
 
+    @Test("only the authenticator reads and ends logins to the console, and none of the server's roles makes tickets")
+    func consoleRoles() async throws {
+        let database = try await TestCluster.freshDatabase()
+        for role in ["authenticator", "reader", "receiver", "projector", "products", "analyst", "poller"] {
+            let connection = try await TestCluster.connect(database.with(role: "subledger_\(role)"))
+            var refused = [
+                "insert into subledger.console_ticket values (sha256('x'), '0123456789ab', now())",
+                "update subledger.console_session set expires = now()",
+                "update subledger.console_session set token_id = '0123456789ab'",
+            ]
+            if role != "authenticator" {
+                refused += [
+                    "select from subledger.console_session", "select from subledger.console_ticket",
+                    "delete from subledger.console_session",
+                ]
+            }
+            for statement in refused {
+                await #expect(throws: (any Error).self, "\(role): \(statement)") {
+                    try await connection.script(statement, deadline: .now + .seconds(10))
+                }
+            }
+            await connection.close()
+        }
+    }
+
+    @Test("link prints an address that logs in, for active tokens only")
+    func link() async throws {
+        let folder = "/tmp/subledger-link-\(UUID().uuidString.prefix(8))"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let server = try ServerProcess(dataFolder: folder)
+        let port = try await server.ports().private
+        func run(_ arguments: String...) throws -> (status: Int32, output: String, error: String) {
+            try ServerProcess.run(["token"] + arguments + ["--data-folder", folder, "--log-level", "error"])
+        }
+
+        let made = try run("create", "--scope", "read")
+        let id = try #require(AccessToken(made.output.trimmingCharacters(in: .whitespacesAndNewlines))?.id)
+        let linked = try run("link", id, "--url", "http://127.0.0.1:\(port)/")
+        let ticket = try #require(
+            linked.output.firstMatch(of: /^http:\/\/127\.0\.0\.1:\d+\/console\/login\?ticket=([0-9a-f]{64})\n$/))
+        let page = try await ConsoleBrowser(port: port).post("/console/login", [("ticket", String(ticket.1))])
+        _ = try run("revoke", id)
+        let late = try run("link", id)
+
+        #expect(page.status == 303)
+        #expect(late.status != 0)
+        #expect(late.error == "subledger: token \(id) is already revoked\n")
+        server.signal(SIGTERM)
+        try await server.hasEnded()
+    }
+
     @Test("create prints a token once, list omits its secret, and revoke deactivates it")
     func commands() async throws {
         let folder = "/tmp/subledger-token-\(UUID().uuidString.prefix(8))"

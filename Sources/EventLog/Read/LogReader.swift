@@ -82,7 +82,7 @@ package struct LogReader: Sendable {
     }
 
     /// Decodes rows with the columns of ``Statements/page``.
-    private static func storedEvents(_ rows: RowSet) throws(PostgresError) -> [StoredEvent] {
+    package static func storedEvents(_ rows: RowSet) throws(PostgresError) -> [StoredEvent] {
         var events: [StoredEvent] = []
         events.reserveCapacity(rows.count)
         for index in 0..<rows.count {

@@ -65,7 +65,7 @@ package struct TokenReader: Sendable {
 
 /// Creates, lists and revokes tokens. Requires the owner of the schema.
 package struct TokenStore: Sendable {
-    private let connection: PostgresConnection
+    let connection: PostgresConnection
 
     package init(connection: PostgresConnection) {
         self.connection = connection

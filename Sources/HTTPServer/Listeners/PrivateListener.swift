@@ -37,13 +37,14 @@ extension PrivateRoutes {
     ///   - devices: Nil if this process cannot append to the log.
     ///   - googlePurchases: Nil if this process cannot append to the log.
     ///   - consumption: The answers to refund requests.
+    ///   - console: The console for people.
     ///   - health: What the server's readiness depends on.
     package init(
         tokens: TokenCache, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
         customers: CustomerReader, links: LinkService?, headKey: HeadKey?, receipts: HandInService?,
         devices: DeviceService?, googlePurchases: PurchaseHandIn?, consumption: ConsumptionRoutes,
-        changes: ChangeReader, signal: ChangeSignal, metrics: MetricsRegistry, health: [HealthCheck],
-        now: @escaping @Sendable () -> Instant, logger: Logger
+        changes: ChangeReader, signal: ChangeSignal, console: ConsoleRoutes, metrics: MetricsRegistry,
+        health: [HealthCheck], now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.init(tokens: tokens, logger: logger)
         SubscriptionRoutes(subscriptions: subscriptions, now: now).add(to: self)
@@ -57,6 +58,7 @@ extension PrivateRoutes {
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         consumption.add(to: self)
         ProductRoutes(products: products).add(to: self)
+        console.add(to: self)
         MonitoringRoutes(health: health, metrics: metrics).add(to: self)
         open.get("/openapi.json") { _, _ in
             Response(

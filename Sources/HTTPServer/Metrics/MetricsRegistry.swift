@@ -20,6 +20,11 @@ package final class MetricsRegistry: MetricsFactory, Sendable {
         return text
     }
 
+    /// The values of all series of a metric, with their labels as ``prometheusText`` has them, in order of these.
+    func values(of name: String) -> [(labels: String, value: Double)] {
+        series.withLock { $0.values.filter { $0.name == name } }.map { ($0.labels, $0.value) }.sorted { $0.0 < $1.0 }
+    }
+
     package func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
         find(label, dimensions, .counter)
     }
@@ -81,6 +86,8 @@ private final class Series: CounterHandler, RecorderHandler, TimerHandler, Senda
     }
 
     var identity: String { labels.isEmpty ? name : "\(name){\(labels)}" }
+
+    var value: Double { state.withLock { $0.value } }
 
     var text: String {
         let (value, observations) = state.withLock { $0 }

@@ -13,6 +13,8 @@ package struct PrivateRoutes {
     let read: Group
     let link: Group
     let admin: Group
+    /// Routes of the console, which ask for a session themselves. They are for browsers, not part of the HTTP API.
+    let console: Group
     private let router: Router<BasicRequestContext>
     private let allowedMethods = AllowedMethods()
 
@@ -24,11 +26,22 @@ package struct PrivateRoutes {
         read = router.group().add(middleware: RequiresScope(scope: .read, tokens: tokens))
         link = router.group().add(middleware: RequiresScope(scope: .link, tokens: tokens))
         admin = router.group().add(middleware: RequiresScope(scope: .admin, tokens: tokens))
+        console = router.group()
     }
 
-    /// All routes, in the form `GET /subscriptions/{originalTransactionId}`.
-    package var operations: [String] {
+    /// All routes of the HTTP API, in the form `GET /subscriptions/{originalTransactionId}`.
+    package var operations: [String] { all.filter { !Self.isConsole($0) } }
+
+    /// All routes of the console, in the same form.
+    package var consoleOperations: [String] { all.filter(Self.isConsole) }
+
+    private var all: [String] {
         router.routes.map { "\($0.method.rawValue) \(Self.template($0.path))" }.sorted()
+    }
+
+    private static func isConsole(_ operation: String) -> Bool {
+        let path = operation.split(separator: " ").last ?? ""
+        return path == "/console" || path.hasPrefix("/console/")
     }
 
     /// Returns the router. Call it after the last route is added.

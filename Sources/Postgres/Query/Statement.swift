@@ -4,7 +4,7 @@
 /// prepared the first (SQLSTATE 42P05).
 package struct Statement: Sendable, Hashable {
     let name: String
-    let sql: String
+    package let sql: String
 
     package init(_ name: SQL, _ sql: SQL) {
         self.name = name.text

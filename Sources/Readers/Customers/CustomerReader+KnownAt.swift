@@ -9,6 +9,29 @@ extension CustomerReader {
     ///
     /// Slower, since it folds the events of all affected subscriptions again.
     package func entitlements(_ question: Question, knownAt: Instant) async throws(ReadError) -> Answer<Found> {
+        let past = try await past(question, knownAt: knownAt)
+        var granted: [String: [String]] = [:]
+        do throws(PostgresError) {
+            if case .found(let match) = past { granted = try await mapping(match.app) }
+        } catch {
+            throw ReadError(error)
+        }
+        return past.map { match in
+            Found(
+                app: match.app, knownAs: match.kind,
+                entitlements: Entitlement.all(of: match.subscriptions, entitlements: granted, at: question.at))
+        }
+    }
+
+    /// The customer to which an id leads at an instant, with its subscriptions, by the events received up to another
+    /// instant only. See ``entitlements(_:knownAt:)``.
+    package func customer(_ question: Question, knownAt: Instant) async throws(ReadError) -> Answer<Customer> {
+        try await past(question, knownAt: knownAt).map { match in
+            Customer(app: match.app, knownAs: match.kind, subscriptions: match.subscriptions)
+        }
+    }
+
+    private func past(_ question: Question, knownAt: Instant) async throws(ReadError) -> Answer<PastCustomer> {
         do {
             let customer = question.customer
             let streams = try await pool.query(
@@ -24,14 +47,7 @@ extension CustomerReader {
                     ProductCatalog(configured: try stream.optional(at: 2) ?? ""),
                     (OwnershipRules(text: try stream.optional(at: 3) ?? "") ?? .standard).policy)
             }
-            let past = Answer(matches)
-            var granted: [String: [String]] = [:]
-            if case .found(let match) = past { granted = try await mapping(match.app) }
-            return past.map { match in
-                Found(
-                    app: match.app, knownAs: match.kind,
-                    entitlements: Entitlement.all(of: match.subscriptions, entitlements: granted, at: question.at))
-            }
+            return Answer(matches)
         } catch let error as PostgresError {
             throw ReadError(error)
         } catch let error as ReadError {

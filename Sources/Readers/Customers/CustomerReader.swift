@@ -95,8 +95,8 @@ package struct CustomerReader: Sendable {
         try await answer(reference, instant) { stored in
             Customer(
                 app: stored.app, knownAs: stored.kind,
-                subscriptions: try await owned(by: stored).map { subscription, intervals in
-                    subscription.owned(during: intervals.map(\.interval))
+                subscriptions: try await owned(by: stored).map { owned in
+                    owned.subscription.owned(during: owned.intervals.map(\.interval))
                 })
         }
     }
@@ -117,8 +117,8 @@ package struct CustomerReader: Sendable {
         _ reference: Reference, at instant: Instant, through last: Instant, limit: Int
     ) async throws(ReadError) -> Answer<History> {
         try await answer(reference, instant) { stored in
-            let entries = try await owned(by: stored).flatMap { subscription, intervals in
-                subscription.history(ownedDuring: intervals, through: last)
+            let entries = try await owned(by: stored).flatMap { owned in
+                owned.subscription.history(ownedDuring: owned.intervals, through: last)
             }.sorted(by: HistoryEntry.isNewer)
             return History(
                 app: stored.app, knownAs: stored.kind, entries: Array(entries.prefix(limit)),
@@ -127,9 +127,7 @@ package struct CustomerReader: Sendable {
     }
 
     /// The subscriptions that a customer owns or owned, in byte order of their ids.
-    private func owned(
-        by stored: StoredCustomer
-    ) async throws -> [(subscription: Subscription, intervals: [OwnedInterval])] {
+    func owned(by stored: StoredCustomer) async throws -> [OwnedSubscription] {
         let rows = try await pool.query(
             CustomerReadStatements.subscriptions,
             [
@@ -137,7 +135,7 @@ package struct CustomerReader: Sendable {
                 Parameter(stored.customer.id.text),
             ],
             deadline: .now + Limits.readWaitMax)
-        var owned: [(subscription: Subscription, intervals: [OwnedInterval])] = []
+        var owned: [OwnedSubscription] = []
         for row in rows {
             let id: String = try row.value(at: 0)
             let start: Timestamptz = try row.value(at: 2)
@@ -150,12 +148,15 @@ package struct CustomerReader: Sendable {
             }
             let facts = try SubscriptionFacts(
                 originalTransactionId: id, json: try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root)
-            owned.append((Subscription(facts, products: stored.products), [interval]))
+            owned.append(
+                OwnedSubscription(
+                    subscription: Subscription(facts, products: stored.products), intervals: [interval],
+                    positions: facts.positions))
         }
         return owned
     }
 
-    private struct StoredCustomer: CustomerMatch {
+    struct StoredCustomer: CustomerMatch {
         let streamId: Int32
         let app: String
         let kind: CustomerKey.Kind
@@ -164,7 +165,7 @@ package struct CustomerReader: Sendable {
     }
 
     /// Finds a customer, and reads more about it.
-    private func answer<Value: Sendable>(
+    func answer<Value: Sendable>(
         _ reference: Reference, _ instant: Instant, _ read: (StoredCustomer) async throws -> Value
     ) async throws(ReadError) -> Answer<Value> {
         do {

@@ -11,7 +11,7 @@ package struct Subscription: Sendable, Hashable {
     /// Ordered by start. Periods may overlap, for example if a renewal was charged early or a transaction was restored.
     package internal(set) var access: [AccessPeriod]
     /// The periods of fully refunded transactions until their refund. They give no access: reports count them.
-    let refunded: [AccessPeriod]
+    package let refunded: [AccessPeriod]
     package let reports: ReportSummary
     /// The purchases on Google Play, oldest first; empty for other stores.
     package let purchases: [PlayPurchase]

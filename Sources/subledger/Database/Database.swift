@@ -163,11 +163,28 @@ struct Database {
         // Queries look rows up by key. Plans are cached, and a plan made for a small table must not scan the whole
         // table after it has grown.
         configuration.sessionSettings["enable_seqscan"] = "off"
+        // Lookups take less time than compiling them does, which the planner cannot know without the costs of scans.
+        if role == .reader { configuration.sessionSettings["jit"] = "off" }
         if role == .receiver { configuration.sessionSettings.merge(EventLogWriter.planSettings) { $1 } }
         if role == .projector { configuration.sessionSettings.merge(Projector.planSettings) { $1 } }
         if durability.synchronousCommitIsOff { configuration.sessionSettings["synchronous_commit"] = "on" }
         return configuration
     }
+
+    /// Reads figures as an analyst does, within a limit. A reader may read the same views, so no further grant is needed.
+    var figures: ConnectionConfiguration {
+        var configuration = configuration(.reader)
+        configuration.applicationName = "subledger figures"
+        configuration.sessionSettings.merge(Self.figureSettings) { $1 }
+        return configuration
+    }
+
+    /// Those of role `subledger_analyst`, which apply only to its own logins, with a shorter limit: see
+    /// ``Readers/FigureReader``.
+    private static let figureSettings = [
+        "default_transaction_read_only": "on", "enable_seqscan": "on", "jit": "off", "statement_timeout": "5s",
+        "work_mem": "64MB",
+    ]
 
     enum Role: String, CaseIterable {
         case receiver, projector, reader, products, authenticator, poller

@@ -40,23 +40,33 @@ struct PrivateServices {
             let pool = database.pool(.reader, limit: 8, logger: logger)
             let productPool = database.pool(.products, limit: 1, logger: logger)
             let authenticatorPool = database.pool(.authenticator, limit: 1, logger: logger)
-            pools = [pool, productPool, authenticatorPool]
+            // Two: a figure of one page must not wait for another's.
+            let figurePool = PostgresPool(database.figures, limit: 2, logger: logger)
+            pools = [pool, productPool, authenticatorPool, figurePool]
             let log = LogReader(pool: pool)
             let signal = ChangeSignal(listener: database.configuration(.reader), logger: logger)
             changes = ChangeSignalService(signal: signal)
+            let tokens = TokenCache(read: TokenReader(pool: authenticatorPool).active)
+            let subscriptions = SubscriptionReader(pool: pool, askedByAPI: askedByAPI)
+            let products = ProductStore(pool: productPool)
+            let customers = CustomerReader(pool: pool)
+            let health = [.database(LogReader(pool: pool))] + health
+            let console = ConsoleRoutes(
+                tokens: tokens, sessions: ConsoleSessions(pool: authenticatorPool),
+                transport: ConsoleTransport(host: settings.address.host, hasTLS: settings.identity != nil),
+                reader: ConsoleReader(pool: pool), log: log, customers: customers, subscriptions: subscriptions,
+                products: products, figures: FigureReader(pool: figurePool), metrics: metrics, health: health,
+                now: now, logger: logger)
             routes = PrivateRoutes(
-                tokens: TokenCache(read: TokenReader(pool: authenticatorPool).active), log: log,
-                subscriptions: SubscriptionReader(pool: pool, askedByAPI: askedByAPI),
-                products: ProductStore(pool: productPool),
-                customers: CustomerReader(pool: pool),
+                tokens: tokens, log: log, subscriptions: subscriptions, products: products, customers: customers,
                 links: appender.map { LinkService(log: log, appender: $0, apps: apps) }, headKey: settings.headKey,
                 receipts: receipts,
                 devices: devices, googlePurchases: googlePurchases,
                 consumption: ConsumptionRoutes(
                     requests: ConsumptionLog(pool: pool), answers: consumption,
                     policies: ConsumptionPolicies(pool: productPool), appsWithKey: askedByAPI, now: now),
-                changes: ChangeReader(pool: pool), signal: signal, metrics: metrics,
-                health: [.database(LogReader(pool: pool))] + health, now: now, logger: logger)
+                changes: ChangeReader(pool: pool), signal: signal, console: console, metrics: metrics, health: health,
+                now: now, logger: logger)
         } else {
             changes = nil
             // Health checks use the database role that the process has anyway.

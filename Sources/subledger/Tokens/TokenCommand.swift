@@ -5,12 +5,12 @@ import Postgres
 struct TokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token",
-        abstract: "Create, list and revoke bearer tokens for the private listener.",
+        abstract: "Create, list and revoke bearer tokens for the private listener; log in to the console with one.",
         discussion: """
             Requires the database user that owns the schema, which is the one that runs migrations. Servers accept a \
             new token, and reject a revoked one, within about a second.
             """,
-        subcommands: [TokenCreate.self, TokenList.self, TokenRevoke.self])
+        subcommands: [TokenCreate.self, TokenList.self, TokenRevoke.self, TokenLink.self])
 }
 
 extension TokenScope: ExpressibleByArgument {}
@@ -79,6 +79,29 @@ struct TokenRevoke: AsyncParsableCommand {
         try await reportingFailures {
             try await withTokens(database) { try await $0.revoke(id: id) }
             print("token \(id) revoked")
+        }
+    }
+}
+
+struct TokenLink: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "link", abstract: "Print an address that logs in to the console once, within an hour.",
+        discussion: "The session has the token's scope and ends when the token is revoked.")
+
+    @Argument(help: "The token's id as shown by `token list`: the 12 digits after slt_.")
+    var id: String
+
+    @Option(help: ArgumentHelp("The address of the private listener.", valueName: "url"))
+    var url = "http://127.0.0.1:8081"
+
+    @OptionGroup var database: DatabaseFlags
+
+    func run() async throws {
+        try await reportingFailures {
+            let ticket = try await withTokens(database) { try await $0.makeTicket(id: id) }
+            var base = url[...]
+            while base.hasSuffix("/") { base.removeLast() }
+            print("\(base)/console/login?ticket=\(ticket.text)")
         }
     }
 }

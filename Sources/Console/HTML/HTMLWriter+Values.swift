@@ -1,0 +1,74 @@
+import Encoding
+
+extension HTMLWriter {
+    /// Writes an instant as `<time>`, in UTC.
+    package mutating func time(_ instant: Instant, _ attributes: [Attribute] = []) {
+        guard instant < .latest else {
+            text("never")
+            return
+        }
+        element("time", [.text(.datetime, instant.description)] + attributes, text: instant.shortText)
+    }
+
+    /// Writes an instant and its distance from now, such as `2026-10-03 03:44:10 (in 3 days)`.
+    package mutating func time(_ instant: Instant, from now: Instant) {
+        time(instant)
+        guard instant < .latest else { return }
+        element("span", [.class("muted")], text: " (\(instant.words(from: now)))")
+    }
+
+    package mutating func link(_ text: String, _ address: Address, _ attributes: [Attribute] = []) {
+        element("a", [.href(address)] + attributes, text: text)
+    }
+
+    package mutating func hidden(_ name: String, _ value: String) {
+        void("input", [.text(.type, "hidden"), .text(.name, name), .text(.value, value)])
+    }
+
+    /// Writes a term and its description, within `<dl>`.
+    package mutating func item(_ term: String, _ content: (inout HTMLWriter) -> Void) {
+        element("div") { html in
+            html.element("dt", text: term)
+            html.element("dd") { content(&$0) }
+        }
+    }
+}
+
+extension Instant {
+    /// `2026-10-03 03:44:10`.
+    package var shortText: String {
+        let text = description
+        return "\(text.prefix(10)) \(text.dropFirst(11).prefix(8))"
+    }
+
+    /// `2026-10-03`.
+    package var dayText: String { String(description.prefix(10)) }
+
+    /// `3 Oct 2026 03:44`.
+    package var longText: String {
+        guard self < .latest else { return "for ever" }
+        let (year, month, day) = calendarDate
+        return "\(day) \(Self.months[month - 1]) \(year) \(description.dropFirst(11).prefix(5))"
+    }
+
+    private static let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ]
+
+    /// `in 3 days`, `2 hours ago`, `now`.
+    package func words(from now: Instant) -> String {
+        let difference = milliseconds - now.milliseconds
+        let span = abs(difference)
+        guard span >= 1000 else { return "now" }
+        let units: [(Int64, String)] = [
+            (86_400_000 * 365, "year"), (86_400_000 * 30, "month"), (86_400_000, "day"), (3_600_000, "hour"),
+            (60_000, "minute"), (1000, "second"),
+        ]
+        for (length, name) in units where span >= length {
+            let count = span / length
+            let words = "\(count) \(name)\(count == 1 ? "" : "s")"
+            return difference > 0 ? "in \(words)" : "\(words) ago"
+        }
+        return "now"
+    }
+}

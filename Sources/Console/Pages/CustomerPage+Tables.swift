@@ -1,0 +1,63 @@
+import Encoding
+import Readers
+import Subscriptions
+
+extension CustomerPage {
+    func tables(here: (Address) -> Address) -> [ConsoleTable] {
+        [subscriptionsTable(here), historyTable(here), tiesTable(here)]
+    }
+
+    private func subscriptionsTable(_ here: (Address) -> Address) -> ConsoleTable {
+        ConsoleTable(
+            "subscriptions", caption: "Subscriptions",
+            columns: [
+                .init("Subscription"), .init("Status"), .init("Product"), .init("Access until"), .init("Renewal"),
+                .init("Events", isNumber: true),
+            ],
+            rows: record.subscriptions.map { owned in
+                let subscription = owned.subscription
+                let renewal = subscription.renewal(at: at)
+                let id = subscription.originalTransactionId
+                return [
+                    .link(id, here(Address("subscriptions", id))), .text(subscription.status(at: at).rawValue),
+                    .optional(subscription.period(at: at)?.productId ?? renewal.productId),
+                    .optional(subscription.accessEnd(at: at)),
+                    .text(renewal.autoRenewStatus.map { $0 ? "on" : "off" } ?? "unknown"),
+                    .number(Int64(owned.positions.count)),
+                ]
+            }, empty: "No subscription.")
+    }
+
+    private func historyTable(_ here: (Address) -> Address) -> ConsoleTable {
+        ConsoleTable(
+            "history", caption: history?.hasMore == true ? "History: the latest entries" : "History",
+            columns: [
+                .init("At"), .init("What"), .init("Product"), .init("Until"), .init("Subscription"),
+                .init("Event", isNumber: true),
+            ],
+            rows: (history?.entries ?? []).map { entry in
+                let what =
+                    entry.isGain.map { $0 ? "subscription gained" : "subscription lost to another customer" }
+                    ?? entry.kind.rawValue.replacing("_", with: " ")
+                let id = entry.originalTransactionId
+                return [
+                    .time(entry.at), .text(what), .optional(entry.productId), .optional(entry.until),
+                    .link(id, here(Address("subscriptions", id))),
+                    entry.position.map { .link("\($0)", here(Address("events", "\($0)"))) } ?? .empty,
+                ]
+            }, empty: "Nothing began or ended by then.")
+    }
+
+    private func tiesTable(_ here: (Address) -> Address) -> ConsoleTable {
+        ConsoleTable(
+            "ids", caption: "Ids, and the event that ties each",
+            columns: [.init("Kind"), .init("Id"), .init("Tied to"), .init("Event", isNumber: true)],
+            rows: record.ties.map { tie in
+                [
+                    .text(tie.kind.replacing("_", with: " ")),
+                    .link(tie.id, here(Address("customers", tie.id)).with("as", tie.kind)), .code(tie.to),
+                    .link("\(tie.position)", here(Address("events", "\(tie.position)"))),
+                ]
+            }, empty: "No event ties another id to this one.", sql: record.tiesSQL.text)
+    }
+}

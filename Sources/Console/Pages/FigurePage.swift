@@ -1,0 +1,239 @@
+import Encoding
+import Readers
+
+/// A figure as a chart and the same numbers as a table, or the rows that are counted at one of its points.
+package struct FigurePage: ConsolePage {
+    package enum Figure: String, Sendable, CaseIterable {
+        case active, mrr, movements, retention
+
+        package var title: String {
+            switch self {
+            case .active: "Active subscriptions"
+            case .mrr: "Monthly recurring revenue"
+            case .movements: "Movements"
+            case .retention: "Retention"
+            }
+        }
+
+        package var query: FigureQuery {
+            switch self {
+            case .active: .active
+            case .mrr: .mrr
+            case .movements: .movements
+            case .retention: .retention
+            }
+        }
+
+        package var detail: FigureQuery {
+            switch self {
+            case .active: .activeDetail
+            case .mrr: .mrrDetail
+            case .movements: .movementsDetail
+            case .retention: .retentionDetail
+            }
+        }
+
+        var definition: String {
+            switch self {
+            case .active:
+                "Subscriptions with access at 00:00 UTC of each day. A fully refunded period counts until its refund."
+            case .mrr:
+                "Monthly value of all paid periods at 00:00 UTC of each day, before Apple's share. Trials, grace and family members do not count; what has no price, as in version 1, neither."
+            case .movements:
+                "Subscriptions that began, returned or ended in each month (UTC). Net is new, converted, recovered and resubscribed less churned."
+            case .retention:
+                "Of the subscriptions that started in a month, the percentage with access that many months after their own start."
+            }
+        }
+    }
+
+    package let figure: Figure
+    package let from: String
+    package let to: String
+    /// The rows of one point, not the figure.
+    package let isDetail: Bool
+    package let result: Result<FigureRows, FigureFailure>
+    package let now: Instant
+    package let address: Address
+
+    package init(
+        figure: Figure, from: String, to: String, isDetail: Bool, result: Result<FigureRows, FigureFailure>,
+        now: Instant, address: Address
+    ) {
+        self.figure = figure
+        self.from = from
+        self.to = to
+        self.isDetail = isDetail
+        self.result = result
+        self.now = now
+        self.address = address
+    }
+
+    package var title: String {
+        guard isDetail else { return figure.title }
+        return "\(figure.title): the rows of \(from == to ? from : "\(from) to \(to)")"
+    }
+    package var section: ConsoleSection? { .figures }
+    private var stream: String? { address.query.first { $0.name == "stream" }?.value }
+
+    package var tables: [ConsoleTable] {
+        guard case .success(let found) = result else { return [] }
+        return [
+            ConsoleTable(
+                isDetail ? "rows" : figure.rawValue,
+                caption: isDetail && found.rows.count == Self.rowsMax ? "The first \(Self.rowsMax) rows" : "Numbers",
+                columns: found.columns.map { name in
+                    .init(name.replacing("_", with: " ").capitalizedFirst, isNumber: Self.numbers.contains(name))
+                },
+                rows: found.rows.map { row in
+                    zip(found.columns, row).map { name, value in cell(name, value) }
+                },
+                empty: "None in this span.", sql: found.sql)
+        ]
+    }
+
+    private static let rowsMax = 500
+    private static let numbers: Set = [
+        "paying", "in_trial", "in_grace", "family", "mrr", "subscriptions", "unpriced", "new", "conversions",
+        "recovered", "resubscribed", "trial_starts", "trials_lost", "churned", "months_since", "reached", "active",
+        "price", "first_month", "last_month",
+    ]
+
+    private func cell(_ name: String, _ value: String?) -> ConsoleTable.Cell {
+        guard let value else { return .empty }
+        switch name {
+        case "original_transaction_id":
+            return .link(value, Address("subscriptions", value).with("stream", stream))
+        case "positions":
+            let positions = value.split { "{},".contains($0) }.prefix(5)
+            return .links(
+                positions.map { .init(text: "\($0)", address: Address("events", "\($0)").with("stream", stream)) })
+        case "day", "month", "cohort":
+            return isDetail ? .text(value) : .link(value, detail(value))
+        default: return .text(value)
+        }
+    }
+
+    /// The rows that are counted on a day, or in a month.
+    private func detail(_ day: String) -> Address {
+        Address("figures", figure.rawValue).with("stream", stream).with("rows", "yes").with("from", day).with("to", day)
+    }
+
+    package func write(in frame: PageFrame, to html: inout HTMLWriter) {
+        html.element("ul", [.class("tabs")]) { html in
+            for each in Figure.allCases {
+                html.element("li") { html in
+                    html.link(
+                        each.title, frame.here(Address("figures", each.rawValue)),
+                        each == figure ? [.text(.current, "page")] : [])
+                }
+            }
+        }
+        html.element("p", text: figure.definition)
+        writeSpan(to: &html)
+        switch result {
+        case .failure(let failure):
+            html.element(
+                "p", [.class("problem")],
+                text: failure.tookTooLong
+                    ? "This takes longer than five seconds. Run the query as an analyst instead:"
+                    : "The database does not answer now. The query is:")
+            html.element("pre", [.text(.tabindex, "0"), .text(.role, "region"), .text(.label, "SQL")]) {
+                $0.element("code", text: failure.sql)
+            }
+        case .success(let found):
+            if !isDetail, !found.rows.isEmpty { writeChart(found, to: &html) }
+            html.element("p", [.class("muted")]) { html in
+                html.text("Read at ")
+                html.time(found.madeAt)
+                html.text("; read again after a minute, or when events arrive.")
+                if isDetail {
+                    html.link(" The whole figure", Address("figures", figure.rawValue).with("stream", stream))
+                }
+            }
+            for table in tables { table.write(on: address, to: &html) }
+        }
+    }
+
+    private func writeSpan(to html: inout HTMLWriter) {
+        html.element("form", [.action(address.withoutQuery), .class("filters")]) { html in
+            if let stream { html.hidden("stream", stream) }
+            if isDetail { html.hidden("rows", "yes") }
+            for (name, label, value) in [("from", "From", from), ("to", "To", to)] {
+                html.element("label") { html in
+                    html.text(label)
+                    html.void("input", [.text(.name, name), .text(.type, "date"), .text(.value, value)])
+                }
+            }
+            html.element("button", text: "Show")
+        }
+    }
+
+    // MARK: - Charts
+
+    private func writeChart(_ found: FigureRows, to html: inout HTMLWriter) {
+        switch figure {
+        case .active:
+            let names = ["paying", "in trial", "in grace", "family"]
+            let series = names.enumerated().map { index, name in
+                LineChart.Series(name: name, values: found.rows.map { $0[index + 1].flatMap(Double.init) })
+            }.filter { $0.values.contains { $0 ?? 0 > 0 } }
+            let days = found.rows.map { $0[0] ?? "" }
+            LineChart(name: figure.title, places: days, series: series, address: { self.detail(days[$0]) })
+                .write(to: &html)
+        case .mrr: writeMRR(found, to: &html)
+        case .movements:
+            let months = found.rows.map { $0[0] ?? "" }
+            let names: [(String, Int, Bool)] = [
+                ("new", 1, false), ("converted", 2, false), ("recovered", 3, false), ("resubscribed", 4, false),
+                ("churned", 7, true),
+            ]
+            // Patterns for the month that is not over.
+            html.element("svg", [.text(.width, "0"), .text(.height, "0"), .text(.role, "presentation")]) {
+                Timeline.writePatterns(to: &$0)
+            }
+            BarChart(
+                name: figure.title, places: months.map { String($0.prefix(7)) },
+                series: names.map { name, column, isLoss in
+                    BarChart.Series(
+                        name: name, values: found.rows.map { $0[column].flatMap(Double.init) ?? 0 }, isLoss: isLoss)
+                }, isRunning: months.last?.prefix(7) == now.dayText.prefix(7), address: { self.detail(months[$0]) }
+            ).write(to: &html)
+        case .retention: writeRetention(found, to: &html)
+        }
+    }
+
+    /// Each currency has a chart: their scales have nothing in common.
+    private func writeMRR(_ found: FigureRows, to html: inout HTMLWriter) {
+        var currencies: [String: [(day: String, value: Double)]] = [:]
+        for row in found.rows {
+            currencies[row[1] ?? "no price", default: []].append((row[0] ?? "", row[2].flatMap(Double.init) ?? 0))
+        }
+        for (currency, rows) in currencies.sorted(by: { ($1.value.last?.value ?? 0) < ($0.value.last?.value ?? 0) })
+            .prefix(6)
+        {
+            html.element("h2", text: currency)
+            LineChart(
+                name: "\(figure.title) in \(currency)", places: rows.map(\.day),
+                series: [.init(name: currency, values: rows.map(\.value))], address: { self.detail(rows[$0].day) }
+            ).write(to: &html)
+        }
+    }
+
+    private func writeRetention(_ found: FigureRows, to html: inout HTMLWriter) {
+        var cohorts: [(label: String, cells: [HeatMap.Cell])] = []
+        for row in found.rows {
+            let label = row[0] ?? ""
+            guard let column = row[1].flatMap({ Int($0) }), column < 36 else { continue }
+            if cohorts.last?.label != label { cohorts.append((label, [])) }
+            cohorts[cohorts.count - 1].cells.append(
+                HeatMap.Cell(
+                    column: column, active: row[4].flatMap { Int64($0) } ?? 0,
+                    reached: row[3].flatMap { Int64($0) } ?? 0))
+        }
+        HeatMap(
+            name: figure.title, rows: cohorts.map { (String($0.label.prefix(7)), $0.cells) },
+            address: { self.detail(cohorts[$0].label) }
+        ).write(to: &html)
+    }
+}

@@ -1,0 +1,262 @@
+import Encoding
+import EventLog
+import Readers
+import Subscriptions
+
+/// One subscription in full: its periods, every version of each fact, and its events.
+package struct SubscriptionPage: ConsolePage {
+    package let app: String
+    package let subscription: Subscription
+    package let facts: SubscriptionFacts
+    package let checks: SubscriptionChecks?
+    package let events: [StoredEvent]
+    package let at: Instant
+    package let span: Range<Instant>?
+    package let address: Address
+
+    package init(
+        app: String, subscription: Subscription, facts: SubscriptionFacts, checks: SubscriptionChecks?,
+        events: [StoredEvent], at: Instant, span: Range<Instant>?, address: Address
+    ) {
+        self.app = app
+        self.subscription = subscription
+        self.facts = facts
+        self.checks = checks
+        self.events = events
+        self.at = at
+        self.span = span
+        self.address = address
+    }
+
+    package var title: String { "Subscription \(subscription.originalTransactionId)" }
+    package var section: ConsoleSection? { nil }
+    private var stream: String? { address.query.first { $0.name == "stream" }?.value }
+
+    package var tables: [ConsoleTable] {
+        [periodsTable, purchasesTable, renewalsTable, versionsTable, .events(events, name: "events", stream: stream)]
+    }
+
+    package func write(in frame: PageFrame, to html: inout HTMLWriter) {
+        writeAnswer(frame, to: &html)
+        html.element("section", [.text(.labelledby, "picture")]) { html in
+            html.element("div", [.class("caption")]) { html in
+                html.element("h2", [.text(.id, "picture")], text: "Timeline")
+                if span != nil { html.link("Whole time", address.with("from", nil).with("to", nil)) }
+            }
+            Timeline(subscription, events: events, at: at, now: frame.now, known: nil, span: span)
+                .write(in: frame, page: address, number: 0, to: &html)
+        }
+        for table in tables { table.write(on: address, to: &html) }
+        html.element("section") { html in
+            html.element("details") { html in
+                html.element("summary", text: "Raw facts, from which all of this is computed")
+                var writer = JSONWriter()
+                facts.write(to: &writer)
+                html.element("pre", [.text(.tabindex, "0"), .text(.role, "region"), .text(.label, "Raw facts")]) {
+                    let text = writer.text
+                    $0.element(
+                        "code", text: text.utf8.count > Self.rawMax ? String(text.prefix(Self.rawMax)) + "…" : text)
+                }
+            }
+        }
+    }
+
+    /// A page stays below 100 KB; the rest of the facts is in SQL.
+    private static let rawMax = 20_000
+
+    private func writeAnswer(_ frame: PageFrame, to html: inout HTMLWriter) {
+        let status = subscription.status(at: at)
+        let isActive = subscription.isActive(at: at)
+        html.element("ul", [.class("answers")]) { html in
+            html.element("li", [.class(status == .grace ? "grace" : isActive ? "active" : "ended")]) { html in
+                html.element("p") { html in
+                    html.element("strong", text: status.words)
+                    if let end = subscription.accessEnd(at: at) {
+                        html.text(
+                            end < .latest ? " until \(end.longText) (\(end.words(from: frame.now)))" : " for ever")
+                    } else if let end = subscription.access.last(where: { $0.end <= at })?.end {
+                        html.text(", access ended on \(end.longText)")
+                    }
+                }
+                html.element("p") { html in
+                    html.text("Whose it is: ")
+                    html.link("the customer", frame.customer(subscription.originalTransactionId, kind: "subscription"))
+                    html.text(".")
+                }
+                html.element("p", [.class("muted")]) { html in
+                    if let change = subscription.nextChange(after: at) {
+                        html.text("Next: ")
+                        html.time(change.at, from: frame.now)
+                        html.text(", \(change.to.words) unless something is reported.")
+                    } else {
+                        html.text("Nothing changes by itself.")
+                    }
+                    if let next = checks?.next {
+                        html.text(" The store is asked at ")
+                        html.time(next.at)
+                        html.text(".")
+                    }
+                }
+            }
+        }
+    }
+
+    private func link(_ position: Int64) -> ConsoleTable.Cell {
+        .link("\(position)", Address("events", "\(position)").with("stream", stream))
+    }
+
+    private var periodsTable: ConsoleTable {
+        let removed = subscription.refunded.map { (period: $0, isRemoved: true) }
+        let rows = (removed + subscription.access.map { (period: $0, isRemoved: false) }).sorted {
+            $0.period.start > $1.period.start
+        }
+        return ConsoleTable(
+            "periods", caption: "Access",
+            columns: [
+                .init("From"), .init("To"), .init("Cause"), .init("Cut"), .init("Product"), .init("Transaction"),
+                .init("Event", isNumber: true),
+            ],
+            rows: rows.map { row in
+                [
+                    .time(row.period.start), .time(row.period.end),
+                    .text(row.isRemoved ? "refunded: no access" : row.period.cause.rawValue),
+                    .optional(row.period.cut?.rawValue.replacing("_", with: " ")), .optional(row.period.productId),
+                    .code(row.period.transactionId), link(row.period.position),
+                ]
+            }, empty: "No access was ever paid for.")
+    }
+
+    private var purchasesTable: ConsoleTable {
+        ConsoleTable(
+            "transactions", caption: "Transactions",
+            columns: [
+                .init("Transaction"), .init("Bought"), .init("Expires"), .init("Product"),
+                .init("Price", isNumber: true),
+                .init("Revoked"), .init("Web order"), .init("Events"),
+            ],
+            rows: subscription.transactions.reversed().map { row in
+                let transaction = row.transaction
+                return [
+                    .code(transaction.transactionId), .optional(transaction.purchaseDate),
+                    .optional(transaction.expiresDate), .optional(transaction.productId),
+                    .optional(transaction.priceText), .optional(row.settled.revocationDate),
+                    .optional(transaction.webOrderLineItemId),
+                    .links(
+                        row.positions.map {
+                            .init(text: "\($0)", address: Address("events", "\($0)").with("stream", stream))
+                        }),
+                ]
+            }, empty: "No transaction is known, only the renewal.")
+    }
+
+    private var renewalsTable: ConsoleTable {
+        ConsoleTable(
+            "renewals", caption: "Renewal statements",
+            columns: [
+                .init("Stated at"), .init("Renewal"), .init("Retry"), .init("Grace until"), .init("Next product"),
+                .init("Intent"), .init("Signed"), .init("Event", isNumber: true),
+            ],
+            rows: subscription.renewals.reversed().map { statement in
+                let renewal = statement.renewal
+                return [
+                    .time(statement.statedAt), .optional(renewal.autoRenewStatus.map { $0 ? "on" : "off" }),
+                    .optional(renewal.isInBillingRetryPeriod.map { $0 ? "in retry" : "no" }),
+                    .optional(renewal.gracePeriodExpiresDate), .optional(renewal.autoRenewProductId),
+                    .optional(renewal.expirationIntent.map { "\($0)" }), .text(statement.isSigned ? "yes" : "no"),
+                    link(statement.position),
+                ]
+            }, empty: "No renewal was reported.")
+    }
+
+    private var versionsTable: ConsoleTable {
+        let versions = facts.transactions.sorted {
+            ($0.value.position, $0.key.fact.transactionId) < ($1.value.position, $1.key.fact.transactionId)
+        }
+        return ConsoleTable(
+            "versions", caption: "Every version of a transaction",
+            columns: [
+                .init("Transaction"), .init("Stated at"), .init("Received at"), .init("Signed"), .init("Expires"),
+                .init("Revoked"), .init("First event", isNumber: true),
+            ],
+            rows: versions.map { fact, statement in
+                [
+                    .code(fact.fact.transactionId), .time(statement.statedAt), .time(statement.receivedAt),
+                    .text(statement.isSigned ? "yes" : "no"), .optional(fact.fact.expiresDate),
+                    .optional(fact.fact.revocationDate), link(statement.position),
+                ]
+            }, empty: "None.")
+    }
+}
+
+extension SubscriptionStatus {
+    var words: String {
+        switch self {
+        case .never: "not bought yet"
+        case .active: "active"
+        case .activeWillEnd: "active, will end"
+        case .grace: "in grace: the renewal failed, access continues"
+        case .retry: "in billing retry, without access"
+        case .expired: "expired"
+        case .refunded: "refunded"
+        case .revoked: "revoked"
+        case .owned: "owned"
+        case .hold: "on hold: the renewal failed, without access"
+        case .paused: "paused by the customer"
+        case .pending: "bought, not paid for yet"
+        }
+    }
+}
+
+extension ConsoleTable {
+    /// A table of events.
+    static func events(
+        _ events: [StoredEvent], name: String, stream: String?, caption: String = "Events", sql: String? = nil
+    ) -> ConsoleTable {
+        ConsoleTable(
+            name, caption: caption,
+            columns: [
+                .init("Position", isNumber: true), .init("Received"), .init("Occurred"), .init("Lag"), .init("Source"),
+                .init("Type"), .init("Kind"), .init("Line"), .init("Defects", isNumber: true),
+            ],
+            rows: events.map { event in
+                let facts = event.lines
+                return [
+                    .link("\(event.position)", Address("events", "\(event.position)").with("stream", stream)),
+                    .time(event.receivedAt), .optional(event.occurredAt), .optional(event.lateText),
+                    .text(event.source),
+                    .optional([event.type, event.subtype].compactMap(\.self).joined(separator: " ").nonEmpty),
+                    .text(event.kind.replacing("_", with: " ")),
+                    .links(
+                        facts.prefix(3).map {
+                            .init(text: $0, address: Address("subscriptions", $0).with("stream", stream))
+                        }),
+                    .number(Int64(event.defectList.count)),
+                ]
+            }, empty: "No event.", sql: sql)
+    }
+}
+
+extension String {
+    var nonEmpty: String? { isEmpty ? nil : self }
+}
+
+extension StoredEvent {
+    /// The subscriptions that the facts name, each once.
+    package var lines: [String] {
+        guard let root = try? JSONDocument(facts).root else { return [] }
+        var seen: Set<String> = []
+        var lines: [String] = []
+        for list in [root["transactions"], root["renewals"]] {
+            for fact in list?.elements ?? [] {
+                guard let id = fact.string("originalTransactionId"), seen.insert(id).inserted else { continue }
+                lines.append(id)
+            }
+        }
+        return lines
+    }
+
+    var defectList: [(path: String, problem: String)] {
+        guard let defects, let root = try? JSONDocument(defects).root else { return [] }
+        return root.elements.map { ($0.string("path") ?? "", $0.string("problem") ?? "") }
+    }
+}

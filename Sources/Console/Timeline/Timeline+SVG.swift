@@ -1,0 +1,335 @@
+import Encoding
+import EventLog
+import Readers
+import Subscriptions
+
+extension Timeline {
+    private static let lanes = ["access", "purchases", "renewal", "events"]
+    private static let top = 26.0
+    static var height: Double { top + lane * Double(lanes.count) + 14 }
+
+    private func y(_ lane: Int) -> Double { Self.top + Self.lane * Double(lane) }
+
+    /// - Parameters:
+    ///   - frame: For the addresses of events.
+    ///   - page: The page to which a period and a joined mark lead, with its filters.
+    ///   - number: Distinguishes the pictures of a page.
+    func write(in frame: PageFrame, page: Address, number: Int, to html: inout HTMLWriter) {
+        let title = "timeline-\(number)"
+        let attributes: [Attribute] = [
+            .text(.viewBox, "0 0 \(Int(Self.width)) \(Int(Self.height))"), .text(.role, "group"),
+            .text(.labelledby, title), .text(.xmlns, "http://www.w3.org/2000/svg"),
+        ]
+        html.element("div", [.class("draw")]) { html in
+            html.element("svg", attributes) { html in
+                html.element("title", [.text(.id, title)], text: "Timeline of \(subscription.originalTransactionId)")
+                html.element("desc", text: "The tables below hold the same periods, purchases and events.")
+                Self.writePatterns(to: &html)
+                writeAxis(to: &html)
+                for (index, lane) in Self.lanes.enumerated() {
+                    html.element(
+                        "text", [.number(.x, 6), .number(.y, y(index) + 18), .class("small")], text: lane)
+                }
+                writeAccess(page, to: &html)
+                writePurchases(frame, page, to: &html)
+                writeRenewal(to: &html)
+                writeEvents(frame, page, to: &html)
+                writeClocks(frame.now, to: &html)
+            }
+        }
+    }
+
+    static func writePatterns(to html: inout HTMLWriter) {
+        html.element("defs") { html in
+            for (id, path, size, kind) in [
+                ("dots", "M0 0L6 6M-1 5L1 7M5 -1L7 1", "6", "pattern"), ("bars", "M3 0V6", "6", "pattern"),
+                ("later", "M0 8L8 0M-2 2L2 -2M6 10L10 6", "8", "later-line"),
+            ] {
+                let attributes: [Attribute] = [
+                    .text(.id, id), .text(.width, size), .text(.height, size), .text(.patternUnits, "userSpaceOnUse"),
+                ]
+                html.element("pattern", attributes) { html in
+                    html.element("path", [.text(.d, path), .class(kind)]) { _ in }
+                }
+            }
+        }
+    }
+
+    private func writeAxis(to html: inout HTMLWriter) {
+        for tick in ticks {
+            html.element(
+                "path",
+                [
+                    .text(.d, "M\(Self.text(x(tick))) \(Self.text(Self.top))V\(Self.text(Self.height - 12))"),
+                    .class("axis"),
+                ]
+            ) { _ in }
+            html.element(
+                "text", [.number(.x, x(tick)), .number(.y, 16), .text(.anchor, "middle"), .class("small")],
+                text: label(of: tick))
+        }
+    }
+
+    /// Five to nine instants at whole minutes, hours, days or months.
+    private var ticks: [Instant] {
+        let length = span.lowerBound.duration(to: span.upperBound).milliseconds
+        let steps: [Int64] = [
+            60_000, 300_000, 900_000, 3_600_000, 4 * 3_600_000, 12 * 3_600_000, 86_400_000, 3 * 86_400_000,
+            7 * 86_400_000, 14 * 86_400_000, 30 * 86_400_000, 61 * 86_400_000, 122 * 86_400_000, 365 * 86_400_000,
+        ]
+        let step = steps.first { length / $0 <= 8 } ?? length / 6
+        var ticks: [Instant] = []
+        var next = (span.lowerBound.milliseconds / step + 1) * step
+        while next < span.upperBound.milliseconds, ticks.count < 10 {
+            if let tick = Instant(milliseconds: next), x(tick) < Self.width - 40 { ticks.append(tick) }
+            next += step
+        }
+        return ticks
+    }
+
+    private func label(of tick: Instant) -> String {
+        let length = span.lowerBound.duration(to: span.upperBound).milliseconds
+        if length > 3 * 86_400_000 { return tick.dayText }
+        return String(tick.shortText.dropFirst(5).prefix(11))
+    }
+
+    // MARK: - Lanes
+
+    private func writeAccess(_ page: Address, to html: inout HTMLWriter) {
+        let refunded = subscription.refunded.map { (period: $0, isRemoved: true) }
+        let access = subscription.access.map { (period: $0, isRemoved: false) }
+        for group in joined(refunded + access, { max($0.period.start, span.lowerBound) }) {
+            guard let first = group.first, let last = group.last else { continue }
+            let (start, end) = (x(first.period.start), x(group.map(\.period.end).max() ?? last.period.end))
+            let width = max(end - start, 2)
+            let place = [
+                Attribute.number(.x, start), .number(.y, y(0) + 4), .number(.width, width), .number(.height, 20),
+            ]
+            let name =
+                group.count == 1 ? Self.words(first.period, isRemoved: first.isRemoved) : "\(group.count) periods"
+            let address =
+                group.count == 1
+                ? page.with("at", first.period.start.description)
+                : page.with("from", first.period.start.description).with("to", last.period.end.description)
+            html.element("a", [.href(address), .text(.label, name)]) { html in
+                html.element("title", text: name)
+                let kind = first.isRemoved ? "removed" : Self.kind(of: first.period, in: subscription)
+                html.element("rect", place + [.class("bar \(kind)")]) { _ in }
+                if let pattern = Self.pattern(of: kind) {
+                    html.element("rect", place + [.text(.fill, "url(#\(pattern))")]) { _ in }
+                }
+                if first.isRemoved {
+                    html.element(
+                        "path",
+                        [
+                            .text(.d, "M\(Self.text(start)) \(Self.text(y(0) + 14))h\(Self.text(width))"),
+                            .class("strike"),
+                        ]
+                    ) { _ in }
+                } else if let known, isLater(first.period, than: known) {
+                    html.element("rect", place + [.class("later")]) { _ in }
+                }
+                let label = group.count == 1 ? Self.label(kind) : "×\(group.count)"
+                if width > Double(label.count) * 7 + 6 {
+                    html.element(
+                        "text",
+                        [
+                            .number(.x, start + width / 2), .number(.y, y(0) + 18), .text(.anchor, "middle"),
+                            .class("label on-\(kind)"),
+                        ], text: label)
+                }
+            }
+        }
+    }
+
+    /// Whether the period was not known then, or not with this end.
+    private func isLater(_ period: AccessPeriod, than known: Known) -> Bool {
+        !(known.subscription?.access.contains {
+            $0.transactionId == period.transactionId && $0.cause == period.cause && $0.end == period.end
+        } ?? false)
+    }
+
+    static func kind(of period: AccessPeriod, in subscription: Subscription) -> String {
+        switch period.cause {
+        case .grace: return "grace"
+        case .owned: return "owned"
+        case .paid:
+            let transaction = subscription.transactions.first { $0.transaction.transactionId == period.transactionId }?
+                .transaction
+            let isTrial = transaction?.isTrialPeriod == true || transaction?.offerDiscountType == "FREE_TRIAL"
+            return isTrial ? "trial" : "paid"
+        }
+    }
+
+    private static func pattern(of kind: String) -> String? {
+        switch kind {
+        case "trial": "dots"
+        case "grace": "bars"
+        default: nil
+        }
+    }
+
+    private static func label(_ kind: String) -> String { kind == "removed" ? "refunded" : kind }
+
+    static func words(_ period: AccessPeriod, isRemoved: Bool = false) -> String {
+        let word = isRemoved ? "Refunded" : period.cause.rawValue.capitalizedFirst
+        let cut = period.cut.map { " (cut: \($0.rawValue.replacing("_", with: " ")))" } ?? ""
+        return "\(word) \(period.start.longText) to \(period.end.longText)\(cut), event \(period.position)"
+    }
+
+    private func writePurchases(_ frame: PageFrame, _ page: Address, to html: inout HTMLWriter) {
+        let dated = subscription.transactions.filter { $0.transaction.purchaseDate != nil }
+        for group in joined(dated, { $0.transaction.purchaseDate ?? .earliest }) {
+            guard let first = group.first, let date = first.transaction.purchaseDate else { continue }
+            let name: String
+            if group.count == 1 {
+                let refund = first.settled.isRefunded ? ", refunded" : ""
+                name = "Bought \(date.longText)\(first.transaction.priceText.map { ", \($0)" } ?? "")\(refund)"
+            } else {
+                name = "\(group.count) purchases from \(date.longText)"
+            }
+            let last = group.last?.transaction.purchaseDate ?? date
+            let address =
+                group.count == 1
+                ? frame.subscription(subscription.originalTransactionId).at("transactions-caption")
+                : page.with("from", date.description).with("to", last.description)
+            html.element("a", [.href(address), .text(.label, name)]) { html in
+                html.element("title", text: name)
+                let kind = first.settled.isRefunded ? "purchase refund" : "purchase"
+                let place: [Attribute] = [.number(.cx, x(date)), .number(.cy, y(1) + 14), .number(.r, 7), .class(kind)]
+                html.element("circle", place) { _ in }
+                if group.count > 1 {
+                    html.element(
+                        "text", [.number(.x, x(date) + 9), .number(.y, y(1) + 18), .class("small")],
+                        text: "×\(group.count)")
+                } else if first.settled.isRefunded, let refunded = first.settled.revocationDate, contains(refunded) {
+                    html.element(
+                        "path",
+                        [
+                            .text(
+                                .d,
+                                "M\(Self.text(x(refunded) - 5)) \(Self.text(y(1) + 9))l10 10m0 -10l-10 10"),
+                            .class("strike"),
+                        ]
+                    ) { _ in }
+                }
+            }
+        }
+    }
+
+    /// The renewal preference between its statements, in three kinds of line.
+    private func writeRenewal(to html: inout HTMLWriter) {
+        let bought = subscription.transactions.compactMap(\.transaction.purchaseDate).min() ?? span.lowerBound
+        let times = [bought] + subscription.renewals.map(\.statedAt).filter { contains($0) && $0 > bought }
+        var segments: [(start: Instant, kind: String)] = []
+        for time in times.sorted() {
+            let renewal = subscription.renewal(at: time)
+            let kind =
+                renewal.isInBillingRetryPeriod == true
+                ? "in-retry" : renewal.autoRenewStatus.map { $0 ? "on" : "off" } ?? "unknown"
+            if segments.last?.kind != kind { segments.append((time, kind)) }
+        }
+        for (index, segment) in segments.enumerated() where segment.kind != "unknown" {
+            let end =
+                index + 1 < segments.count ? segments[index + 1].start : min(max(at, segment.start), span.upperBound)
+            let (from, to) = (x(segment.start), x(end))
+            let path = "M\(Self.text(from)) \(Self.text(y(2) + 14))H\(Self.text(max(to, from + 2)))"
+            html.element("path", [.text(.d, path), .class(segment.kind)]) { _ in }
+            let word = segment.kind == "in-retry" ? "retry" : segment.kind
+            if to - from > 30 {
+                html.element(
+                    "text", [.number(.x, from + 3), .number(.y, y(2) + 9), .class("small")], text: word)
+            }
+        }
+    }
+
+    private func writeEvents(_ frame: PageFrame, _ page: Address, to html: inout HTMLWriter) {
+        // Many are the sign of an import or an outage: their lines would hide each other.
+        let hasElbows = events.count { $0.lateText != nil } <= Self.elbowsMax
+        for group in joined(events, { $0.occurredAt ?? $0.receivedAt }) {
+            guard let first = group.first, let last = group.last else { continue }
+            let time = first.occurredAt ?? first.receivedAt
+            let type = [first.type, first.subtype].compactMap(\.self).joined(separator: " ")
+            let late = first.lateText.map { ", \($0)" } ?? ""
+            let name =
+                group.count == 1
+                ? "Event \(first.position), \(type.isEmpty ? first.kind : type), \(time.longText)\(late)"
+                : "\(group.count) events, \(first.position) to \(last.position)"
+            let lastTime = last.occurredAt ?? last.receivedAt
+            let address =
+                group.count == 1
+                ? frame.event(first.position)
+                : page.with("from", time.description).with("to", lastTime.description)
+            html.element("a", [.href(address), .text(.label, name)]) { html in
+                html.element("title", text: name)
+                if hasElbows, group.count == 1, first.lateText != nil, contains(first.receivedAt) {
+                    let path =
+                        "M\(Self.text(x(time))) \(Self.text(y(3) + 14))v9H\(Self.text(x(first.receivedAt)))v-9"
+                    html.element("path", [.text(.d, path), .class("elbow")]) { _ in }
+                }
+                let isNew = known.map { first.receivedAt > $0.at } ?? false
+                let place: [Attribute] = [
+                    .number(.x, x(time) - 4), .number(.y, y(3) + 6), .number(.width, 8), .number(.height, 16),
+                ]
+                html.element("rect", place + [.class("event")]) { _ in }
+                if isNew { html.element("rect", place + [.class("later")]) { _ in } }
+                if group.count > 1 {
+                    html.element(
+                        "text", [.number(.x, x(time) + 6), .number(.y, y(3) + 18), .class("small")],
+                        text: "×\(group.count)")
+                }
+            }
+        }
+    }
+
+    private func writeClocks(_ now: Instant, to html: inout HTMLWriter) {
+        var clocks: [(Instant, String, String)] = []
+        if contains(now) { clocks.append((now, "now", "now")) }
+        if abs(at.milliseconds - now.milliseconds) > 60_000, contains(at) { clocks.append((at, "at", "at")) }
+        if let known, contains(known.at) { clocks.append((known.at, "now", "known")) }
+        for (time, kind, word) in clocks {
+            let path = "M\(Self.text(x(time))) \(Self.text(Self.top - 2))V\(Self.text(Self.height - 12))"
+            html.element("path", [.text(.d, path), .class(kind)]) { _ in }
+            html.element(
+                "text",
+                [.number(.x, x(time)), .number(.y, Self.height - 2), .text(.anchor, "middle"), .class("small")],
+                text: word)
+        }
+    }
+
+    static func text(_ number: Double) -> String {
+        let tenths = Int((number * 10).rounded())
+        return tenths % 10 == 0 ? "\(tenths / 10)" : "\(tenths < 0 ? "-" : "")\(abs(tenths) / 10).\(abs(tenths) % 10)"
+    }
+}
+
+extension String {
+    var capitalizedFirst: String { prefix(1).uppercased() + dropFirst() }
+}
+
+extension Transaction {
+    /// `2.99 EUR`; nil without a price.
+    var priceText: String? {
+        guard let price else { return nil }
+        return "\(price.thousandths) \(currency ?? "")"
+    }
+}
+
+extension Int64 {
+    /// A price in thousandths of the currency unit, with two digits unless it has three.
+    var thousandths: String {
+        let (whole, part) = Swift.abs(self).quotientAndRemainder(dividingBy: 1000)
+        let digits = part % 10 == 0 ? String(100 + part / 10).dropFirst() : String(1000 + part).dropFirst()
+        return "\(self < 0 ? "−" : "")\(whole).\(digits)"
+    }
+}
+
+extension StoredEvent {
+    /// `late 66 min`; nil if it was received within a minute.
+    var lateText: String? {
+        guard let occurredAt, receivedAt.milliseconds - occurredAt.milliseconds > 60_000 else { return nil }
+        let minutes = (receivedAt.milliseconds - occurredAt.milliseconds) / 60_000
+        if minutes < 120 { return "late \(minutes) min" }
+        return minutes < 2880 ? "late \(minutes / 60) h" : "late \(minutes / 1440) days"
+    }
+}

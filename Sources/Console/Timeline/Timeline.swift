@@ -1,0 +1,88 @@
+import Encoding
+import EventLog
+import Readers
+import Subscriptions
+
+/// The picture of one subscription: access, purchases, renewal and events, on one axis of time.
+///
+/// Each mark is a link with a name in words; the page's tables hold the same rows, so nothing needs the picture.
+struct Timeline {
+    let subscription: Subscription
+    let events: [StoredEvent]
+    /// The instant for which the page answers.
+    let at: Instant
+    /// The subscription by what was known at another instant; nil for today's knowledge.
+    let known: Known?
+    let span: Range<Instant>
+
+    struct Known {
+        let at: Instant
+        /// Nil if nothing was known of it.
+        let subscription: Subscription?
+    }
+
+    static let width = 1000.0
+    static let left = 84.0
+    static let right = 16.0
+    static let lane = 28.0
+    /// Narrower neighbours become one mark.
+    static let narrowest = 8.0
+    /// Beyond this number of marks in a lane, neighbours are joined.
+    static let marksMax = 60
+    /// Most lines from an event to its time of receipt.
+    static let elbowsMax = 8
+
+    init(
+        _ subscription: Subscription, events: [StoredEvent], at: Instant, now: Instant, known: Known?,
+        span: Range<Instant>?
+    ) {
+        self.subscription = subscription
+        self.events = events
+        self.at = at
+        self.known = known
+        self.span = span ?? Self.span(of: subscription, events, at: at, now: now)
+    }
+
+    /// From the first purchase to the end of access, or to the instant if that is later, with a margin.
+    private static func span(
+        of subscription: Subscription, _ events: [StoredEvent], at: Instant, now: Instant
+    ) -> Range<Instant> {
+        var times =
+            subscription.access.flatMap { [$0.start, $0.end] } + subscription.refunded.flatMap { [$0.start, $0.end] }
+        times += subscription.transactions.compactMap(\.transaction.purchaseDate) + events.compactMap(\.occurredAt)
+        times = times.filter { $0 < .latest } + [at]
+        let first = times.min() ?? now
+        let last = max(times.max() ?? now, first.advanced(byMilliseconds: 60_000))
+        let margin = max(first.duration(to: last).milliseconds / 24, 1000)
+        return first.advanced(byMilliseconds: -margin)..<last.advanced(byMilliseconds: margin * 2)
+    }
+
+    func x(_ instant: Instant) -> Double {
+        let whole = Double(span.upperBound.milliseconds - span.lowerBound.milliseconds)
+        let part = Double(instant.milliseconds - span.lowerBound.milliseconds) / whole
+        return Self.left + min(max(part, 0), 1) * (Self.width - Self.left - Self.right)
+    }
+
+    func contains(_ instant: Instant) -> Bool { span.contains(instant) }
+
+    /// The marks of a lane; if there are too many, neighbours that are closer than a thumb are joined.
+    func joined<Mark>(_ marks: [Mark], _ time: (Mark) -> Instant) -> [[Mark]] {
+        let sorted = marks.filter { contains(time($0)) }.sorted { time($0) < time($1) }
+        guard sorted.count > Self.marksMax else { return sorted.map { [$0] } }
+        var groups: [[Mark]] = []
+        var start = -Self.width
+        for mark in sorted {
+            if x(time(mark)) - start < Self.narrowest * 2, !groups.isEmpty {
+                groups[groups.count - 1].append(mark)
+            } else {
+                groups.append([mark])
+                start = x(time(mark))
+            }
+        }
+        return groups
+    }
+}
+
+extension Duration {
+    var milliseconds: Int64 { components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000 }
+}

@@ -1,0 +1,195 @@
+import Crypto
+import Encoding
+import Postgres
+
+/// 256 random bits that log in, as text in a cookie or an address. Only their SHA-256 is stored.
+package struct ConsoleSecret: Sendable {
+    package let text: String
+
+    package init(using generator: inout some RandomNumberGenerator) {
+        text = Hex.text((0..<Self.bytes).map { _ in UInt8.random(in: 0...255, using: &generator) })
+    }
+
+    /// Parses a secret; nil if the text does not have its form.
+    package init?(_ text: String) {
+        let digits = Array(text.utf8)
+        guard digits.count == 2 * Self.bytes, digits.withUnsafeBufferPointer({ Hex.bytes($0) }) != nil else {
+            return nil
+        }
+        self.text = text
+    }
+
+    var digest: [UInt8] { Array(SHA256.hash(data: Array(text.utf8))) }
+
+    private static let bytes = 32
+}
+
+/// A login to the console that is in force.
+package struct ConsoleSession: Sendable {
+    package let tokenId: String
+    package let scope: TokenScope
+    /// Forms that change something must contain it.
+    package let csrf: String
+
+    package func matches(csrf text: String) -> Bool {
+        SHA256.hash(data: Array(csrf.utf8)) == SHA256.hash(data: Array(text.utf8))
+    }
+}
+
+/// Keeps the logins to the console.
+package struct ConsoleSessions: Sendable {
+    private let pool: PostgresPool
+
+    /// - Parameter pool: With the rights of `subledger_authenticator`.
+    package init(pool: PostgresPool) {
+        self.pool = pool
+    }
+
+    /// Begins a session of an active token, and removes those that have ended.
+    ///
+    /// - Returns: The text of the cookie.
+    package func begin(tokenId: String) async throws(ReadError) -> ConsoleSecret {
+        var random = SystemRandomNumberGenerator()
+        let secret = ConsoleSecret(using: &random)
+        let csrf = ConsoleSecret(using: &random)
+        _ = try await query(ConsoleSessionStatements.sweep, [])
+        _ = try await query(
+            ConsoleSessionStatements.begin,
+            [
+                Parameter(secret.digest), Parameter(tokenId), Parameter(csrf.text),
+                Parameter(Int64(Limits.consoleSessionMax.components.seconds)),
+            ])
+        return secret
+    }
+
+    /// The session of a cookie; nil if it has ended: it expired, was idle, was logged out, or its token was revoked.
+    package func session(of secret: ConsoleSecret) async throws(ReadError) -> ConsoleSession? {
+        let idle = Parameter(Int64(Limits.consoleIdleMax.components.seconds))
+        let rows = try await query(ConsoleSessionStatements.find, [Parameter(secret.digest), idle])
+        guard let row = rows.first else { return nil }
+        let session: ConsoleSession?
+        let isStale: Bool
+        do throws(PostgresError) {
+            let (tokenId, csrf): (String, String) = (try row.value(at: 0), try row.value(at: 2))
+            session = TokenScope(rawValue: try row.value(at: 1)).map {
+                ConsoleSession(tokenId: tokenId, scope: $0, csrf: csrf)
+            }
+            isStale = try row.value(at: 3)
+        } catch {
+            throw ReadError(error)
+        }
+        if isStale { _ = try await query(ConsoleSessionStatements.see, [Parameter(secret.digest)]) }
+        return session
+    }
+
+    package func end(_ secret: ConsoleSecret) async throws(ReadError) {
+        _ = try await query(ConsoleSessionStatements.end, [Parameter(secret.digest)])
+    }
+
+    /// Uses a one-time login up.
+    ///
+    /// - Returns: The id of its token; nil if the ticket is unknown, used or expired, or its token is revoked.
+    package func redeem(_ ticket: ConsoleSecret) async throws(ReadError) -> String? {
+        let rows = try await query(ConsoleSessionStatements.redeem, [Parameter(ticket.digest)])
+        do throws(PostgresError) {
+            return try rows.first?.value(at: 0)
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    private func query(_ statement: Statement, _ parameters: [Parameter]) async throws(ReadError) -> RowSet {
+        do throws(PostgresError) {
+            return try await pool.query(statement, parameters, deadline: .now + Limits.readWaitMax)
+        } catch {
+            throw ReadError(error)
+        }
+    }
+}
+
+extension TokenStore {
+    /// Makes a one-time login to the console for an active token, which can be used for ``Limits/consoleTicketMax``.
+    ///
+    /// - Throws: ``TokenRefusal``; ``PostgresError``.
+    package func makeTicket(id: String) async throws -> ConsoleSecret {
+        var random = SystemRandomNumberGenerator()
+        let ticket = ConsoleSecret(using: &random)
+        let made = try await connection.query(
+            ConsoleSessionStatements.makeTicket,
+            [
+                Parameter(ticket.digest), Parameter(id),
+                Parameter(Int64(Limits.consoleTicketMax.components.seconds)),
+            ], deadline: .now + Limits.readWaitMax)
+        guard made.count != 1 else { return ticket }
+        let found = try await connection.query(
+            TokenStatements.find, [Parameter(id)], deadline: .now + Limits.readWaitMax)
+        throw found.count == 0 ? TokenRefusal.unknown(id) : TokenRefusal.revokedAlready(id)
+    }
+}
+
+private enum ConsoleSessionStatements {
+    static let sweep = Statement(
+        "console_session_sweep",
+        """
+        delete from subledger.console_session
+        where expires < now()
+        """)
+
+    static let begin = Statement(
+        "console_session_begin",
+        """
+        insert into subledger.console_session (session_sha256, token_id, csrf, expires)
+        values ($1, $2, $3, now() + make_interval(secs => $4::bigint))
+        """)
+
+    static let find = Statement(
+        "console_session_find",
+        """
+        select console_session.token_id, token.scope, console_session.csrf,
+          console_session.seen < now() - interval '1 minute'
+        from subledger.console_session
+        join subledger.token using (token_id)
+        where console_session.session_sha256 = $1
+          and console_session.expires > now()
+          and console_session.seen > now() - make_interval(secs => $2::bigint)
+          and token.revoked_at is null
+        """)
+
+    static let see = Statement(
+        "console_session_see",
+        """
+        update subledger.console_session
+        set seen = now()
+        where session_sha256 = $1
+        """)
+
+    static let end = Statement(
+        "console_session_end",
+        """
+        delete from subledger.console_session
+        where session_sha256 = $1
+        """)
+
+    static let makeTicket = Statement(
+        "console_ticket_make",
+        """
+        insert into subledger.console_ticket (ticket_sha256, token_id, expires)
+        select $1, token_id, now() + make_interval(secs => $3::bigint)
+        from subledger.token
+        where token_id = $2
+          and revoked_at is null
+        returning token_id
+        """)
+
+    static let redeem = Statement(
+        "console_ticket_redeem",
+        """
+        delete from subledger.console_ticket
+        using subledger.token
+        where console_ticket.ticket_sha256 = $1
+          and console_ticket.expires > now()
+          and token.token_id = console_ticket.token_id
+          and token.revoked_at is null
+        returning console_ticket.token_id
+        """)
+}

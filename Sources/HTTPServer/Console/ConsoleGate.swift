@@ -1,0 +1,157 @@
+import Console
+import Encoding
+import EventLog
+import HTTPTypes
+import Hummingbird
+import Metrics
+import Readers
+
+/// Logs in and out, and lets only requests of a session pass.
+struct ConsoleGate: Sendable {
+    let tokens: TokenCache
+    let sessions: ConsoleSessions
+    let transport: ConsoleTransport
+    /// Before the answer to a failed login, so that guessing is slow.
+    let pause: Duration
+    private let bodies = BodyReader()
+
+    init(tokens: TokenCache, sessions: ConsoleSessions, transport: ConsoleTransport, pause: Duration) {
+        self.tokens = tokens
+        self.sessions = sessions
+        self.transport = transport
+        self.pause = pause
+    }
+
+    // MARK: - Sessions
+
+    /// The session of a request; nil if it has none, or none any longer.
+    func session(of request: Request) async throws(ReadError) -> ConsoleSession? {
+        guard let secret = secret(of: request), let session = try await sessions.session(of: secret),
+            session.scope.includes(.read)
+        else { return nil }
+        return session
+    }
+
+    private func secret(of request: Request) -> ConsoleSecret? {
+        Self.cookie(transport.cookie, of: request).flatMap { ConsoleSecret($0) }
+    }
+
+    static func cookie(_ name: String, of request: Request) -> String? {
+        for header in request.headers[values: .cookie] {
+            for pair in header.split(separator: ";") {
+                let parts = pair.split(separator: "=", maxSplits: 1)
+                guard parts.count == 2, parts[0].drop(while: { $0 == " " }) == name else { continue }
+                return String(parts[1])
+            }
+        }
+        return nil
+    }
+
+    /// The fields of a form of a session.
+    ///
+    /// - Throws: ``ConsoleProblem`` with status 403 if the form is not one of the session's.
+    func form(of request: Request, in session: ConsoleSession) async throws -> ConsoleQuery {
+        let fields = try await fields(of: request)
+        guard let csrf = fields.last(where: { $0.name == "csrf" })?.value, session.matches(csrf: csrf) else {
+            throw ConsoleProblem(.forbidden, "Not done", "The form is not of this session. Open the page again.")
+        }
+        return ConsoleQuery(form: fields)
+    }
+
+    /// - Throws: ``ConsoleProblem`` with status 403 if another site sent the form.
+    private func fields(of request: Request) async throws -> [(name: String, value: String)] {
+        let host = request.head.authority
+        guard let origin = request.headers[.origin], let host,
+            origin.split(separator: "/", omittingEmptySubsequences: false).dropFirst(2).joined(separator: "/") == host
+        else {
+            throw ConsoleProblem(.forbidden, "Not done", "The form was not sent from this page.")
+        }
+        return try await bodies.withBody(of: request, bytesMax: Limits.consoleFormBytesMax) { FormFields.parse($0) }
+    }
+
+    // MARK: - Login
+
+    func loginPage(_ request: Request) -> Response {
+        let query = ConsoleQuery(request)
+        let ticket = (try? query.text("ticket")).flatMap { $0 }.flatMap { ConsoleSecret($0) }
+        let back = (try? query.text("back")).flatMap { $0 }
+        guard transport != .exposed else { return Self.exposed }
+        return ConsoleResponse.html(.ok, BarePage.login(ticket: ticket?.text, back: back))
+    }
+
+    func login(_ request: Request) async throws -> Response {
+        guard transport != .exposed else { return Self.exposed }
+        let form = ConsoleQuery(form: try await fields(of: request))
+        guard let tokenId = try await tokenId(form) else {
+            count("refused")
+            try await Task.sleep(for: pause)
+            return ConsoleResponse.html(
+                .forbidden,
+                BarePage.login(
+                    problem:
+                        "This does not log in: it is unknown, used, expired or revoked, or its scope does not include reading."
+                ))
+        }
+        let secret = try await sessions.begin(tokenId: tokenId)
+        count("begun")
+        let back = try form.text("back").flatMap(Self.safe) ?? "/console"
+        return ConsoleResponse.seeOther(back, cookies: [transport.cookie(secret.text)])
+    }
+
+    private func tokenId(_ form: ConsoleQuery) async throws -> String? {
+        if let ticket = try form.text("ticket").flatMap({ ConsoleSecret($0) }) {
+            return try await sessions.redeem(ticket)
+        }
+        guard let token = try form.text("token").flatMap({ AccessToken($0) }),
+            let scope = try await tokens.scope(of: token), scope.includes(.read)
+        else { return nil }
+        return token.id
+    }
+
+    func logout(_ request: Request, in session: ConsoleSession) async throws -> Response {
+        _ = try await form(of: request, in: session)
+        if let secret = secret(of: request) { try await sessions.end(secret) }
+        return ConsoleResponse.seeOther("/console/login", cookies: [transport.cookie("", maxAge: 0)])
+    }
+
+    /// An address of the console to which a browser can be sent; nil for any other text.
+    static func safe(_ location: String) -> String? {
+        guard location == "/console" || location.hasPrefix("/console/") || location.hasPrefix("/console?"),
+            location.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "\\") })
+        else { return nil }
+        return location
+    }
+
+    private func count(_ result: String) {
+        Counter(label: "subledger_console_logins_total", dimensions: [("result", result)]).increment()
+    }
+
+    private static let exposed = ConsoleResponse.html(
+        .forbidden,
+        BarePage.problem(
+            "No login without TLS",
+            "This listener is reachable from other machines without TLS, so a token would be readable on the way. Configure a certificate, or open the console on the machine itself."
+        ))
+}
+
+/// How browsers reach the private listener, which decides how their cookie is protected.
+package enum ConsoleTransport: Sendable, Hashable {
+    case tls
+    /// Plain HTTP, on this machine only.
+    case loopback
+    /// Plain HTTP that other machines can reach: nobody logs in.
+    case exposed
+
+    package init(host: String, hasTLS: Bool) {
+        let isLocal = host == "localhost" || host == "::1" || host.hasPrefix("127.")
+        self = hasTLS ? .tls : isLocal ? .loopback : .exposed
+    }
+
+    /// The `__Host-` prefix makes browsers refuse the cookie of a subdomain or of plain HTTP.
+    var cookie: String { self == .tls ? "__Host-subledger" : "subledger" }
+
+    func cookie(_ value: String, maxAge: Int? = nil) -> String {
+        "\(cookie)=\(value); HttpOnly; SameSite=Strict; Path=/" + (self == .tls ? "; Secure" : "")
+            + (maxAge.map { "; Max-Age=\($0)" } ?? "")
+    }
+}

@@ -1,0 +1,43 @@
+import Console
+import EventLog
+import Readers
+import Subscriptions
+
+extension ConsoleRoutes {
+    func events(_ visit: ConsoleRequest) async throws -> Outcome {
+        let stream = try visit.someStream()
+        guard let environment = Environment(rawValue: stream.environment) else {
+            throw ConsoleProblem(.notFound, "No such stream", "The environment is of a newer release.")
+        }
+        let query = visit.query
+        let filter = EventFilter(
+            type: try query.text("type"), kind: try query.text("kind"), source: try query.text("source"),
+            receivedFrom: try query.instant("receivedFrom"), receivedUntil: try query.instant("receivedUntil"))
+        let isFiltered = filter != EventFilter()
+        let limit = Limits.consoleRows
+        // Without a filter, the first page shows the latest events; with one, the search begins at the first event.
+        let after = try query.number("after") ?? (isFiltered ? 0 : max(0, stream.head - Int64(limit)))
+        switch try await log.events(
+            of: StreamKey(app: stream.app, environment: environment), after: after, limit: limit, filter: filter)
+        {
+        case .page(let page):
+            return .page(EventsPage(page: page, filter: filter, after: after, limit: limit, address: visit.address))
+        case .noStream: throw ConsoleProblem(.notFound, "No such stream", "No event has arrived.")
+        case .beyondHead(let head):
+            throw ConsoleProblem(
+                .notFound, "After the end", "The log ends at position \(head).",
+                choices: [("The latest events", visit.frame.here(Address("events")))])
+        }
+    }
+
+    func event(_ visit: ConsoleRequest, position: String) async throws -> Outcome {
+        let stream = try visit.someStream()
+        guard let number = Int64(position), number > 0, let record = try await reader.event(number, in: stream) else {
+            throw ConsoleProblem(
+                .notFound, "No such event", "The log of \(stream.text) ends at position \(stream.head).",
+                choices: [("The latest events", visit.frame.here(Address("events")))])
+        }
+        return .page(
+            SingleEventPage(record: record, head: stream.head, folded: stream.folded, address: visit.address))
+    }
+}

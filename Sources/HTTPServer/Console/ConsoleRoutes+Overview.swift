@@ -1,0 +1,83 @@
+import Console
+import Encoding
+import EventLog
+import Readers
+
+extension ConsoleRoutes {
+    func overview(_ visit: ConsoleRequest) async throws -> Outcome {
+        let system = try await reader.system()
+        let refused = metrics.values(of: "subledger_notifications_refused_total").map { labels, value in
+            // `reason="…"`, as the registry writes it.
+            (reason: labels.split(separator: "\"").dropFirst().first.map(String.init) ?? labels, count: Int64(value))
+        }
+        guard let stream = visit.stream, stream.head > 0 else {
+            return .page(
+                OverviewPage(
+                    state: nil, activity: nil, refused: refused, system: system, active: nil, mrr: nil, movements: nil,
+                    address: visit.address))
+        }
+        let activity = try await reader.activity(of: stream, now: visit.now)
+        async let active = quick(.active, stream, days: 2, visit.now)
+        async let mrr = quick(.mrr, stream, days: 2, visit.now)
+        async let movements = quick(.movements, stream, days: 1, visit.now)
+        return .page(
+            OverviewPage(
+                state: stream, activity: activity, refused: refused, system: system, active: await active,
+                mrr: await mrr, movements: await movements, address: visit.address))
+    }
+
+    /// A figure of the last days, if it is there soon; nil if it takes longer. It goes on and is there the next time.
+    private func quick(
+        _ figure: FigureQuery, _ stream: StreamState, days: Int64, _ now: Instant
+    ) async -> Result<FigureRows, FigureFailure>? {
+        let from = now.advanced(byMilliseconds: -(days - 1) * 86_400_000).dayText
+        let results = AsyncStream<Result<FigureRows, FigureFailure>?>.makeStream()
+        Task {
+            results.continuation.yield(
+                await figures.rows(of: figure, in: stream, from: from, to: now.dayText, at: now))
+        }
+        let waiting = Task {
+            try await Task.sleep(for: Limits.consoleFigureWait)
+            results.continuation.yield(nil)
+        }
+        defer { waiting.cancel() }
+        for await result in results.stream { return result }
+        return nil
+    }
+
+    func system(_ visit: ConsoleRequest) async throws -> Outcome {
+        let state = try await reader.system()
+        let report = await HealthReport(of: health)
+        let conditions = report.conditions.compactMap { condition in
+            condition.state.detail.map { (name: condition.name, detail: $0) }
+        }
+        return .page(
+            SystemPage(
+                state: state, streams: visit.streams, conditions: conditions, now: visit.now, address: visit.address))
+    }
+
+    func figure(_ visit: ConsoleRequest, name: String) async throws -> Outcome {
+        guard let figure = FigurePage.Figure(rawValue: name) else {
+            throw ConsoleProblem(
+                .notFound, "No such figure", "The figures are:",
+                choices: FigurePage.Figure.allCases.map {
+                    ($0.title, visit.frame.here(Address("figures", $0.rawValue)))
+                })
+        }
+        let stream = try visit.someStream()
+        let isDetail = try visit.query.text("rows") != nil
+        let to = try visit.query.day("to") ?? visit.now.dayText
+        let days =
+            figure == .movements || figure == .retention ? 4 * Limits.consoleFigureDays : Limits.consoleFigureDays
+        let from = try visit.query.day("from") ?? visit.now.advanced(byMilliseconds: -days * 86_400_000).dayText
+        guard from <= to else {
+            throw ConsoleProblem(.badRequest, "Bad request", "from must not be later than to.")
+        }
+        let result = await figures.rows(
+            of: isDetail ? figure.detail : figure.query, in: stream, from: from, to: to, at: visit.now)
+        return .page(
+            FigurePage(
+                figure: figure, from: from, to: to, isDetail: isDetail, result: result, now: visit.now,
+                address: visit.address))
+    }
+}

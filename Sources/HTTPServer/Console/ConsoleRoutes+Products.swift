@@ -1,0 +1,81 @@
+import Console
+import EventLog
+import Hummingbird
+import Readers
+import Subscriptions
+
+extension ConsoleRoutes {
+    func productList(_ visit: ConsoleRequest) async throws -> Outcome {
+        let stream = try visit.someStream()
+        let listed = try await products.products(of: stream.app)
+        var edit: ProductsPage.Edit?
+        if let id = try visit.query.text("edit") {
+            let product =
+                listed.first { $0.productId == id }
+                ?? ConfiguredProduct(stored: stream.app, productId: id, kind: nil, duration: nil, entitlements: [])
+            edit = ProductsPage.Edit(product: product, preview: nil, problem: nil)
+        }
+        return .page(
+            ProductsPage(
+                app: stream.app, products: listed, plans: await plans(stream, visit), edit: edit,
+                address: visit.address))
+    }
+
+    private func plans(_ stream: StreamState, _ visit: ConsoleRequest) async -> [[String?]]? {
+        let found = await figures.rows(of: .plans, in: stream, from: "", to: "", at: visit.now)
+        return (try? found.get())?.rows
+    }
+
+    /// Shows what a change of a product would do, or makes it if it was shown.
+    func setProduct(_ request: Request, _ session: ConsoleSession) async throws -> Response {
+        let form = try await gate.form(of: request, in: session)
+        let visit = try await visit(
+            form, session, address: Address("products"),
+            preferences: ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request)))
+        do {
+            return try await setProduct(form, visit)
+        } catch let problem as ConsoleProblem {
+            return Self.response(problem, in: visit.frame)
+        }
+    }
+
+    private func setProduct(_ form: ConsoleQuery, _ visit: ConsoleRequest) async throws -> Response {
+        guard visit.session.scope.includes(.admin) else {
+            throw ConsoleProblem(.forbidden, "Not changed", "Changing products needs a token of scope admin.")
+        }
+        let stream = try visit.someStream()
+        let id = try form.text("product") ?? ""
+        let entitlements = (try form.text("entitlements") ?? "").split(separator: ",").map {
+            String($0.drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
+        }.filter { !$0.isEmpty }
+        let listed = try await products.products(of: stream.app)
+        var edit: ProductsPage.Edit
+        do {
+            let product = try ConfiguredProduct(
+                app: stream.app, productId: id, kind: try form.text("kind"), duration: try form.text("duration"),
+                entitlements: entitlements)
+            if try form.text("do") == "save", try form.text("previewed") == product.digestText {
+                try await products.state(product)
+                return ConsoleResponse.seeOther(visit.frame.here(Address("products")).text)
+            }
+            let lines = try await reader.linesWithAccess(by: id, in: stream)
+            edit = ProductsPage.Edit(product: product, preview: Self.words(lines), problem: nil)
+        } catch let malformed as ConfiguredProduct.Malformed {
+            let stored =
+                listed.first { $0.productId == id }
+                ?? ConfiguredProduct(stored: stream.app, productId: id, kind: nil, duration: nil, entitlements: [])
+            edit = ProductsPage.Edit(product: stored, preview: nil, problem: "\(malformed.description).")
+        }
+        let page = ProductsPage(
+            app: stream.app, products: listed, plans: await plans(stream, visit), edit: edit, address: visit.address)
+        return ConsoleResponse.html(edit.problem == nil ? .ok : .badRequest, visit.frame.html(page))
+    }
+
+    private static func words(_ lines: Int64?) -> String {
+        switch lines {
+        case nil: "Counting the subscriptions with this product takes longer than five seconds."
+        case 1?: "This changes the entitlements of 1 subscription, its past included."
+        case let lines?: "This changes the entitlements of \(lines.grouped) subscriptions, their past included."
+        }
+    }
+}

@@ -1,0 +1,253 @@
+import Console
+import Encoding
+import EventLog
+import Hummingbird
+import Logging
+import Readers
+import Subscriptions
+
+/// The console for people, below `/console`: every page is read with a session, and nothing changes with GET.
+package struct ConsoleRoutes: Sendable {
+    let gate: ConsoleGate
+    let reader: ConsoleReader
+    let log: LogReader
+    let customers: CustomerReader
+    let subscriptions: SubscriptionReader
+    let products: ProductStore
+    let figures: FigureReader
+    let metrics: MetricsRegistry
+    let health: [HealthCheck]
+    let now: @Sendable () -> Instant
+    let logger: Logger
+
+    /// - Parameters:
+    ///   - tokens: The active tokens.
+    ///   - pool: See ``Pools``.
+    ///   - loginPause: Before the answer to a failed login.
+    package init(
+        tokens: TokenCache, sessions: ConsoleSessions, transport: ConsoleTransport, reader: ConsoleReader,
+        log: LogReader, customers: CustomerReader, subscriptions: SubscriptionReader, products: ProductStore,
+        figures: FigureReader, metrics: MetricsRegistry, health: [HealthCheck],
+        loginPause: Duration = Limits.consoleLoginPause, now: @escaping @Sendable () -> Instant, logger: Logger
+    ) {
+        gate = ConsoleGate(tokens: tokens, sessions: sessions, transport: transport, pause: loginPause)
+        self.reader = reader
+        self.log = log
+        self.customers = customers
+        self.subscriptions = subscriptions
+        self.products = products
+        self.figures = figures
+        self.metrics = metrics
+        self.health = health
+        self.now = now
+        self.logger = logger
+    }
+
+    func add(to routes: PrivateRoutes) {
+        let console = routes.console
+        console.get("/console/console.css") { _, _ in ConsoleResponse.asset(Assets.css, type: "text/css") }
+        console.get("/console/console.js") { _, _ in ConsoleResponse.asset(Assets.script, type: "text/javascript") }
+        console.get("/console/login") { request, _ in gate.loginPage(request) }
+        console.post("/console/login") { request, _ in
+            await answering { try await gate.login(request) }
+        }
+        console.post("/console/logout") { request, _ in
+            await posting(request) { session in try await gate.logout(request, in: session) }
+        }
+        console.post("/console/preferences") { request, _ in
+            await posting(request) { session in try await setPreferences(request, session) }
+        }
+        get("/console", routes) { _ in
+            Address()
+        } page: { visit, _ in
+            try await overview(visit)
+        }
+        get("/console/search", routes, keeping: ["q"]) { _ in
+            Address("search")
+        } page: { visit, _ in
+            try await search(visit)
+        }
+        get(
+            "/console/customers/:id", routes, keeping: ["as", "at", "knownAt", "from", "to"]
+        ) {
+            Address("customers", try Self.id("id", $0))
+        } page: { visit, context in
+            try await customer(visit, id: try Self.id("id", context))
+        }
+        get(
+            "/console/subscriptions/:id", routes, keeping: ["at", "from", "to"]
+        ) {
+            Address("subscriptions", try Self.id("id", $0))
+        } page: { visit, context in
+            try await subscription(visit, id: try Self.id("id", context))
+        }
+        get(
+            "/console/events", routes, keeping: ["type", "kind", "source", "receivedFrom", "receivedUntil", "after"]
+        ) { _ in
+            Address("events")
+        } page: { visit, _ in
+            try await events(visit)
+        }
+        get("/console/events/:position", routes) {
+            Address("events", try Self.id("position", $0))
+        } page: {
+            visit, context in
+            try await event(visit, position: try Self.id("position", context))
+        }
+        get(
+            "/console/figures/:name", routes, keeping: ["from", "to", "rows"]
+        ) {
+            Address("figures", try Self.id("name", $0))
+        } page: { visit, context in
+            try await figure(visit, name: try Self.id("name", context))
+        }
+        get("/console/products", routes, keeping: ["edit"]) { _ in
+            Address("products")
+        } page: { visit, _ in
+            try await productList(visit)
+        }
+        console.post("/console/products") { request, _ in
+            await posting(request) { session in try await setProduct(request, session) }
+        }
+        get("/console/system", routes) { _ in
+            Address("system")
+        } page: { visit, _ in
+            try await system(visit)
+        }
+        get("/console/**", routes) { _ in
+            Address()
+        } page: { _, _ in
+            throw ConsoleProblem(.notFound, "No such page", "The console has no page at this address.")
+        }
+    }
+
+    // MARK: - Requests
+
+    /// A page, or an address to which the browser is sent.
+    enum Outcome {
+        case page(any ConsolePage)
+        case seeOther(Address)
+    }
+
+    /// Adds a page that is read with a session.
+    ///
+    /// - Parameter names: The parameters that belong to the page's address, besides the stream.
+    private func get(
+        _ path: RouterPath, _ routes: PrivateRoutes, keeping names: [String] = [],
+        address: @escaping @Sendable (BasicRequestContext) throws -> Address,
+        page: @escaping @Sendable (ConsoleRequest, BasicRequestContext) async throws -> Outcome
+    ) {
+        routes.console.get(path) { request, context in
+            await answering {
+                guard let session = try await gate.session(of: request) else { return Self.login(for: request) }
+                return try await show(request, context, session, names, address) { visit in
+                    try await page(visit, context)
+                }
+            }
+        }
+    }
+
+    private func show(
+        _ request: Request, _ context: BasicRequestContext, _ session: ConsoleSession, _ names: [String],
+        _ address: (BasicRequestContext) throws -> Address, _ page: (ConsoleRequest) async throws -> Outcome
+    ) async throws -> Response {
+        let base = try address(context)
+        let query = ConsoleQuery(request)
+        let visit = try await visit(
+            query, session, address: query.address(base, keeping: ["stream"] + names),
+            preferences: ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request)))
+        do {
+            switch try await page(visit) {
+            case .seeOther(let address): return ConsoleResponse.seeOther(address.text)
+            case .page(let page):
+                if let name = try query.text("csv"), let table = page.tables.first(where: { $0.name == name }) {
+                    return ConsoleResponse.csv(table.csv, name: table.name)
+                }
+                return ConsoleResponse.html(.ok, visit.frame.html(page))
+            }
+        } catch let problem as ConsoleProblem {
+            return Self.response(problem, in: visit.frame)
+        }
+    }
+
+    static func response(_ problem: ConsoleProblem, in frame: PageFrame) -> Response {
+        let page = ProblemPage(problem.title, problem.detail, choices: problem.choices)
+        return ConsoleResponse.html(problem.status, frame.html(page))
+    }
+
+    /// What every page of a session needs.
+    func visit(
+        _ query: ConsoleQuery, _ session: ConsoleSession, address: Address, preferences: ConsolePreferences
+    ) async throws -> ConsoleRequest {
+        let streams = try await reader.streams()
+        var chosen = streams.first { $0.environment == "production" } ?? streams.first
+        if let text = try query.text("stream") {
+            guard let named = streams.first(where: { $0.text == text }) else {
+                throw ConsoleProblem(
+                    .notFound, "No such stream", "No event of this app has arrived in this environment.",
+                    choices: streams.map { ($0.text, Address().with("stream", $0.text)) })
+            }
+            chosen = named
+        }
+        return ConsoleRequest(
+            session: session, query: query, streams: streams, stream: chosen, now: now(),
+            address: address.with("stream", chosen?.text), preferences: preferences)
+    }
+
+    /// Turns errors into pages without a session's frame.
+    private func answering(_ answer: () async throws -> Response) async -> Response {
+        do {
+            return try await answer()
+        } catch let problem as ConsoleProblem {
+            return ConsoleResponse.html(problem.status, BarePage.problem(problem.title, problem.detail))
+        } catch let malformed as RequestQuery.Malformed {
+            return ConsoleResponse.html(.badRequest, BarePage.problem("Bad request", malformed.problem))
+        } catch let failure as BodyReader.Failure {
+            let problem = Problem(failure)
+            return ConsoleResponse.html(problem.status, BarePage.problem("Not done", problem.detail))
+        } catch let error as ReadError {
+            if case .damaged(let detail) = error { logger.error("read failed", metadata: ["error": "\(detail)"]) }
+            return ConsoleResponse.html(
+                Problem(error).status,
+                BarePage.problem(
+                    "Not available",
+                    "At \(now().shortText) UTC: \(error.description). Notifications are answered with 503, so the store sends them again."
+                ))
+        } catch {
+            logger.error("request failed", metadata: ["error": "\(type(of: error))"])
+            return ConsoleResponse.html(
+                .internalServerError, BarePage.problem("Not shown", "An internal error: see the server's log."))
+        }
+    }
+
+    private func posting(
+        _ request: Request, _ answer: (ConsoleSession) async throws -> Response
+    ) async -> Response {
+        await answering {
+            guard let session = try await gate.session(of: request) else {
+                return ConsoleResponse.seeOther("/console/login")
+            }
+            return try await answer(session)
+        }
+    }
+
+    private static func login(for request: Request) -> Response {
+        let back = ConsoleGate.safe(request.uri.string)
+        return ConsoleResponse.seeOther(Address("login").with("back", back).text)
+    }
+
+    static func id(_ name: String, _ context: BasicRequestContext) throws -> String {
+        try PathParameter.text(name, context)
+    }
+
+    private func setPreferences(_ request: Request, _ session: ConsoleSession) async throws -> Response {
+        let form = try await gate.form(of: request, in: session)
+        var preferences = ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request))
+        if let theme = try form.text("theme").flatMap(PageFrame.Theme.init(rawValue:)) { preferences.theme = theme }
+        if let keys = try form.text("keys") { preferences.hasKeys = keys != "off" }
+        let cookie =
+            "\(ConsolePreferences.cookie)=\(preferences.text); HttpOnly; SameSite=Strict; Path=/console; Max-Age=31536000"
+        return ConsoleResponse.seeOther(
+            try form.text("back").flatMap(ConsoleGate.safe) ?? "/console", cookies: [cookie])
+    }
+}

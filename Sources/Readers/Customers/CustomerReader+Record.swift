@@ -1,0 +1,93 @@
+import Encoding
+import EventLog
+import Postgres
+import Subscriptions
+
+/// A subscription that a customer owns or owned.
+package struct OwnedSubscription: Sendable {
+    /// With all of its access, also that of other owners.
+    package let subscription: Subscription
+    package internal(set) var intervals: [OwnedInterval]
+    /// The positions of all events with facts about it.
+    package let positions: Set<Int64>
+}
+
+extension CustomerReader {
+    /// A customer of one app with the evidence of its ids.
+    package struct Record: Sendable {
+        package let app: String
+        /// The first of the id's kinds.
+        package let knownAs: CustomerKey.Kind
+        package let customer: CustomerKey
+        /// In byte order of their ids.
+        package let subscriptions: [OwnedSubscription]
+        package let ties: [Tie]
+        package let entitlements: [Entitlement]
+        package let tiesSQL: ReadableSQL
+    }
+
+    /// What ties an id to the customer.
+    package struct Tie: Sendable, Hashable {
+        package let kind: String
+        package let id: String
+        /// The subscription, or the other id of a link.
+        package let to: String
+        package let position: Int64
+    }
+
+    /// The customer to which an id leads at an instant, with its subscriptions, entitlements and ids.
+    package func record(_ reference: Reference, at instant: Instant) async throws(ReadError) -> Answer<Record> {
+        try await answer(reference, instant) { stored in
+            let owned = try await owned(by: stored)
+            let ids = owned.map(\.subscription.originalTransactionId)
+            let link = stored.customer.kind == .link ? stored.customer.id.text : ""
+            let rows = try await pool.query(
+                Self.ties,
+                [Parameter(stored.streamId), .array(ids), Parameter(link), Parameter(Limits.tiesShownMax)],
+                deadline: .now + Limits.readWaitMax)
+            var ties: [Tie] = []
+            for row in rows {
+                ties.append(
+                    Tie(
+                        kind: try row.value(at: 0), id: try row.value(at: 1), to: try row.value(at: 2),
+                        position: try row.value(at: 3)))
+            }
+            let mapping = try await mapping(stored.app)
+            return Record(
+                app: stored.app, knownAs: stored.kind, customer: stored.customer, subscriptions: owned, ties: ties,
+                entitlements: Entitlement.all(
+                    of: owned.map { $0.subscription.owned(during: $0.intervals.map(\.interval)) },
+                    entitlements: mapping, at: instant),
+                tiesSQL: ReadableSQL(
+                    Self.ties,
+                    [.number(Int64(stored.streamId)), .texts(ids), .text(link), .number(Limits.tiesShownMax)]))
+        }
+    }
+
+    private static let ties = Statement(
+        "customer_record_ties",
+        """
+        select kind, id, tied_to, position
+        from (
+          select kind, id, original_transaction_id as tied_to, position
+          from subledger.customer_edge
+          where stream_id = $1
+            and original_transaction_id = any ($2::text[])
+          union
+          select 'link', backend_customer_id, kind || ' ' || id, position
+          from subledger.customer_link
+          where stream_id = $1
+            and backend_customer_id = $3
+            and replaced_position is null
+          union
+          select 'link', backend_customer_id, kind || ' ' || id, position
+          from subledger.customer_link
+          where stream_id = $1
+            and kind = 'subscription'
+            and id = any ($2::text[])
+            and replaced_position is null
+        ) as tie
+        order by position, kind, id collate "C", tied_to collate "C"
+        limit $4
+        """)
+}

@@ -1,0 +1,55 @@
+import Encoding
+import Testing
+
+@testable import Console
+
+@Suite("Tables are the same in HTML and CSV")
+struct ConsoleTableTests {
+    private static func table(_ cells: [ConsoleTable.Cell]) -> ConsoleTable {
+        ConsoleTable(
+            "t", caption: "T", columns: cells.map { _ in .init("A") }, rows: [cells], empty: "None.", sql: "select 1;")
+    }
+
+    @Test(
+        "a text that a spreadsheet would run begins with an apostrophe; numbers do not",
+        arguments: ["=1+1", "+1", "-1", "@sum", "\tx"])
+    func formulas(_ text: String) {
+        #expect(Self.table([.text(text), .number(-1)]).csv == "A,A\r\n'\(text),-1\r\n")
+    }
+
+    @Test("quotes, commas and line ends are quoted")
+    func quotes() {
+        #expect(Self.table([.text("a,\"b\"\nc"), .empty]).csv == "A,A\r\n\"a,\"\"b\"\"\nc\",\r\n")
+    }
+
+    @Test("no end is empty in CSV and never in HTML")
+    func ends() throws {
+        let table = Self.table([.time(.latest)])
+        var html = HTMLWriter()
+        table.write(on: Address(), to: &html)
+
+        #expect(table.csv == "A\r\n\r\n")
+        #expect(String(decoding: html.bytes, as: UTF8.self).contains("<td>never</td>"))
+    }
+
+    @Test(
+        "numbers are grouped",
+        arguments: [(0, "0"), (999, "999"), (1000, "1\u{202F}000"), (-1_234_567, "−1\u{202F}234\u{202F}567")])
+    func groups(_ number: Int64, _ expected: String) {
+        #expect(number.grouped == expected)
+    }
+
+    @Test(
+        "the distance of a time is in words",
+        arguments: [
+            (0, "now"), (1000, "in 1 second"), (-59_000, "59 seconds ago"), (7_200_000, "in 2 hours"),
+            (-86_400_000 * 45, "1 month ago"), (86_400_000 * 800, "in 2 years"),
+        ])
+    func words(_ difference: Int64, _ expected: String) throws {
+        let now = try #require(Instant(iso8601: "2026-10-03T03:44:10Z"))
+
+        #expect(now.advanced(byMilliseconds: difference).words(from: now) == expected)
+        #expect(now.shortText == "2026-10-03 03:44:10")
+        #expect(now.longText == "3 Oct 2026 03:44")
+    }
+}

@@ -1,0 +1,149 @@
+import Encoding
+import Foundation
+import Readers
+import Subscriptions
+import Testing
+
+@testable import Console
+@testable import EventLog
+
+@Suite("The timeline draws what the tables hold")
+struct TimelineTests {
+    static let day: Int64 = 86_400_000
+    static let start = Instant(milliseconds: 1_750_000_000_000) ?? .earliest
+
+    static func at(_ days: Double) -> Instant { start.advanced(byMilliseconds: Int64(days * Double(day))) }
+
+    static func transaction(_ number: Int, from: Double, to: Double, refunded: Double? = nil) -> Transaction {
+        var transaction = Transaction(transactionId: "\(100 + number)", originalTransactionId: "100")
+        transaction.productId = "com.example.monthly"
+        transaction.purchaseDate = at(from)
+        transaction.expiresDate = at(to)
+        transaction.price = 2990
+        transaction.currency = "EUR"
+        transaction.revocationDate = refunded.map(at)
+        transaction.signedDate = at(refunded ?? from)
+        return transaction
+    }
+
+    static func renewal(_ isOn: Bool, at days: Double, grace: Double? = nil) -> RenewalInfo {
+        var renewal = RenewalInfo(originalTransactionId: "100")
+        renewal.autoRenewStatus = isOn
+        renewal.isInBillingRetryPeriod = grace != nil
+        renewal.gracePeriodExpiresDate = grace.map(at)
+        renewal.signedDate = at(days)
+        return renewal
+    }
+
+    /// A trial, two paid periods of which the second is refunded, grace, and an event that arrived late.
+    static var story: (subscription: Subscription, events: [StoredEvent]) {
+        var trial = transaction(0, from: 0, to: 7)
+        trial.offerDiscountType = "FREE_TRIAL"
+        trial.price = 0
+        let steps: [(Double, [Transaction], [RenewalInfo], Double)] = [
+            (0, [trial], [renewal(true, at: 0)], 0), (7, [transaction(1, from: 7, to: 37)], [], 0),
+            (37, [transaction(2, from: 37, to: 67)], [], 0.5),
+            (45, [transaction(2, from: 37, to: 67, refunded: 45)], [renewal(false, at: 45)], 0),
+            (50, [transaction(3, from: 50, to: 80)], [renewal(true, at: 50)], 0),
+            (80, [], [renewal(true, at: 80, grace: 86)], 0),
+        ]
+        var facts = SubscriptionFacts(originalTransactionId: "100")
+        var events: [StoredEvent] = []
+        for (index, step) in steps.enumerated() {
+            let position = Int64(index + 1)
+            facts.fold(
+                Facts(transactions: step.1, renewals: step.2), occurredAt: at(step.0), receivedAt: at(step.0 + step.3),
+                position: position)
+            events.append(
+                StoredEvent(
+                    position: position, receivedAt: at(step.0 + step.3), occurredAt: at(step.0), source: "apple-v2",
+                    type: "TYPE_\(position)", subtype: nil, kind: "renewal", dedupeKey: DedupeKey(bytes: []),
+                    facts: Array("{}".utf8), defects: nil))
+        }
+        return (Subscription(facts), events)
+    }
+
+    static var frame: PageFrame {
+        let stream = StreamState(
+            streamId: 1, app: "a", environment: "production", head: 6, folded: 6, waitingSince: nil)
+        return PageFrame(
+            address: Address("customers", "100"), streams: [stream], stream: stream, now: at(84), csrf: "",
+            isAdmin: false,
+            theme: .system, hasKeys: true)
+    }
+
+    static func drawing(_ subscription: Subscription, _ events: [StoredEvent], known: Timeline.Known? = nil) -> String {
+        var html = HTMLWriter()
+        Timeline(subscription, events: events, at: at(84), now: at(84), known: known, span: nil)
+            .write(in: frame, page: Address("customers", "100"), number: 0, to: &html)
+        return String(decoding: html.bytes, as: UTF8.self)
+    }
+
+    @Test("every period, purchase and event is a link with its name in words")
+    func names() {
+        let (subscription, events) = Self.story
+        let drawing = Self.drawing(subscription, events)
+
+        for name in [
+            "Refunded 22 Jul 2025 15:06 to 30 Jul 2025 15:06", "Paid 22 Jun 2025 15:06 to 22 Jul 2025 15:06, event 2",
+            "Grace 3 Sep 2025 15:06 to 9 Sep 2025 15:06, event 6", "Bought 22 Jun 2025 15:06, 2.99 EUR",
+            "Bought 22 Jul 2025 15:06, 2.99 EUR, refunded", "Event 3, TYPE_3, 22 Jul 2025 15:06, late 12 h",
+        ] {
+            #expect(drawing.contains("aria-label=\"\(name)"), "\(name)")
+        }
+        #expect(drawing.matches(of: /<a href="\/console\//).count == drawing.matches(of: /aria-label="/).count)
+        #expect(drawing.matches(of: /class="elbow"/).count == 1)
+        #expect(drawing.matches(of: /class="bar trial"/).count == 1)
+        #expect(!drawing.contains("class=\"later\""))
+    }
+
+    @Test("what was learned after the time of knowledge is hatched, also a period that became shorter")
+    func later() {
+        let (subscription, events) = Self.story
+        let whole = Self.drawing(
+            subscription, events, known: Timeline.Known(at: Self.at(200), subscription: subscription))
+        let nothing = Self.drawing(subscription, events, known: Timeline.Known(at: Self.at(-1), subscription: nil))
+
+        #expect(!whole.contains("class=\"later\""))
+        // Four periods of access and six events; the refunded period is struck through instead.
+        #expect(nothing.matches(of: /class="later"/).count == subscription.access.count + events.count)
+    }
+
+    @Test("marks beyond sixty are joined, and lead to a closer span")
+    func joined() {
+        var facts = SubscriptionFacts(originalTransactionId: "100")
+        facts.fold(
+            Facts(
+                transactions: (0..<500).map { Self.transaction($0, from: Double($0), to: Double($0 + 1)) }, renewals: []
+            ),
+            occurredAt: Self.at(500), receivedAt: Self.at(500), position: 1)
+        let drawing = Self.drawing(Subscription(facts), [])
+
+        #expect(drawing.contains(" periods\""))
+        #expect(drawing.contains("from=2025"))
+        #expect(drawing.matches(of: #/<a /#).count < 130)
+        #expect(drawing.utf8.count < 60_000)
+    }
+
+    @Test("a subscription without dates, events or access has a picture too")
+    func empty() {
+        let drawing = Self.drawing(Subscription(SubscriptionFacts(originalTransactionId: "100")), [])
+
+        #expect(drawing.contains("<svg"))
+        #expect(!drawing.contains("nan"))
+        #expect(!drawing.contains("inf"))
+    }
+
+    @Test("the drawing is the one that was looked at")
+    func golden() throws {
+        let (subscription, events) = Self.story
+        let drawing = Self.drawing(subscription, events).replacing("><", with: ">\n<") + "\n"
+        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+            .appendingPathComponent("Fixtures/timeline.svg.html")
+        if ProcessInfo.processInfo.environment["SUBLEDGER_WRITE_DRAWINGS"] != nil {
+            try drawing.write(to: file, atomically: true, encoding: .utf8)
+        }
+
+        #expect(try String(contentsOf: file, encoding: .utf8) == drawing)
+    }
+}

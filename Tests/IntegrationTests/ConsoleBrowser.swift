@@ -1,0 +1,100 @@
+import EventLog
+import Foundation
+import HTTPTypes
+import TestSupport
+import Testing
+
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
+/// A browser without script: keeps its cookies, follows no redirect, and sends forms with their origin.
+final class ConsoleBrowser: Sendable {
+    private let session: URLSession
+    let port: Int
+
+    struct Page: Sendable {
+        let status: Int
+        let headers: [String: String]
+        let body: String
+
+        var location: String? { headers["location"] }
+
+        /// The value of the hidden field of the first form that has it.
+        func field(_ name: String) -> String? {
+            let pattern = "name=\"\(name)\" value=\""
+            guard let start = body.range(of: pattern) else { return nil }
+            return String(body[start.upperBound...].prefix { $0 != "\"" })
+        }
+    }
+
+    init(port: Int) {
+        self.port = port
+        let configuration = URLSessionConfiguration.ephemeral
+        configuration.httpShouldSetCookies = false
+        session = URLSession(configuration: configuration, delegate: NoRedirects(), delegateQueue: nil)
+    }
+
+    private final class NoRedirects: NSObject, URLSessionTaskDelegate, Sendable {
+        func urlSession(
+            _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
+            newRequest request: URLRequest, completionHandler: @escaping (URLRequest?) -> Void
+        ) {
+            completionHandler(nil)
+        }
+    }
+
+    func get(_ path: String, cookie: String? = nil) async throws -> Page {
+        try await send("GET", path, cookie: cookie, body: nil, origin: nil)
+    }
+
+    /// - Parameter origin: Nil for the page's own.
+    func post(
+        _ path: String, _ fields: [(String, String)], cookie: String? = nil, origin: String? = nil
+    ) async throws -> Page {
+        let allowed = CharacterSet.alphanumerics
+        let body = fields.map { name, value in
+            "\(name)=\(value.addingPercentEncoding(withAllowedCharacters: allowed) ?? "")"
+        }.joined(separator: "&")
+        return try await send(
+            "POST", path, cookie: cookie, body: body, origin: origin ?? "http://127.0.0.1:\(port)")
+    }
+
+    private func send(
+        _ method: String, _ path: String, cookie: String?, body: String?, origin: String?
+    ) async throws -> Page {
+        guard let url = URL(string: "http://127.0.0.1:\(port)\(path)") else { throw URLError(.badURL) }
+        var request = URLRequest(url: url, timeoutInterval: 30)
+        request.httpMethod = method
+        request.httpBody = body.map { Data($0.utf8) }
+        if body != nil { request.setValue("application/x-www-form-urlencoded", forHTTPHeaderField: "Content-Type") }
+        if let cookie { request.setValue(cookie, forHTTPHeaderField: "Cookie") }
+        if let origin, !origin.isEmpty { request.setValue(origin, forHTTPHeaderField: "Origin") }
+        let (data, response) = try await session.data(for: request)
+        guard let http = response as? HTTPURLResponse else { throw URLError(.badServerResponse) }
+        var headers: [String: String] = [:]
+        for (name, value) in http.allHeaderFields { headers["\(name)".lowercased()] = "\(value)" }
+        return Page(status: http.statusCode, headers: headers, body: String(decoding: data, as: UTF8.self))
+    }
+
+    /// Logs in, and returns the cookie of the session.
+    func login(_ token: String) async throws -> String {
+        let page = try await post("/console/login", [("token", token)])
+        #expect(page.status == 303)
+        let cookie = try #require(page.headers["set-cookie"])
+        return String(cookie.prefix { $0 != ";" })
+    }
+}
+
+extension TestBundle {
+    var browser: ConsoleBrowser { ConsoleBrowser(port: backend.port) }
+
+    /// A browser with the cookie of a session whose token has the scope.
+    func session(_ scope: TokenScope = .read) async throws -> (browser: ConsoleBrowser, cookie: String) {
+        let browser = browser
+        let token = scope == .read ? backend.token : scope == .admin ? owner.token : nil
+        let text: String
+        if let token { text = token } else { text = try await TestBundle.token(scope, database) }
+        return (browser, try await browser.login(text))
+    }
+}

@@ -1,0 +1,323 @@
+"""Walks through the console with a headless browser; see deploy/console, which starts the server.
+
+Arguments: the address of the private listener, a file with an id of each kind, and a folder for screenshots (optional).
+Prints one line for each step. The status is 1 if a step failed.
+"""
+
+import os
+import sys
+import traceback
+import urllib.parse
+import urllib.request
+
+import html5lib
+from axe_core_python.base import AXE_SCRIPT
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+BASE, IDS_FILE = sys.argv[1], sys.argv[2]
+SHOTS = sys.argv[3] if len(sys.argv) > 3 else None
+TOKEN, LINK = os.environ["SUBLEDGER_CONSOLE_TOKEN"], os.environ["SUBLEDGER_CONSOLE_LINK"]
+with open(IDS_FILE) as file:
+    IDS = dict(line.strip().split("=", 1) for line in file if "=" in line)
+STREAM = "stream=" + urllib.parse.quote("production:com.example.magazine", safe="")
+PAGES = {
+    "overview": "/console", "customer": f"/console/customers/{IDS['subscription']}?as=subscription&{STREAM}",
+    "subscription": f"/console/subscriptions/{IDS['subscription']}?{STREAM}", "events": f"/console/events?{STREAM}",
+    "event": f"/console/events/{IDS['position']}?{STREAM}",
+    "active": f"/console/figures/active?from=2025-03-01&to=2025-05-31&{STREAM}",
+    "mrr": f"/console/figures/mrr?from=2025-05-01&to=2025-05-31&{STREAM}",
+    "movements": f"/console/figures/movements?from=2025-01-01&to=2025-12-31&{STREAM}",
+    "retention": f"/console/figures/retention?from=2025-01-01&to=2025-06-30&{STREAM}",
+    "products": f"/console/products?edit=com.example.magazine.plus.monthly&{STREAM}",
+    "system": f"/console/system?{STREAM}", "nothing": "/console/search?q=nothing", "no page": "/console/nothing",
+}
+
+
+def browser(script=True):
+    options = webdriver.ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,1000", "--lang=en"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    if not script:
+        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
+    driver.set_script_timeout(120)
+    return driver
+
+
+def wait(driver, what, until):
+    WebDriverWait(driver, 10).until(until, what)
+
+
+def at(driver, path):
+    wait(driver, f"the page is {path}", lambda d: urllib.parse.urlsplit(d.current_url).path == path)
+
+
+def log_in(driver):
+    driver.get(BASE + "/console")
+    at(driver, "/console/login")
+    driver.find_element(By.ID, "token").send_keys(TOKEN + Keys.ENTER)
+    at(driver, "/console")
+
+
+def search(driver, text):
+    field = driver.find_element(By.ID, "search")
+    field.clear()
+    field.send_keys(text + Keys.ENTER)
+
+
+def focused(driver):
+    return driver.switch_to.active_element
+
+
+def emulate(driver, **features):
+    driver.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": n.replace("_", "-"), "value": v} for n, v in features.items()]})
+
+
+def shot(driver, name, height=1000):
+    if not SHOTS:
+        return
+    os.makedirs(SHOTS, exist_ok=True)
+    driver.set_window_size(1280, height)
+    driver.save_screenshot(os.path.join(SHOTS, name + ".png"))
+    driver.set_window_size(1280, 1000)
+
+
+def axe(driver, name):
+    """Checks names, roles and contrast of the page."""
+    driver.execute_script(AXE_SCRIPT)
+    found = driver.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
+    return [
+        f"{name}: {violation['id']}: {violation['help']}: {node['html'][:160]}"
+        for violation in found["violations"] for node in violation["nodes"][:3]
+    ]
+
+
+# Steps. Each begins with a browser that is logged in, except the first two.
+
+
+def step_login(driver):
+    driver.get(BASE + PAGES["customer"])
+    at(driver, "/console/login")
+    driver.find_element(By.ID, "token").send_keys("slt_wrong" + Keys.ENTER)
+    wait(driver, "the login is refused", lambda d: "does not log in" in d.page_source)
+    driver.get(BASE + PAGES["customer"])
+    driver.find_element(By.ID, "token").send_keys(TOKEN + Keys.ENTER)
+    at(driver, f"/console/customers/{IDS['subscription']}")
+    driver.find_element(By.XPATH, "//button[text()='Log out']").click()
+    at(driver, "/console/login")
+
+
+def step_link(driver):
+    driver.get(LINK)
+    driver.find_element(By.CSS_SELECTOR, "button.primary").click()
+    at(driver, "/console")
+    driver.delete_all_cookies()
+    driver.get(LINK)
+    driver.find_element(By.CSS_SELECTOR, "button.primary").click()
+    wait(driver, "the link logs in once", lambda d: "does not log in" in d.page_source)
+
+
+def step_every_id(driver):
+    for kind in ("token", "app_transaction", "backend", "subscription", "transaction", "order"):
+        if kind not in IDS:
+            continue
+        driver.get(BASE + "/console")
+        search(driver, IDS[kind])
+        # The simulator's UUIDs are few: one may be of an event as well, and then both are listed.
+        wait(driver, f"{kind} is found", lambda d: d.find_elements(By.CSS_SELECTOR, "#entitlements, tbody a"))
+        if "/console/search" in driver.current_url:
+            driver.find_element(By.CSS_SELECTOR, "tbody a").click()
+        wait(driver, f"{kind} finds a customer", lambda d: d.find_elements(By.ID, "entitlements"))
+    for kind in ("uuid", "position"):
+        driver.get(BASE + "/console")
+        search(driver, IDS[kind])
+        wait(driver, f"{kind} finds an event", lambda d: "/console/events/" in d.current_url)
+
+
+def step_number_to_events(driver):
+    driver.get(BASE + PAGES["active"])
+    points = driver.find_elements(By.CSS_SELECTOR, ".draw svg a")
+    assert points, "the chart has no points"
+    name = points[-1].get_attribute("aria-label")
+    number = int(name.split("paying ")[1].split(",")[0])
+    driver.get(urllib.parse.urljoin(BASE, points[-1].get_dom_attribute("href")))
+    rows = driver.find_elements(By.CSS_SELECTOR, "tbody tr")
+    paying = [row for row in rows if "paying" in row.text]
+    assert len(paying) == number, f"{number} paying, {len(paying)} rows"
+    paying[0].find_elements(By.CSS_SELECTOR, "a")[-1].click()
+    wait(driver, "the row leads to its event", lambda d: "/console/events/" in d.current_url)
+
+
+def step_both_clocks(driver):
+    driver.get(BASE + PAGES["customer"])
+    first = driver.find_elements(By.CSS_SELECTOR, ".draw svg a")[0]
+    assert first.get_attribute("aria-label"), "a mark without a name"
+    field = driver.find_element(By.NAME, "knownAt")
+    field.clear()
+    field.send_keys("2025-01-01" + Keys.ENTER)
+    wait(driver, "the page says what was known", lambda d: "As it was known at" in d.page_source)
+    assert "No entitlement was known" in driver.page_source
+
+
+def step_keyboard(driver):
+    driver.get(BASE + "/console")
+    body = driver.find_element(By.TAG_NAME, "body")
+    body.send_keys(Keys.TAB)
+    assert focused(driver).text == "Skip to the content", focused(driver).text
+    # Every stop has a visible outline and a size that a finger hits.
+    for _ in range(25):
+        element = focused(driver)
+        style = driver.execute_script(
+            "const s = getComputedStyle(arguments[0]), r = arguments[0].getBoundingClientRect();"
+            "return [s.outlineStyle, parseFloat(s.outlineWidth), r.height, arguments[0].outerHTML.slice(0, 80)]", element)
+        assert style[0] != "none" and style[1] >= 2, f"no outline: {style[3]}"
+        assert style[2] >= 24, f"{style[2]} pixels high: {style[3]}"
+        element.send_keys(Keys.TAB)
+    driver.get(BASE + "/console")
+    driver.find_element(By.TAG_NAME, "body").send_keys("/")
+    assert focused(driver).get_attribute("id") == "search"
+    focused(driver).send_keys(IDS["subscription"] + Keys.ENTER)
+    wait(driver, "the search finds the customer", lambda d: d.find_elements(By.ID, "entitlements"))
+    driver.find_element(By.TAG_NAME, "body").send_keys("ge")
+    at(driver, "/console/events")
+    driver.find_element(By.TAG_NAME, "body").send_keys("jj")
+    focused(driver).send_keys(Keys.ENTER)
+    wait(driver, "j and Enter open a row", lambda d: "/console/events/" in d.current_url)
+    driver.find_element(By.TAG_NAME, "body").send_keys("?")
+    assert driver.find_element(By.ID, "keys").get_attribute("open") is not None
+    driver.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+    driver.find_element(By.XPATH, "//button[text()='switch off']").click()
+    driver.find_element(By.TAG_NAME, "body").send_keys("/")
+    assert focused(driver).get_attribute("id") != "search", "keys cannot be switched off"
+    driver.find_element(By.XPATH, "//button[text()='switch on']").click()
+
+
+def step_live(driver):
+    driver.get(BASE + "/console")
+    live = driver.find_element(By.ID, "live")
+    assert live.text == "Live: off"
+    live.click()
+    assert live.text == "Live: on"
+    driver.execute_script("document.getElementById('live-part').textContent = 'old'")
+    wait(driver, "live reads the page again", lambda d: "Latest changes" in d.find_element(By.ID, "live-part").text)
+    assert driver.find_element(By.ID, "live-status").text == "Updated."
+    live.click()
+
+
+def step_confined(driver):
+    for path in PAGES.values():
+        driver.get(BASE + path)
+    broken = [entry["message"] for entry in driver.get_log("browser") if "Content Security Policy" in entry["message"]]
+    assert not broken, broken
+
+
+def step_valid(driver):
+    cookie = "; ".join(f"{each['name']}={each['value']}" for each in driver.get_cookies())
+    for name, path in PAGES.items():
+        request = urllib.request.Request(BASE + path, headers={"Cookie": cookie})
+        try:
+            text = urllib.request.urlopen(request).read()
+        except urllib.error.HTTPError as error:
+            text = error.read()
+        assert len(text) < 100_000, f"{name} has {len(text)} bytes"
+        parser = html5lib.HTMLParser()
+        parser.parse(text, transport_encoding="utf-8")
+        assert not parser.errors, f"{name}: {parser.errors[:3]}"
+
+
+def step_narrow(driver):
+    driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 320, "height": 800, "deviceScaleFactor": 1, "mobile": False})
+    try:
+        for name, path in PAGES.items():
+            driver.get(BASE + path)
+            width = driver.execute_script("return document.documentElement.scrollWidth")
+            assert width <= 320, f"{name} is {width} pixels wide"
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def step_colours(driver):
+    problems = []
+    for scheme in ("light", "dark"):
+        emulate(driver, prefers_color_scheme=scheme)
+        for name, path in PAGES.items():
+            driver.get(BASE + path)
+            problems += axe(driver, f"{name}, {scheme}")
+            shot(driver, f"{name.replace(' ', '-')}-{scheme}")
+    assert not problems, "\n".join(problems)
+
+
+def step_forced_colours(driver):
+    emulate(driver, forced_colors="active")
+    try:
+        driver.get(BASE + PAGES["customer"])
+        assert driver.execute_script("return matchMedia('(forced-colors: active)').matches")
+        strokes = driver.execute_script(
+            "return Array.from(document.querySelectorAll('svg .bar')).map(b => getComputedStyle(b).stroke)")
+        assert strokes and all(stroke != "none" for stroke in strokes), "bars without an edge"
+        problems = axe(driver, "customer, forced colours")
+        shot(driver, "customer-forced")
+        assert not problems, "\n".join(problems)
+    finally:
+        emulate(driver)
+
+
+def step_without_script(_):
+    driver = browser(script=False)
+    try:
+        log_in(driver)
+        assert not driver.find_element(By.ID, "live").is_displayed(), "a switch that does nothing"
+        search(driver, IDS["order"])
+        wait(driver, "a customer is found", lambda d: d.find_elements(By.ID, "entitlements"))
+        driver.find_element(By.CSS_SELECTOR, "summary").click()
+        driver.find_element(By.CSS_SELECTOR, "tbody a").click()
+        wait(driver, "a subscription is shown", lambda d: "/console/subscriptions/" in d.current_url)
+        driver.find_element(By.XPATH, "//button[text()='dark']").click()
+        wait(driver, "colours are remembered", lambda d: "theme-dark" in d.page_source)
+        driver.find_element(By.XPATH, "//button[text()='Log out']").click()
+        at(driver, "/console/login")
+    finally:
+        driver.quit()
+
+
+STEPS = [
+    ("log in and out", step_login, False), ("log in with a link, once", step_link, False),
+    ("find a customer by each kind of id", step_every_id, True),
+    ("follow a number to its events", step_number_to_events, True), ("both clocks", step_both_clocks, True),
+    ("keyboard alone", step_keyboard, True), ("live", step_live, True), ("content security policy", step_confined, True),
+    ("valid HTML below 100 KB", step_valid, True), ("320 pixels", step_narrow, True),
+    ("names and contrast, light and dark", step_colours, True), ("forced colours", step_forced_colours, True),
+    ("without script", step_without_script, False),
+]
+
+
+def main():
+    failed = 0
+    for name, step, needs_session in STEPS:
+        driver = browser()
+        try:
+            if needs_session:
+                log_in(driver)
+            step(driver)
+            print(f"ok    {name}")
+        except Exception as error:
+            failed += 1
+            detail = str(error) or traceback.format_exc()
+            print(f"FAILED {name}: {detail}")
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            print(f"       at line {place.lineno}: {place.line}")
+        finally:
+            driver.quit()
+        sys.stdout.flush()
+    print(f"{len(STEPS) - failed} of {len(STEPS)} steps are ok")
+    return 1 if failed else 0
+
+
+sys.exit(main())
