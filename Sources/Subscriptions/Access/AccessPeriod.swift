@@ -61,26 +61,45 @@ extension AccessPeriod {
     /// it at the start of the replacement, a family revocation at the revocation date, and a partial refund at the
     /// refund date.
     ///
-    /// - Parameter replacedAt: When another product replaced this one; nil if none did.
-    init?(of transaction: borrowing Transaction, kind: ProductCatalog.Kind?, position: Int64, replacedAt: Instant?) {
-        guard let start = transaction.purchaseDate else { return nil }
+    /// - Parameter replacement: The purchase that replaced this one; nil if none did.
+    init?(
+        of transaction: borrowing Transaction, kind: ProductCatalog.Kind?, position: Int64,
+        replacement: Subscription.Replacement?, _ rules: inout some RuleCollector
+    ) {
+        let (id, productId) = (transaction.transactionId, transaction.productId)
+        guard let start = transaction.purchaseDate else {
+            rules.collect(AppliedRule(.noPurchaseDate, transactionId: id, productId: productId, positions: [position]))
+            return nil
+        }
         var end: Instant
         var cause = Cause.paid
+        let rule: ExplanationRule
         switch (transaction.expiresDate, kind) {
-        case (let expires?, _): end = expires
-        case (nil, .nonRenewing(let duration)): end = start.advanced(by: duration)
+        case (let expires?, _): (end, rule) = (expires, .paid)
+        case (nil, .nonRenewing(let duration)): (end, rule) = (start.advanced(by: duration), .nonRenewingDuration)
         case (nil, .nonConsumable):
-            end = .latest
+            (end, rule) = (.latest, .owned)
             cause = .owned
-        case (nil, .consumable), (nil, .autoRenewable), (nil, nil): return nil
+        case (nil, .consumable), (nil, .autoRenewable), (nil, nil):
+            rules.collect(AppliedRule(.noAccessKind, transactionId: id, productId: productId, positions: [position]))
+            return nil
         }
+        if transaction.isRefunded { return nil }
+        let whole = AccessPeriod(
+            start: start, end: end, cause: cause, cut: nil, transactionId: id, productId: productId, position: position)
+        rules.collect(.giving(rule, whole))
         var cut: Cut?
-        func shorten(to instant: Instant?, reason: Cut) {
+        func shorten(to instant: Instant?, reason: Cut, by replacement: Subscription.Replacement? = nil) {
             guard let instant, instant < end else { return }
+            rules.collect(
+                .cutting(
+                    whole, at: instant, reason,
+                    replacement.map { [$0.position] } ?? (reason == .revoked ? [position] : []),
+                    by: replacement?.transactionId)
+            )
             end = instant
             cut = reason
         }
-        if transaction.isRefunded { return nil }
         if transaction.isUpgraded {
             // A refund may follow the upgrade with a later date. The replacement still ended the period.
             shorten(to: transaction.revocationDate, reason: .upgraded)
@@ -91,24 +110,24 @@ extension AccessPeriod {
         } else if transaction.isEndedEarly {
             shorten(to: transaction.revocationDate, reason: .revoked)
         }
-        shorten(to: replacedAt, reason: .upgraded)
+        shorten(to: replacement?.at, reason: .upgraded, by: replacement)
         guard start < end else { return nil }
         self.init(
-            start: start, end: end, cause: cause, cut: cut, transactionId: transaction.transactionId,
-            productId: transaction.productId, position: position)
+            start: start, end: end, cause: cause, cut: cut, transactionId: id, productId: productId, position: position)
     }
 
     /// Creates the period for which a fully refunded transaction was held: as if it had not been refunded, until the
     /// refund. Nil if there is none, for example because it was refunded before its period began.
     ///
-    /// - Parameter replacedAt: See ``init(of:kind:position:replacedAt:)``.
+    /// - Parameter replacement: The purchase that replaced this one; nil if none did.
     init?(
-        refunded transaction: borrowing Transaction, kind: ProductCatalog.Kind?, position: Int64, replacedAt: Instant?
+        refunded transaction: borrowing Transaction, kind: ProductCatalog.Kind?, position: Int64,
+        replacement: Subscription.Replacement?, _ rules: inout some RuleCollector
     ) {
         guard let refundedAt = transaction.revocationDate else { return nil }
         var bought = copy transaction
         bought.revocationDate = nil
-        self.init(of: bought, kind: kind, position: position, replacedAt: replacedAt)
+        self.init(of: bought, kind: kind, position: position, replacement: replacement, &rules)
         guard refundedAt < end else { return }
         end = refundedAt
         cut = .refunded

@@ -7,7 +7,7 @@ extension Subscription {
     /// Refunds in full every transaction whose latest report is not later than a deletion of the account. A later report
     /// of the transaction shows that it still counts, so the order of arrival does not matter.
     static func applyAccountDeletions(
-        to rows: [ResolvedTransaction], _ facts: SubscriptionFacts
+        to rows: [ResolvedTransaction], _ facts: SubscriptionFacts, _ rules: inout some RuleCollector
     ) -> [ResolvedTransaction] {
         guard !facts.accountDeletions.isEmpty else { return rows }
         var reportedAt: [String: Instant] = [:]
@@ -23,6 +23,10 @@ extension Subscription {
             deleted.boxed = Boxed(row.transaction.withoutAccount(since: date))
             deleted.settledByCopy = row.settledByCopy.map { Boxed($0.value.withoutAccount(since: date)) }
             deleted.positions = (row.positions + [evidence.position]).sorted()
+            rules.collect(
+                AppliedRule(
+                    .accountDeleted, transactionId: row.transaction.transactionId,
+                    productId: row.transaction.productId, at: date, positions: [evidence.position]))
             return deleted
         }
     }

@@ -13,7 +13,8 @@ extension Subscription {
     /// refund restores every copy. Among equally recent reports, one that revokes the purchase takes precedence,
     /// because a receipt may show the cancellation in only one of its rows.
     static func settleCopies(
-        _ rows: [ResolvedTransaction], _ facts: SubscriptionFacts, _ products: ProductCatalog
+        _ rows: [ResolvedTransaction], _ facts: SubscriptionFacts, _ products: ProductCatalog,
+        _ rules: inout some RuleCollector
     ) -> [ResolvedTransaction] {
         guard rows.count > 1, rows.contains(where: { $0.transaction.revocationDate != nil }) else { return rows }
         var purchases: [String: Purchase] = [:]
@@ -26,13 +27,15 @@ extension Subscription {
         let copies = Dictionary(grouping: rows.indices) { purchases[rows[$0].transaction.transactionId] }
             .filter { purchase, copies in copies.count > 1 && purchase.map(revoked.contains) ?? false }
         guard !copies.isEmpty else { return rows }
-        let decisive = decisiveStatements(facts, purchases)
+        let decisive = decisiveStatements(facts, purchases, &rules)
         var settled = rows
         for (purchase, copies) in copies {
-            guard let statement = purchase.flatMap({ decisive[$0] }) else { continue }
+            guard let (copy, statement) = purchase.flatMap({ decisive[$0] }) else { continue }
             for index in copies {
-                let revoked = rows[index].transaction.revoked(as: statement)
-                if revoked != rows[index].transaction { settled[index].settledByCopy = Boxed(revoked) }
+                let revoked = rows[index].transaction.revoked(as: copy)
+                guard revoked != rows[index].transaction else { continue }
+                settled[index].settledByCopy = Boxed(revoked)
+                rules.collect(.settling(rows[index].transaction, as: revoked, by: copy, statement))
             }
         }
         return settled
@@ -48,26 +51,29 @@ extension Subscription {
         return .owned
     }
 
+    /// Decides which of two reports about copies of a purchase counts.
+    private struct Weight {
+        let statement: SubscriptionFacts.Statement
+        let isTakenBack: Bool
+
+        /// - Returns: Also whether only taking the purchase back decides.
+        func isLess(than other: Weight) -> (Bool, isTie: Bool) {
+            let (first, second) = (statement, other.statement)
+            if first.statedAt != second.statedAt { return (first.statedAt < second.statedAt, false) }
+            if first.isSigned != second.isSigned { return (second.isSigned, false) }
+            // Compare receipt times instead of positions: rows of one receipt have the same receipt time, but their
+            // positions differ if one of them was reported before.
+            if !first.isSigned, first.receivedAt != second.receivedAt {
+                return (first.receivedAt < second.receivedAt, false)
+            }
+            return (!isTakenBack && other.isTakenBack, isTakenBack != other.isTakenBack)
+        }
+    }
+
     /// The report that determines the revocation of each purchase.
     private static func decisiveStatements(
-        _ facts: SubscriptionFacts, _ purchases: [String: Purchase]
-    ) -> [Purchase: Transaction] {
-        struct Weight {
-            let statement: SubscriptionFacts.Statement
-            let isTakenBack: Bool
-
-            func isLess(than other: Weight) -> Bool {
-                let (first, second) = (statement, other.statement)
-                if first.statedAt != second.statedAt { return first.statedAt < second.statedAt }
-                if first.isSigned != second.isSigned { return second.isSigned }
-                // Compare receipt times instead of positions: rows of one receipt have the same receipt time, but their
-                // positions differ if one of them was reported before.
-                if !first.isSigned, first.receivedAt != second.receivedAt {
-                    return first.receivedAt < second.receivedAt
-                }
-                return !isTakenBack && other.isTakenBack
-            }
-        }
+        _ facts: SubscriptionFacts, _ purchases: [String: Purchase], _ rules: inout some RuleCollector
+    ) -> [Purchase: (transaction: Transaction, statement: SubscriptionFacts.Statement)] {
         var decisive: [Purchase: (weight: Weight, transaction: Transaction)] = [:]
         for (boxed, statement) in facts.orderedTransactions {
             let transaction = boxed.value
@@ -80,12 +86,13 @@ extension Subscription {
                 decisive[purchase] = (weight, transaction)
                 continue
             }
+            let (isLess, isTie) = weight.isLess(than: known.weight)
             let (earlier, later) =
-                weight.isLess(than: known.weight)
-                ? (transaction, known) : (known.transaction, (weight: weight, transaction: transaction))
+                isLess ? (transaction, known) : (known.transaction, (weight: weight, transaction: transaction))
+            if isTie { rules.collect(.tie(later.transaction, later.weight.statement)) }
             decisive[purchase] = (later.weight, later.transaction.withKindOfRevocation(of: earlier))
         }
-        return decisive.mapValues(\.transaction)
+        return decisive.mapValues { ($0.transaction, $0.weight.statement) }
     }
 }
 

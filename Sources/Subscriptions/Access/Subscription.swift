@@ -48,13 +48,30 @@ package struct Subscription: Sendable, Hashable {
 
     /// - Parameter products: The app's configured products, which determine the kind of transactions without an expiry.
     package init(_ facts: SubscriptionFacts, products: ProductCatalog = .empty) {
+        var none = NoRules()
+        self.init(facts, products: products, collecting: &none)
+    }
+
+    /// Like ``init(_:products:)``, and records each rule where it is applied.
+    package init(_ facts: SubscriptionFacts, products: ProductCatalog = .empty, explaining rules: inout AppliedRules) {
+        var own = AppliedRules(about: facts)
+        self.init(facts, products: products, collecting: &own)
+        rules.append(own, statedIn: facts)
+    }
+
+    private init(
+        _ facts: SubscriptionFacts, products: ProductCatalog, collecting rules: inout some RuleCollector
+    ) {
         self.products = products
         originalTransactionId = facts.originalTransactionId
         let line = facts.purchases.isEmpty ? nil : PurchaseLine(facts)
         let bought = line?.resolve()
-        transactions =
-            bought?.transactions
-            ?? Self.applyAccountDeletions(to: Self.settleCopies(Self.resolve(facts), facts, products), facts)
+        if let bought {
+            transactions = bought.transactions
+        } else {
+            transactions = Self.applyAccountDeletions(
+                to: Self.settleCopies(Self.resolve(facts, &rules), facts, products, &rules), facts, &rules)
+        }
         renewals = bought?.renewals ?? facts.orderedRenewals
         purchases = line?.purchases ?? []
         unknownPurchases = line?.unknownPurchases ?? []
@@ -64,18 +81,26 @@ package struct Subscription: Sendable, Hashable {
         for row in transactions {
             let kind = Self.kind(of: row.transaction, in: facts, products)
             let position = row.positions.first ?? 0
-            let replacedAt = row.hasExactEnd ? nil : Self.replacement(of: row.settled, in: transactions)
+            let replacement = row.hasExactEnd ? nil : Self.replacement(of: row.settled, in: transactions)
             if row.settled.isRefunded {
                 let period = AccessPeriod(
-                    refunded: row.settled, kind: kind, position: position, replacedAt: replacedAt)
+                    refunded: row.settled, kind: kind, position: position, replacement: replacement, &rules)
                 if let period { refunded.append(period) }
+                rules.collect(.takingBack(row.settled, row.hasExactEnd ? row.positions : []))
             } else {
-                let period = AccessPeriod(of: row.settled, kind: kind, position: position, replacedAt: replacedAt)
+                let period = AccessPeriod(
+                    of: row.settled, kind: kind, position: position, replacement: replacement, &rules)
                 if let period { paid.append(period) }
             }
         }
         self.refunded = refunded
-        let grace = bought?.grace ?? Self.gracePeriods(transactions, renewals, paid)
+        let grace: [AccessPeriod]
+        if let bought {
+            grace = bought.grace
+            for period in grace { Self.collect(period, &rules) }
+        } else {
+            grace = Self.gracePeriods(transactions, renewals, paid, &rules)
+        }
         access = (paid + grace).sorted { left, right in
             (left.start, left.end, left.transactionId) < (right.start, right.end, right.transactionId)
         }
@@ -134,19 +159,24 @@ package struct Subscription: Sendable, Hashable {
             }
     }
 
-    private static func resolve(_ facts: SubscriptionFacts) -> [ResolvedTransaction] {
+    private static func resolve(
+        _ facts: SubscriptionFacts, _ rules: inout some RuleCollector
+    ) -> [ResolvedTransaction] {
         var resolved: [String: ResolvedTransaction] = [:]
+        var statements = StatementRules()
         for (transaction, statement) in facts.orderedTransactions {
             let id = transaction.value.transactionId
             guard let earlier = resolved[id] else {
                 resolved[id] = ResolvedTransaction(
                     boxed: transaction, positions: [statement.position], isSigned: statement.isSigned)
+                statements.add(transaction, statement, &rules)
                 continue
             }
+            let merged = Boxed(transaction.value.completed(by: earlier.transaction))
             resolved[id] = ResolvedTransaction(
-                boxed: Boxed(transaction.value.completed(by: earlier.transaction)),
-                positions: (earlier.positions + [statement.position]).sorted(),
+                boxed: merged, positions: (earlier.positions + [statement.position]).sorted(),
                 isSigned: earlier.isSigned || statement.isSigned)
+            statements.merge(transaction, statement, into: earlier.transaction, giving: merged.value, &rules)
         }
         return resolved.values.sorted { left, right in
             (left.transaction.purchaseDate ?? .earliest, left.transaction.transactionId)
@@ -154,16 +184,29 @@ package struct Subscription: Sendable, Hashable {
         }
     }
 
-    /// When another product replaced a transaction that had not expired; nil if none did.
+    /// What replaced a transaction that had not expired.
+    struct Replacement {
+        let at: Instant
+        let transactionId: String
+        let position: Int64
+
+        init(_ row: ResolvedTransaction, at instant: Instant) {
+            at = instant
+            transactionId = row.transaction.transactionId
+            position = row.positions.first ?? 0
+        }
+    }
+
+    /// The purchase of another product that replaced a transaction before it expired; nil if none did.
     ///
     /// V1 marks the replaced row. V2 reports an upgrade only by the new transaction, which is of another product of the
     /// subscription and was bought before this one expired.
-    private static func replacement(of transaction: Transaction, in all: [ResolvedTransaction]) -> Instant? {
+    private static func replacement(of transaction: Transaction, in all: [ResolvedTransaction]) -> Replacement? {
         guard let own = transaction.purchaseDate else { return nil }
         // Transactions are ordered by purchase date, so the first match is the earliest.
         if transaction.isUpgraded {
             for other in all {
-                if let bought = other.transaction.purchaseDate, bought > own { return bought }
+                if let bought = other.transaction.purchaseDate, bought > own { return Replacement(other, at: bought) }
             }
             return nil
         }
@@ -174,7 +217,7 @@ package struct Subscription: Sendable, Hashable {
             if other.isSigned, other.transaction.transactionReason != "RENEWAL", other.transaction.expiresDate != nil,
                 other.transaction.productId != transaction.productId
             {
-                return bought
+                return Replacement(other, at: bought)
             }
         }
         return nil
@@ -188,7 +231,7 @@ package struct Subscription: Sendable, Hashable {
     /// instead of attaching it to an older transaction.
     private static func gracePeriods(
         _ transactions: [ResolvedTransaction], _ renewals: [SubscriptionFacts.RenewalStatement],
-        _ paid: [AccessPeriod]
+        _ paid: [AccessPeriod], _ rules: inout some RuleCollector
     ) -> [AccessPeriod] {
         var byFailedTransaction: [String: AccessPeriod] = [:]
         for statement in renewals {
@@ -203,30 +246,47 @@ package struct Subscription: Sendable, Hashable {
                     ($0.transaction.expiresDate ?? .earliest, $0.transaction.transactionId)
                         < ($1.transaction.expiresDate ?? .earliest, $1.transaction.transactionId)
                 }),
-                let start = failed.transaction.expiresDate, failed.settled.revocationDate == nil
+                let start = failed.transaction.expiresDate
             else { continue }
             let id = failed.transaction.transactionId
+            guard failed.settled.revocationDate == nil else {
+                rules.collect(.takingBackGrace(of: failed.settled, start..<end))
+                continue
+            }
             if let known = byFailedTransaction[id], known.end >= end { continue }
             byFailedTransaction[id] = AccessPeriod(
                 start: start, end: end, cause: .grace, cut: nil, transactionId: id,
                 productId: failed.transaction.productId, position: statement.position)
         }
-        return byFailedTransaction.values.compactMap { cut($0, bySwitchOffIn: renewals, paid) }
+        var periods: [AccessPeriod] = []
+        for period in byFailedTransaction.values.sorted(by: { $0.start < $1.start }) {
+            rules.collect(.giving(.graceGranted, period))
+            if let period = cut(period, bySwitchOffIn: renewals, paid, &rules) { periods.append(period) }
+        }
+        return periods
+    }
+
+    /// Records grace that a store dates itself.
+    private static func collect<Rules: RuleCollector>(_ grace: AccessPeriod, _ rules: inout Rules) {
+        rules.collect(.giving(.graceGranted, grace))
+        if let cut = grace.cut { rules.collect(.cutting(grace, at: grace.end, cut, [grace.position])) }
     }
 
     /// Switching renewal off ends grace, unless paid access lasts at least until the end of grace, as it does after a
     /// recovery.
     private static func cut(
-        _ grace: AccessPeriod, bySwitchOffIn renewals: [SubscriptionFacts.RenewalStatement], _ paid: [AccessPeriod]
+        _ grace: AccessPeriod, bySwitchOffIn renewals: [SubscriptionFacts.RenewalStatement], _ paid: [AccessPeriod],
+        _ rules: inout some RuleCollector
     ) -> AccessPeriod? {
-        let switchedOff = renewals.filter { $0.renewal.autoRenewStatus == false }
-            .map { $0.renewal.autoRenewStatusChangeDate ?? $0.statedAt }
-            .filter { grace.contains($0) && (paid.unbroken(at: $0).last?.end ?? $0) < grace.end }
-            .min()
+        let switchedOff = renewals.lazy.filter { $0.renewal.autoRenewStatus == false }
+            .map { (at: $0.renewal.autoRenewStatusChangeDate ?? $0.statedAt, position: $0.position) }
+            .filter { grace.contains($0.at) && (paid.unbroken(at: $0.at).last?.end ?? $0.at) < grace.end }
+            .min { ($0.at, $0.position) < ($1.at, $1.position) }
         guard let switchedOff else { return grace }
-        guard switchedOff > grace.start else { return nil }
+        rules.collect(.cutting(grace, at: switchedOff.at, .switchedOff, [switchedOff.position]))
+        guard switchedOff.at > grace.start else { return nil }
         var shortened = grace
-        shortened.end = switchedOff
+        shortened.end = switchedOff.at
         shortened.cut = .switchedOff
         return shortened
     }

@@ -65,9 +65,23 @@ package struct CustomerLinks: Sendable {
     /// A link is exclusive: the latest statement that names a key takes it from the customer that had it, which does not
     /// get it back when that link ends. Under ``OwnershipPolicy/shared`` the links of all customers count.
     package func inForce(on key: CustomerKey, policy: OwnershipPolicy) -> [Link] {
+        var none = NoRules()
+        return inForce(on: key, policy: policy, &none)
+    }
+
+    func inForce<Rules: RuleCollector>(
+        on key: CustomerKey, policy: OwnershipPolicy, _ rules: inout Rules
+    ) -> [Link] {
         guard let links = links[key] else { return [] }
         switch policy {
-        case .latestBuyer, .firstBuyer: return links.suffix(1).filter { $0.replacedPosition == nil }
+        case .latestBuyer, .firstBuyer:
+            let inForce = links.suffix(1).filter { $0.replacedPosition == nil }
+            if Rules.isCollecting, let last = inForce.last,
+                let former = links.last(where: { $0.customer != last.customer })
+            {
+                rules.collect(.moving(former, to: last))
+            }
+            return inForce
         case .shared: return links.filter { $0.replacedPosition == nil }
         }
     }

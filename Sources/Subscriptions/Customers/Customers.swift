@@ -41,9 +41,25 @@ package struct Customers: Sendable, Hashable {
         of evidence: [OwnershipEvidence], links: CustomerLinks, policy: OwnershipPolicy,
         sharedTokens: Set<CustomerKey> = []
     ) {
-        let evidence = evidence.map { $0.ignoring(sharedTokens) }
+        var none = NoRules()
+        self.init(of: evidence, links: links, policy: policy, sharedTokens: sharedTokens, collecting: &none)
+    }
+
+    /// Like ``init(of:links:policy:sharedTokens:)``, and records each rule where it is applied.
+    package init(
+        of evidence: [OwnershipEvidence], links: CustomerLinks, policy: OwnershipPolicy,
+        sharedTokens: Set<CustomerKey> = [], explaining rules: inout AppliedRules
+    ) {
+        self.init(of: evidence, links: links, policy: policy, sharedTokens: sharedTokens, collecting: &rules)
+    }
+
+    private init(
+        of evidence: [OwnershipEvidence], links: CustomerLinks, policy: OwnershipPolicy,
+        sharedTokens: Set<CustomerKey>, collecting rules: inout some RuleCollector
+    ) {
+        let evidence = evidence.map { $0.ignoring(sharedTokens, &rules) }
         let accounts = StoreAccount.all(of: evidence)
-        ownership = accounts.flatMap { $0.ownership(links: links, policy: policy) }
+        ownership = accounts.flatMap { $0.ownership(links: links, policy: policy, &rules) }
             .sorted { ($0.originalTransactionId, $0.from, $0.owner) < ($1.originalTransactionId, $1.from, $1.owner) }
         var identities = accounts.flatMap { $0.identities(links: links, policy: policy) }
         let known = Set(identities.map(\.key))

@@ -53,11 +53,24 @@ package struct Entitlement: Sendable, Hashable {
     package static func all(
         of subscriptions: [Subscription], entitlements: [String: [String]], at instant: Instant
     ) -> [Entitlement] {
+        all(of: grants(of: subscriptions, entitlements: entitlements), at: instant)
+    }
+
+    /// The entitlements that a product grants, and why.
+    static func names(
+        of product: String, _ entitlements: [String: [String]]
+    ) -> (names: [String], rule: ExplanationRule) {
+        guard let configured = entitlements[product] else { return ([product], .ownName) }
+        return (configured, .mapped)
+    }
+
+    /// What each period of access grants.
+    static func grants(of subscriptions: [Subscription], entitlements: [String: [String]]) -> [Grant] {
         var grants: [Grant] = []
         for subscription in subscriptions {
             for period in subscription.access {
                 guard let product = period.productId else { continue }
-                for name in entitlements[product] ?? [product] {
+                for name in names(of: product, entitlements).names {
                     grants.append(
                         Grant(
                             entitlement: name, originalTransactionId: subscription.originalTransactionId,
@@ -66,7 +79,7 @@ package struct Entitlement: Sendable, Hashable {
                 }
             }
         }
-        return all(of: grants, at: instant)
+        return grants
     }
 
     /// Like ``all(of:entitlements:at:)``, for periods whose entitlements are known.

@@ -57,8 +57,9 @@ package struct OwnershipEvidence: Sendable, Hashable {
     }
 
     /// Returns the evidence without the purchases that carry one of some tokens.
-    func ignoring(_ tokens: Set<CustomerKey>) -> OwnershipEvidence {
-        guard purchases.contains(where: { tokens.contains($0.token) }) else { return self }
+    func ignoring(_ tokens: Set<CustomerKey>, _ rules: inout some RuleCollector) -> OwnershipEvidence {
+        guard let ignored = purchases.first(where: { tokens.contains($0.token) }) else { return self }
+        rules.collect(.ignoring(ignored, of: subscription))
         return OwnershipEvidence(
             subscription: subscription, purchases: purchases.filter { !tokens.contains($0.token) }, ties: ties,
             isEntry: isEntry)

@@ -40,28 +40,45 @@ extension StoreAccount {
         var until = Instant.latest
         var reason: Ownership.Reason
         var position: Int64?
+        /// The purchase of the next owner, which ends the claim.
+        var next: OwnershipEvidence.Purchase?
+        /// The later purchases of other app users, which the policy ignores.
+        var ignored: ArraySlice<OwnershipEvidence.Purchase> = []
     }
 
     /// Returns who owns the subscriptions of the store account, in order of their ids.
-    package func ownership(links: CustomerLinks, policy: OwnershipPolicy) -> [Ownership] {
-        let rest = restClaims(links, policy)
-        return subscriptions.filter { !$0.isEntry }.flatMap { one in
-            claims(on: one.subscription, one.purchases, rest, links, policy).map { claim in
-                Ownership(
+    func ownership(
+        links: CustomerLinks, policy: OwnershipPolicy, _ rules: inout some RuleCollector
+    ) -> [Ownership] {
+        let rest = restClaims(links, policy, &rules)
+        var ownership: [Ownership] = []
+        for one in subscriptions where !one.isEntry {
+            let claims = claims(on: one.subscription, one.purchases, rest, links, policy, &rules)
+            for claim in claims {
+                let owned = Ownership(
                     originalTransactionId: one.subscription.id, owner: claim.owner, from: claim.from,
                     until: claim.until, reason: claim.reason, position: claim.position)
+                rules.collect(.owning(owned))
+                if let next = claim.next { rules.collect(.losing(owned, to: next)) }
+                if let later = claim.ignored.first(where: { $0.token != claim.owner }) {
+                    rules.collect(.keeping(owned, from: later))
+                }
+                if claims.count > 1, policy == .shared { rules.collect(.sharing(owned)) }
+                ownership.append(owned)
             }
         }
+        return ownership
     }
 
     /// Returns to which customers the keys of the store account lead, in order of the keys.
     package func identities(links: CustomerLinks, policy: OwnershipPolicy) -> [CustomerIdentity] {
-        let rest = restClaims(links, policy)
+        var none = NoRules()
+        let rest = restClaims(links, policy, &none)
         let purchases = Dictionary(
             subscriptions.map { ($0.subscription, $0.purchases) }, uniquingKeysWith: { first, _ in first })
         return keys.flatMap { key in
             let all =
-                key.kind == .subscription ? claims(on: key, purchases[key] ?? [], rest, links, policy) : rest
+                key.kind == .subscription ? claims(on: key, purchases[key] ?? [], rest, links, policy, &none) : rest
             // Of several owners at once, the last one has the strongest and latest evidence.
             return (policy == .shared ? all.suffix(1) : all[...]).map { claim in
                 CustomerIdentity(key: key, customer: claim.owner, from: claim.from, until: claim.until)
@@ -71,21 +88,23 @@ extension StoreAccount {
 
     private func claims(
         on subscription: CustomerKey, _ purchases: [OwnershipEvidence.Purchase], _ rest: [Claim],
-        _ links: CustomerLinks, _ policy: OwnershipPolicy
+        _ links: CustomerLinks, _ policy: OwnershipPolicy, _ rules: inout some RuleCollector
     ) -> [Claim] {
-        let linked = links.inForce(on: subscription, policy: policy)
+        let linked = links.inForce(on: subscription, policy: policy, &rules)
             .map { Claim(owner: $0.customer, reason: .link, position: $0.position) }
         if policy != .shared, !linked.isEmpty { return linked }
-        let claims = Self.distinct(Self.claims(of: purchases, as: .account, links, policy) + linked, policy)
+        let claims = Self.distinct(Self.claims(of: purchases, as: .account, links, policy, &rules) + linked, policy)
         return claims.isEmpty ? rest : claims
     }
 
     /// Who owns what carries neither link nor token: the customer that linked the `appTransactionId`, otherwise the app
     /// users of the purchases with a token, otherwise the customer with the latest link on a subscription of the store
     /// account, otherwise the store account itself.
-    private func restClaims(_ links: CustomerLinks, _ policy: OwnershipPolicy) -> [Claim] {
+    private func restClaims(
+        _ links: CustomerLinks, _ policy: OwnershipPolicy, _ rules: inout some RuleCollector
+    ) -> [Claim] {
         func linked(_ kind: CustomerKey.Kind) -> [Claim] {
-            let found = keys.filter { $0.kind == kind }.flatMap { links.inForce(on: $0, policy: policy) }
+            let found = keys.filter { $0.kind == kind }.flatMap { links.inForce(on: $0, policy: policy, &rules) }
                 .sorted { $0.position < $1.position }
             let counting = policy == .shared ? found[...] : found.suffix(1)
             return Self.distinct(
@@ -93,7 +112,8 @@ extension StoreAccount {
         }
         let byAppTransaction = linked(.appTransaction)
         if !byAppTransaction.isEmpty { return byAppTransaction }
-        let bought = Self.claims(of: subscriptions.flatMap(\.purchases).sorted(), as: .storeAccount, links, policy)
+        let bought = Self.claims(
+            of: subscriptions.flatMap(\.purchases).sorted(), as: .storeAccount, links, policy, &rules)
         if !bought.isEmpty { return bought }
         let bySubscription = linked(.subscription)
         return bySubscription.isEmpty ? [Claim(owner: customer, reason: .unclaimed)] : bySubscription
@@ -104,17 +124,22 @@ extension StoreAccount {
     /// - Parameter purchases: In their order.
     private static func claims(
         of purchases: [OwnershipEvidence.Purchase], as reason: Ownership.Reason, _ links: CustomerLinks,
-        _ policy: OwnershipPolicy
+        _ policy: OwnershipPolicy, _ rules: inout some RuleCollector
     ) -> [Claim] {
         func owners(_ purchase: OwnershipEvidence.Purchase) -> [Claim] {
-            let holders = links.inForce(on: purchase.token, policy: policy)
+            let holders = links.inForce(on: purchase.token, policy: policy, &rules)
             return holders.isEmpty
                 ? [Claim(owner: purchase.token, reason: reason, position: purchase.position)]
                 : holders.map { Claim(owner: $0.customer, reason: reason, position: $0.position) }
         }
         switch policy {
         case .shared: return distinct(purchases.flatMap(owners), policy)
-        case .firstBuyer: return purchases.prefix(1).flatMap(owners)
+        case .firstBuyer:
+            return purchases.prefix(1).flatMap(owners).map { claim in
+                var claim = claim
+                claim.ignored = purchases.dropFirst()
+                return claim
+            }
         case .latestBuyer:
             var claims: [Claim] = []
             for (index, purchase) in purchases.enumerated() {
@@ -125,6 +150,7 @@ extension StoreAccount {
                     var claim = owner
                     if !claims.isEmpty {
                         claims[claims.count - 1].until = purchase.purchaseDate
+                        claims[claims.count - 1].next = purchase
                         claim.from = purchase.purchaseDate
                     }
                     claims.append(claim)

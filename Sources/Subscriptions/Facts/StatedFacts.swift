@@ -50,6 +50,13 @@ package struct StatedFacts: Sendable {
         Set(purchases.compactMap(\.fact.fact.continuedPurchaseToken))
     }
 
+    /// When the facts state each of their transactions.
+    ///
+    /// - Parameter statedAt: The time of the event.
+    package func statements(_ statedAt: Instant) -> [(transactionId: String, statedAt: Instant)] {
+        transactions.map { ($0.fact.fact.transactionId, $0.signedDate ?? statedAt) }
+    }
+
     fileprivate mutating func add(_ transaction: consuming Transaction) {
         let signedDate = transaction.signedDate
         transaction.signedDate = nil

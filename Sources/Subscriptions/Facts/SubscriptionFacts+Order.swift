@@ -15,12 +15,18 @@ extension SubscriptionFacts {
     }
 
     var transactionsInOrder: [(key: Canonical<Transaction>, value: Statement)] {
-        inOrder(transactions) { key, value in
-            Order(
-                statedAt: value.statedAt, isSigned: value.isSigned, receivedAt: value.receivedAt,
-                position: value.position, isTakenBack: key.fact.revocationDate != nil || key.fact.isUpgraded,
-                expiresDate: key.fact.expiresDate ?? .earliest, text: key.text)
-        }
+        inOrder(transactions) { key, value in Order(key.fact, value, text: key.text) }
+    }
+
+    enum OrderCriterion {
+        case statedAt, isSigned, arrival, isTakenBack, expiresDate, text
+    }
+
+    /// What decides the order of two reports about one transaction.
+    static func criterion(_ left: OrderedTransaction, _ right: OrderedTransaction) -> OrderCriterion {
+        Order.criterion(
+            Order(left.transaction.value, left.statement, text: []),
+            Order(right.transaction.value, right.statement, text: []))
     }
 
     /// Like ``orderedTransactions``, for renewal info.
@@ -67,13 +73,32 @@ private struct Order: Comparable {
     let text: [UInt8]
 
     static func < (left: Order, right: Order) -> Bool {
-        if left.statedAt != right.statedAt { return left.statedAt < right.statedAt }
-        if left.isSigned != right.isSigned { return right.isSigned }
-        if !left.isSigned, (left.receivedAt, left.position) != (right.receivedAt, right.position) {
-            return (left.receivedAt, left.position) < (right.receivedAt, right.position)
+        switch criterion(left, right) {
+        case .statedAt: left.statedAt < right.statedAt
+        case .isSigned: right.isSigned
+        case .arrival: (left.receivedAt, left.position) < (right.receivedAt, right.position)
+        case .isTakenBack: right.isTakenBack
+        case .expiresDate: left.expiresDate < right.expiresDate
+        case .text: left.text.lexicographicallyPrecedes(right.text)
         }
-        if left.isSigned, left.isTakenBack != right.isTakenBack { return right.isTakenBack }
-        if left.isSigned, left.expiresDate != right.expiresDate { return left.expiresDate < right.expiresDate }
-        return left.text.lexicographicallyPrecedes(right.text)
+    }
+
+    /// The first difference between two reports, which decides their order.
+    static func criterion(_ left: Order, _ right: Order) -> SubscriptionFacts.OrderCriterion {
+        if left.statedAt != right.statedAt { return .statedAt }
+        if left.isSigned != right.isSigned { return .isSigned }
+        if !left.isSigned, (left.receivedAt, left.position) != (right.receivedAt, right.position) { return .arrival }
+        if left.isSigned, left.isTakenBack != right.isTakenBack { return .isTakenBack }
+        if left.isSigned, left.expiresDate != right.expiresDate { return .expiresDate }
+        return .text
+    }
+}
+
+extension Order {
+    init(_ transaction: borrowing Transaction, _ statement: SubscriptionFacts.Statement, text: [UInt8]) {
+        self.init(
+            statedAt: statement.statedAt, isSigned: statement.isSigned, receivedAt: statement.receivedAt,
+            position: statement.position, isTakenBack: transaction.revocationDate != nil || transaction.isUpgraded,
+            expiresDate: transaction.expiresDate ?? .earliest, text: text)
     }
 }

@@ -1,0 +1,146 @@
+import Encoding
+
+// The rules of the fold of a subscription, each made where the fold applies it.
+
+extension AccessPeriod.Cut {
+    /// The rule that ends a period for this reason.
+    var rule: ExplanationRule {
+        switch self {
+        case .upgraded: .replacedByUpgrade
+        case .familyRevoked: .familyRevoked
+        case .refundedInPart: .refundedPart
+        case .refunded: .refundedWhole
+        case .revoked: .revoked
+        case .switchedOff: .graceCutSwitchOff
+        }
+    }
+}
+
+extension AppliedRule {
+    /// - Parameter period: As the rule gives it, before it is cut.
+    static func giving(_ rule: ExplanationRule, _ period: AccessPeriod) -> AppliedRule {
+        AppliedRule(
+            rule, transactionId: period.transactionId, productId: period.productId,
+            period: Self.range(period.start, period.end), positions: [period.position])
+    }
+
+    /// - Parameters:
+    ///   - period: Before it is cut.
+    ///   - positions: Empty for what the transaction itself states.
+    ///   - replacement: The transaction that replaced it.
+    static func cutting(
+        _ period: AccessPeriod, at instant: Instant, _ cut: AccessPeriod.Cut, _ positions: [Int64],
+        by replacement: String? = nil
+    ) -> AppliedRule {
+        AppliedRule(
+            cut.rule, transactionId: period.transactionId, causeTransactionId: replacement,
+            productId: period.productId, period: Self.range(period.start, period.end), at: instant,
+            positions: positions)
+    }
+
+    /// A full refund.
+    ///
+    /// - Parameter positions: Empty for what the transaction itself states.
+    static func takingBack(_ transaction: Transaction, _ positions: [Int64]) -> AppliedRule {
+        AppliedRule(
+            .refundedWhole, transactionId: transaction.transactionId, productId: transaction.productId,
+            period: Self.range(transaction.purchaseDate, transaction.expiresDate), at: transaction.revocationDate,
+            positions: positions)
+    }
+
+    /// - Parameter period: The grace period that would follow the transaction.
+    static func takingBackGrace(of transaction: Transaction, _ period: Range<Instant>) -> AppliedRule {
+        AppliedRule(
+            .graceTakenBack, transactionId: transaction.transactionId, productId: transaction.productId,
+            period: period, at: transaction.revocationDate)
+    }
+
+    /// - Parameters:
+    ///   - transaction: As its own reports state it.
+    ///   - settled: With the revocation of its copies.
+    ///   - copy: The copy in the report that decides.
+    static func settling(
+        _ transaction: Transaction, as settled: Transaction, by copy: Transaction,
+        _ statement: SubscriptionFacts.Statement
+    ) -> AppliedRule {
+        AppliedRule(
+            settled.revocationDate == nil ? .laterStatementWins : .refundedWithCopy,
+            transactionId: transaction.transactionId, causeTransactionId: copy.transactionId,
+            productId: transaction.productId, at: settled.revocationDate ?? statement.statedAt)
+    }
+
+    /// Of two equally recent reports, the one that takes the purchase back decides.
+    static func tie(_ transaction: Transaction, _ statement: SubscriptionFacts.Statement) -> AppliedRule {
+        AppliedRule(
+            .tieTakesBack, transactionId: transaction.transactionId, productId: transaction.productId,
+            at: statement.statedAt, positions: [statement.position])
+    }
+
+    /// Nil for an interval that is empty, as of a transaction whose dates are wrong.
+    private static func range(_ start: Instant?, _ end: Instant?) -> Range<Instant>? {
+        guard let start, case let end = end ?? .latest, start < end else { return nil }
+        return start..<end
+    }
+}
+
+/// Explains how the reports about each transaction are merged.
+struct StatementRules {
+    private var latest: [String: SubscriptionFacts.OrderedTransaction] = [:]
+
+    /// The first report about a transaction.
+    mutating func add<Rules: RuleCollector>(
+        _ transaction: Boxed<Transaction>, _ statement: SubscriptionFacts.Statement, _: inout Rules
+    ) {
+        guard Rules.isCollecting else { return }
+        latest[transaction.value.transactionId] = (transaction, statement)
+    }
+
+    /// A further report about a transaction.
+    ///
+    /// - Parameters:
+    ///   - earlier: The transaction as merged from the reports before.
+    ///   - merged: With this report.
+    mutating func merge<Rules: RuleCollector>(
+        _ transaction: Boxed<Transaction>, _ statement: SubscriptionFacts.Statement, into earlier: Transaction,
+        giving merged: Transaction, _ rules: inout Rules
+    ) {
+        guard Rules.isCollecting else { return }
+        let id = merged.transactionId
+        let report: SubscriptionFacts.OrderedTransaction = (transaction, statement)
+        // The position is that of the first event with this content. If a report in between has other content, a later
+        // event has repeated it: see ``ExplainedCustomers/missingEvidence``.
+        let isRepeat = latest[id].map { $0.statement.position >= statement.position } ?? false
+        func note(_ rule: ExplanationRule, _ period: Range<Instant>? = nil) {
+            rules.collect(
+                AppliedRule(
+                    rule, transactionId: id, productId: merged.productId, period: period, at: statement.statedAt,
+                    positions: isRepeat ? [] : [statement.position]))
+        }
+        if let before = earlier.expiresDate, let now = merged.expiresDate, before != now {
+            if before < now { note(.extended, before..<now) } else { note(.laterStatementWins) }
+        }
+        if earlier.revocationDate != nil || earlier.isUpgraded, merged.revocationDate == nil, !merged.isUpgraded {
+            note(.laterStatementWins)
+        }
+        if let last = latest[id], SubscriptionFacts.criterion(last, report) == .isTakenBack { note(.tieTakesBack) }
+        latest[id] = report
+    }
+}
+
+extension AppliedRule {
+    /// Adds the first event that states what the rule rests on, if the fold did not name it.
+    func withEvidence(in facts: SubscriptionFacts) -> AppliedRule {
+        guard positions.isEmpty, rule.effect == .cuts || rule.effect == .removes, let at else { return self }
+        func stated(of ids: Set<String>?) -> Int64? {
+            facts.transactions.lazy.filter { key, _ in
+                key.fact.revocationDate == at && ids?.contains(key.fact.transactionId) ?? true
+            }.map(\.value.position).min()
+        }
+        let position =
+            stated(of: Set([transactionId, causeTransactionId].compactMap(\.self))) ?? stated(of: nil)
+            ?? facts.accountDeletions[at]?.position
+        var result = self
+        result.positions = position.map { [$0] } ?? []
+        return result
+    }
+}

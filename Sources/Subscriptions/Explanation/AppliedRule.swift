@@ -1,0 +1,85 @@
+import Encoding
+
+/// A rule that the fold applied, with what it was applied to.
+package struct AppliedRule: Sendable, Hashable {
+    package let rule: ExplanationRule
+    /// Set by the collector if it is about one subscription.
+    package var originalTransactionId: String
+    /// The purchase that it was applied to; nil for rules about a whole subscription.
+    package var transactionId: String?
+    /// The purchase that made the rule apply: the replacement of an upgrade, the copy that was refunded, the purchase of
+    /// the next owner.
+    package var causeTransactionId: String?
+    package var productId: String?
+    /// The period that the rule gives or removes.
+    package var period: Range<Instant>?
+    /// The instant from which on the rule applies: of a refund, an upgrade, a statement.
+    package var at: Instant?
+    /// The events that are the evidence, ascending.
+    package var positions: [Int64]
+    /// For rules about ownership, the customer that has the subscription by it; for ``ExplanationRule/latestBuyer`` and
+    /// ``ExplanationRule/linkMoved``, the customer that had it before.
+    package var customer: CustomerKey?
+    /// The key of a link that moved, or an account token that counts for nothing.
+    package var key: CustomerKey?
+
+    package init(
+        _ rule: ExplanationRule, of originalTransactionId: String = "", transactionId: String? = nil,
+        causeTransactionId: String? = nil, productId: String? = nil, period: Range<Instant>? = nil,
+        at: Instant? = nil, positions: [Int64] = [], customer: CustomerKey? = nil, key: CustomerKey? = nil
+    ) {
+        self.rule = rule
+        self.originalTransactionId = originalTransactionId
+        self.transactionId = transactionId
+        self.causeTransactionId = causeTransactionId
+        self.productId = productId
+        self.period = period
+        self.at = at
+        self.positions = Set(positions).sorted()
+        self.customer = customer
+        self.key = key
+    }
+}
+
+/// Records the rules of a fold, at the places where the fold applies them.
+///
+/// A generic parameter of the fold, so that a fold that explains nothing is compiled without it.
+protocol RuleCollector {
+    static var isCollecting: Bool { get }
+    mutating func collect(_ rule: @autoclosure () -> AppliedRule)
+}
+
+/// Records nothing, at no cost.
+struct NoRules: RuleCollector {
+    static var isCollecting: Bool { false }
+
+    @inline(__always)
+    mutating func collect(_ rule: @autoclosure () -> AppliedRule) {}
+}
+
+/// The rules of a fold, in the order in which they were applied.
+package struct AppliedRules: RuleCollector, Sendable {
+    package private(set) var all: [AppliedRule] = []
+    /// The subscription that is folded; nil while rules about several are collected.
+    private var subscription: String?
+
+    static var isCollecting: Bool { true }
+
+    package init() {}
+
+    /// Collects rules about one subscription.
+    init(about facts: SubscriptionFacts) {
+        subscription = facts.originalTransactionId
+    }
+
+    mutating func collect(_ rule: @autoclosure () -> AppliedRule) {
+        var applied = rule()
+        if let subscription { applied.originalTransactionId = subscription }
+        all.append(applied)
+    }
+
+    /// Appends the rules of the fold of a subscription, each with the events that state what it rests on.
+    mutating func append(_ own: AppliedRules, statedIn facts: SubscriptionFacts) {
+        all += own.all.map { $0.withEvidence(in: facts) }
+    }
+}

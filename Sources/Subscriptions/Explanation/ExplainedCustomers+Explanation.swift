@@ -1,0 +1,207 @@
+import Encoding
+
+extension ExplainedCustomers {
+    /// Explains an entitlement of a customer at an instant.
+    ///
+    /// Whether it is active, and until when, comes from the code that answers readers.
+    ///
+    /// - Parameter knownAt: The instant up to which the facts were received; nil for all. Only written to the answer.
+    package func explanation(
+        of entitlement: String, for customer: CustomerKey, at instant: Instant, knownAt: Instant? = nil
+    ) -> Explanation {
+        let owned = customers.subscriptions(of: customer, among: allLines.map(\.subscription))
+        let granted = Entitlement.grants(of: owned, entitlements: grants)
+            .filter { ByteString($0.entitlement) == ByteString(entitlement) }
+        let answer = Entitlement.all(of: granted, at: instant).first
+        let question = Question(
+            entitlement: entitlement, customer: customer, at: instant,
+            candidates: candidates(entitlement, customer))
+        let until = answer.flatMap { $0.isActive(at: instant) ? $0.until : nil }
+        let parts = until.map { active(question, until: $0) } ?? inactive(question)
+        func reasons(_ rules: [AppliedRule]) -> [Explanation.Reason] {
+            var seen: Set<AppliedRule> = []
+            return rules.filter { seen.insert($0).inserted }.map { Explanation.Reason($0, entitlement) }
+        }
+        let against = (parts.against + skips(question)).sorted { ($0.at ?? .earliest) > ($1.at ?? .earliest) }
+        return Explanation(
+            entitlement: entitlement, at: instant, knownAt: knownAt, active: until != nil, until: until,
+            because: reasons(parts.because), against: Array(reasons(against).prefix(Explanation.againstMax)),
+            couldChange: parts.couldChange.sorted { $0.at < $1.at })
+    }
+
+    private struct Question {
+        let entitlement: String
+        let customer: CustomerKey
+        let at: Instant
+        let candidates: [Candidate]
+    }
+
+    private typealias Parts = (
+        because: [AppliedRule], against: [AppliedRule], couldChange: [Explanation.PossibleChange]
+    )
+
+    // MARK: With access
+
+    private func active(_ question: Question, until: Instant) -> Parts {
+        let current = question.candidates.filter { candidate in
+            candidate.access.contains { $0.contains(question.at) }
+        }
+        guard let inForce = current.last(where: { !$0.isGrace }) ?? current.last else { return ([], [], []) }
+        let extensions = inForce.statements.filter { $0.rule == .extended && $0.isInForce(inForce) }
+        let isExtended = extensions.contains { $0.period.map { $0.lowerBound <= question.at } ?? false }
+        let statements = inForce.statements.filter { $0.rule != .extended }
+        let because =
+            (isExtended ? extensions + [inForce.given] : [inForce.given] + extensions) + statements
+            + [inForce.product] + ties(of: inForce.line, question.customer, at: question.at)
+        let against = question.candidates.filter(\.isEverOwned).flatMap(\.endings).filter { rule in
+            // An upgrade replaces a purchase by another one, so it takes nothing back.
+            rule.rule != .replacedByUpgrade && rule.transactionId != inForce.given.transactionId
+        }
+        return (
+            because, against + withoutPeriod(question.entitlement, question.customer),
+            until < .latest ? [end(of: question, until: until)] : []
+        )
+    }
+
+    /// How the run of access ends.
+    private func end(of question: Question, until: Instant) -> Explanation.PossibleChange {
+        let last = question.candidates.filter { candidate in candidate.access.contains { $0.upperBound == until } }
+            .last
+        func change(_ rule: ExplanationRule, _ text: String) -> Explanation.PossibleChange {
+            Explanation.PossibleChange(at: until, rule: rule, text: text)
+        }
+        guard let last else { return change(.clock, "Access ends") }
+        if let cut = last.endings.last(where: { $0.at == until }) {
+            return change(cut.rule, cut.text(question.entitlement))
+        }
+        if last.effective?.end != until,
+            let loss = losses(of: last.line, question.customer).first(where: { $0.at == until })
+        {
+            return change(loss.rule, loss.text(question.entitlement))
+        }
+        switch last.given.rule {
+        case .graceGranted: return change(.clock, "The grace period ends, unless the renewal succeeds before")
+        case .nonRenewingDuration: return change(.clock, "Access ends, because the product does not renew")
+        default:
+            let renewal = last.line.subscription.renewal(at: question.at).autoRenewStatus
+            let state = renewal.map { $0 ? "on" : "off" } ?? "not known"
+            return change(.clock, "Access ends, unless the subscription is renewed before. Renewal is \(state)")
+        }
+    }
+
+    // MARK: Without access
+
+    private func inactive(_ question: Question) -> Parts {
+        let at = question.at
+        let owned = question.candidates.filter(\.isEverOwned)
+        var against: [AppliedRule] = []
+        for candidate in question.candidates where candidate.isEffective(at: at) && !candidate.isOwned(at: at) {
+            against += [candidate.given] + otherTies(of: candidate.line, than: question.customer, at: at)
+        }
+        return (reasons(question, owned), against, changes(question, owned))
+    }
+
+    /// The rules that decide that there is no access.
+    private func reasons(_ question: Question, _ owned: [Candidate]) -> [AppliedRule] {
+        let at = question.at
+        func because(_ candidate: Candidate, _ decisive: [AppliedRule]) -> [AppliedRule] {
+            decisive + [candidate.given] + candidate.statements.filter { $0.isInForce(candidate) } + [candidate.product]
+                + ties(of: candidate.line, question.customer, at: min(at, candidate.period.lowerBound))
+        }
+        // A purchase that another customer has by now, and that gives access.
+        for candidate in question.candidates.reversed()
+        where candidate.isEffective(at: at) && !candidate.isOwned(at: at) {
+            let lost = losses(of: candidate.line, question.customer).filter { ($0.at ?? .earliest) <= at }
+            guard !lost.isEmpty else { continue }
+            return lost + [candidate.given, candidate.product]
+        }
+        // A purchase that was meant to give access, and was taken back or cut.
+        for covering in owned.reversed() where covering.period.contains(at) && covering.isOwned(at: at) {
+            let endings = covering.endings.filter { $0.rule.effect == .removes || ($0.at ?? .earliest) <= at }
+            if !endings.isEmpty { return because(covering, endings) }
+        }
+        // The last purchase, which is over.
+        if let past = owned.last(where: { $0.period.lowerBound <= at }) {
+            guard let effective = past.effective else { return because(past, past.endings) }
+            if effective.cut != nil { return because(past, past.endings.filter { $0.at == effective.end }) }
+            let end = past.access.map(\.upperBound).max() ?? effective.end
+            if end < effective.end, let loss = losses(of: past.line, question.customer).first(where: { $0.at == end }) {
+                return because(past, [loss])
+            }
+            return because(past, [past.clock(at)])
+        }
+        if let next = owned.first { return because(next, [next.clock(at)]) }
+        let other = withoutPeriod(question.entitlement, question.customer)
+        if !other.isEmpty { return other }
+        let lost = allLines.flatMap { losses(of: $0, question.customer) }
+        return lost.isEmpty ? [AppliedRule(.noPurchase)] : lost
+    }
+
+    /// What may give access again.
+    private func changes(_ question: Question, _ owned: [Candidate]) -> [Explanation.PossibleChange] {
+        var changes: [Explanation.PossibleChange] = []
+        let next = owned.compactMap { candidate in
+            candidate.access.map(\.lowerBound).filter { $0 > question.at }.min().map { (at: $0, candidate) }
+        }.min { $0.at < $1.at }
+        if let next {
+            changes.append(
+                Explanation.PossibleChange(
+                    at: next.at, rule: next.1.given.rule,
+                    text: "Access begins: \(next.1.given.text(question.entitlement))"))
+        }
+        var lines: Set<String> = []
+        for candidate in owned where lines.insert(candidate.line.id).inserted {
+            let subscription = candidate.line.subscription
+            guard subscription.status(at: question.at) == .retry,
+                let change = subscription.nextChange(after: question.at), change.to == .expired
+            else { continue }
+            changes.append(
+                Explanation.PossibleChange(
+                    at: change.at, rule: .clock,
+                    text: "The store stops retrying the failed renewal of subscription \(candidate.line.id)"))
+        }
+        return changes
+    }
+
+    /// The skipped events about subscriptions that the customer has or had.
+    private func skips(_ question: Question) -> [AppliedRule] {
+        let owned = Set(
+            customers.ownership.filter { $0.owner == question.customer }.map(\.originalTransactionId))
+        return allSkipped.filter { owned.contains(ByteString($0.originalTransactionId)) }
+    }
+}
+
+extension ExplainedCustomers.Candidate {
+    /// The rule that the instant lies outside of the period.
+    fileprivate func clock(_ instant: Instant) -> AppliedRule {
+        AppliedRule(
+            .clock, of: line.id, transactionId: given.transactionId, productId: given.productId,
+            period: effective.map { $0.start..<$0.end } ?? period, at: instant)
+    }
+}
+
+extension AppliedRule {
+    /// Whether an extension still determines the end of the purchase; true for other rules.
+    fileprivate func isInForce(_ candidate: ExplainedCustomers.Candidate) -> Bool {
+        rule != .extended || period?.upperBound == candidate.period.upperBound
+    }
+}
+
+extension Explanation.Reason {
+    /// A rule that was applied, regardless of any entitlement.
+    package init(_ applied: AppliedRule) {
+        self.init(applied, "")
+    }
+
+    init(_ applied: AppliedRule, _ entitlement: String) {
+        rule = applied.rule
+        text = applied.text(entitlement)
+        originalTransactionId = applied.originalTransactionId.isEmpty ? nil : applied.originalTransactionId
+        transactionId = applied.transactionId
+        causeTransactionId = applied.causeTransactionId
+        productId = applied.productId
+        period = applied.period
+        at = applied.at
+        positions = applied.positions
+    }
+}

@@ -1,0 +1,258 @@
+import Encoding
+
+/// The customers of some store accounts, with the rules by which they have access.
+///
+/// Folds the facts with the code of the projections, and collects the rules while it does.
+package struct ExplainedCustomers: Sendable {
+    package let customers: Customers
+    private var lines: [Line]
+    private let ownershipRules: [AppliedRule]
+    private let skipped: [AppliedRule]
+    /// By product.
+    private let entitlements: [String: [String]]
+
+    /// A subscription with the rules of its fold.
+    struct Line: Sendable {
+        let subscription: Subscription
+        var rules: [AppliedRule]
+        /// The positions of all events about it.
+        let positions: Set<Int64>
+        /// The ids that say whose the subscription is, its own included.
+        let keys: Set<CustomerKey>
+
+        var id: String { subscription.originalTransactionId }
+    }
+
+    /// An event that an operator skipped.
+    package struct SkippedEvent: Sendable, Hashable {
+        package let position: Int64
+        /// The subscription that the event is about.
+        package let originalTransactionId: String
+        package let skippedAt: Instant
+
+        package init(position: Int64, originalTransactionId: String, skippedAt: Instant) {
+            self.position = position
+            self.originalTransactionId = originalTransactionId
+            self.skippedAt = skippedAt
+        }
+    }
+
+    /// - Parameters:
+    ///   - facts: Those of whole store accounts.
+    ///   - links: All that name one of their keys.
+    ///   - sharedTokens: See ``Customers/init(of:links:policy:sharedTokens:)``.
+    ///   - products: Determine the kinds of products.
+    ///   - entitlements: Those that products grant, by product.
+    package init(
+        _ facts: some Sequence<SubscriptionFacts>, links: CustomerLinks, policy: OwnershipPolicy,
+        sharedTokens: Set<CustomerKey> = [], products: ProductCatalog = .empty, entitlements: [String: [String]] = [:],
+        skipped: [SkippedEvent] = []
+    ) {
+        var evidence: [OwnershipEvidence] = []
+        var lines: [Line] = []
+        for facts in facts.sorted(by: { $0.originalTransactionId < $1.originalTransactionId }) {
+            let own = facts.ownershipEvidence()
+            evidence.append(own)
+            // The facts of a purchase that belongs to a line of another one are in those of the line.
+            guard facts.line == nil else { continue }
+            var rules = AppliedRules()
+            let subscription = Subscription(facts, products: products, explaining: &rules)
+            lines.append(
+                Line(
+                    subscription: subscription, rules: rules.all, positions: facts.positions,
+                    keys: Set(own.edges.keys).union([own.subscription])))
+        }
+        var rules = AppliedRules()
+        customers = Customers(
+            of: evidence, links: links, policy: policy, sharedTokens: sharedTokens, explaining: &rules)
+        ownershipRules = rules.all
+        self.lines = lines
+        self.entitlements = entitlements
+        self.skipped = skipped.map {
+            AppliedRule(.skipped, of: $0.originalTransactionId, at: $0.skippedAt, positions: [$0.position])
+        }
+    }
+
+    /// The names of all entitlements that purchases of the customer grant or would grant, sorted by bytes.
+    package func entitlements(of customer: CustomerKey) -> [String] {
+        let owned = lines.filter { line in isOwner(customer, of: line) || !losses(of: line, customer).isEmpty }
+        let products = Set(owned.flatMap { $0.rules.compactMap(\.productId) })
+        return Set(products.flatMap { Entitlement.names(of: $0, entitlements).names }.map(ByteString.init)).sorted()
+            .map(\.text)
+    }
+}
+
+// MARK: - Evidence
+
+extension ExplainedCustomers {
+    /// A report about a transaction.
+    package struct Report: Sendable, Hashable {
+        package let originalTransactionId: String
+        package let transactionId: String
+        package let statedAt: Instant
+
+        package init(originalTransactionId: String, transactionId: String, statedAt: Instant) {
+            self.originalTransactionId = originalTransactionId
+            self.transactionId = transactionId
+            self.statedAt = statedAt
+        }
+    }
+
+    /// The reports that decide and whose events the facts do not name, because they repeat what an earlier event stated:
+    /// each with the positions of all events about its subscription, one of which has it.
+    package var missingEvidence: [Report: Set<Int64>] {
+        var missing: [Report: Set<Int64>] = [:]
+        for line in lines {
+            for rule in line.rules { if let report = rule.missingReport { missing[report] = line.positions } }
+        }
+        return missing
+    }
+
+    /// Adds the events of reports in ``missingEvidence``.
+    package mutating func addEvidence(_ positions: [Report: Int64]) {
+        for line in lines.indices {
+            for index in lines[line].rules.indices {
+                guard let report = lines[line].rules[index].missingReport, let position = positions[report] else {
+                    continue
+                }
+                lines[line].rules[index].positions = [position]
+            }
+        }
+    }
+}
+
+extension AppliedRule {
+    fileprivate var missingReport: ExplainedCustomers.Report? {
+        guard positions.isEmpty, rule.effect == .statement || rule == .extended, let at,
+            let id = causeTransactionId ?? transactionId
+        else { return nil }
+        return ExplainedCustomers.Report(
+            originalTransactionId: originalTransactionId, transactionId: id, statedAt: at)
+    }
+}
+
+// MARK: - What the explanation is made from
+
+extension ExplainedCustomers {
+    /// A period that a purchase gave, before anything cut or removed it.
+    struct Candidate {
+        let line: Line
+        let given: AppliedRule
+        /// The period of ``given``.
+        let period: Range<Instant>
+        /// The rules that cut or removed it, in the order in which they were applied.
+        let endings: [AppliedRule]
+        /// The rules that decided between statements about the purchase.
+        let statements: [AppliedRule]
+        /// What the fold left of it; nil if nothing.
+        let effective: AccessPeriod?
+        /// The intervals in which the customer owns the subscription.
+        let owned: [Range<Instant>]
+        /// Why the product grants the entitlement.
+        let product: AppliedRule
+
+        /// The parts that give the customer access.
+        var access: [Range<Instant>] {
+            guard let effective else { return [] }
+            return owned.map { $0.clamped(to: effective.start..<effective.end) }.filter { !$0.isEmpty }
+        }
+
+        func isOwned(at instant: Instant) -> Bool { owned.contains { $0.contains(instant) } }
+        /// Whether the customer owned it while it was meant to last.
+        var isEverOwned: Bool { owned.contains { $0.overlaps(period) } }
+        func isEffective(at instant: Instant) -> Bool { effective?.contains(instant) ?? false }
+        var isGrace: Bool { given.rule == .graceGranted || given.rule == .graceTakenBack }
+        var order: (Instant, Int, Instant) { (period.lowerBound, isGrace ? 0 : 1, period.upperBound) }
+    }
+
+    /// The periods of all subscriptions whose products grant the entitlement, in order of their start.
+    func candidates(_ entitlement: String, _ customer: CustomerKey) -> [Candidate] {
+        lines.flatMap { line in
+            let byTransaction = Dictionary(grouping: line.rules) { $0.transactionId }
+            let owned = customers.ownership.filter {
+                $0.originalTransactionId == ByteString(line.id) && $0.owner == customer
+            }.map(\.interval)
+            return line.rules.compactMap { given -> Candidate? in
+                let isGrace = given.rule == .graceGranted || given.rule == .graceTakenBack
+                guard isGrace || (given.rule.effect == .gives && given.rule != .extended), let period = given.period,
+                    let product = grant(entitlement, by: given.productId)
+                else { return nil }
+                let rules = byTransaction[given.transactionId] ?? []
+                let isAboutGrace: (AppliedRule) -> Bool = {
+                    $0.rule == .graceCutSwitchOff || $0.rule == .graceTakenBack
+                }
+                let endings = rules.filter {
+                    ($0.rule.effect == .cuts || $0.rule.effect == .removes) && isAboutGrace($0) == isGrace
+                }
+                return Candidate(
+                    line: line, given: given, period: period, endings: endings,
+                    statements: isGrace ? [] : rules.filter { $0.rule == .extended || $0.rule.effect == .statement },
+                    effective: line.subscription.access.first {
+                        $0.transactionId == given.transactionId && ($0.cause == .grace) == isGrace
+                    }, owned: owned, product: product)
+            }
+        }.sorted { $0.order < $1.order }
+    }
+
+    /// The rule by which a product grants an entitlement; nil if it does not.
+    private func grant(_ entitlement: String, by product: String?) -> AppliedRule? {
+        guard let product else { return nil }
+        let (names, rule) = Entitlement.names(of: product, entitlements)
+        return names.contains(where: { ByteString($0) == ByteString(entitlement) })
+            ? AppliedRule(rule, productId: product) : nil
+    }
+
+    /// The purchases whose products grant the entitlement, but that give no period at all.
+    func withoutPeriod(_ entitlement: String, _ customer: CustomerKey) -> [AppliedRule] {
+        lines.filter { isOwner(customer, of: $0) }.flatMap(\.rules).filter {
+            ($0.rule == .noAccessKind || $0.rule == .noPurchaseDate) && grant(entitlement, by: $0.productId) != nil
+        }
+    }
+
+    private func isOwner(_ customer: CustomerKey, of line: Line) -> Bool {
+        customers.ownership.contains {
+            $0.originalTransactionId == ByteString(line.id) && $0.owner == customer
+        }
+    }
+
+    /// The rules by which a customer has a subscription at an instant.
+    func ties(of line: Line, _ customer: CustomerKey, at instant: Instant) -> [AppliedRule] {
+        var seen: Set<AppliedRule> = []
+        return ownershipRules.filter { rule in
+            guard seen.insert(rule).inserted else { return false }
+            switch rule.rule {
+            case .linkMoved: return rule.key.map(line.keys.contains) ?? false && rule.customer != customer
+            case .latestBuyer: return false
+            case .sharedAccountToken: return rule.originalTransactionId == line.id
+            default:
+                return rule.originalTransactionId == line.id && rule.customer == customer
+                    && rule.period.map { $0.contains(instant) || ($0.upperBound == .latest && instant == .latest) }
+                        ?? true
+            }
+        }
+    }
+
+    /// The rules by which a customer lost a subscription.
+    func losses(of line: Line, _ customer: CustomerKey) -> [AppliedRule] {
+        ownershipRules.filter { rule in
+            guard rule.customer == customer else { return false }
+            switch rule.rule {
+            case .latestBuyer: return rule.originalTransactionId == line.id
+            case .linkMoved: return rule.key.map(line.keys.contains) ?? false
+            default: return false
+            }
+        }
+    }
+
+    /// The rules by which another customer has a subscription at an instant.
+    func otherTies(of line: Line, than customer: CustomerKey, at instant: Instant) -> [AppliedRule] {
+        ownershipRules.filter {
+            $0.originalTransactionId == line.id && $0.customer != nil && $0.customer != customer
+                && $0.period?.contains(instant) ?? false
+        }
+    }
+
+    var allLines: [Line] { lines }
+    var allSkipped: [AppliedRule] { skipped }
+    var grants: [String: [String]] { entitlements }
+}

@@ -1,0 +1,140 @@
+import Encoding
+
+// Explanations in plain English.
+
+extension Explanation {
+    /// The explanation in a few sentences, made from the members of its JSON.
+    package var sentence: String {
+        var parts = [head]
+        parts += because.dropFirst().map(\.cited)
+        parts += against.map { "This does not change it: \($0.cited)" }
+        parts += couldChange.map { "Next, on \($0.at.words): \($0.text.uncapitalised)" }
+        return parts.map { $0 + "." }.joined(separator: " ")
+    }
+
+    private var head: String {
+        let state =
+            switch (active, until) {
+            case (true, let until?) where until < .latest: "is active until \(until.words)"
+            case (true, _): "is active without an end"
+            case (false, _): "is not active"
+            }
+        let asked = " on \(at.words)" + (knownAt.map { ", as known on \($0.words)" } ?? "")
+        return "\(entitlement) \(state) (asked\(asked))" + (because.first.map { ": \($0.cited.uncapitalised)" } ?? "")
+    }
+}
+
+extension Explanation.Reason {
+    /// The text with the events that are its evidence.
+    fileprivate var cited: String {
+        switch positions.count {
+        case 0: text
+        case 1: "\(text) (event \(positions[0]))"
+        default: "\(text) (events \(positions.map(String.init).joined(separator: ", ")))"
+        }
+    }
+}
+
+extension String {
+    /// The text with a small first letter, to continue a sentence. Ids are left as they are.
+    var uncapitalised: String {
+        guard let first, first.isUppercase, dropFirst().first?.isUppercase != true else { return self }
+        return first.lowercased() + dropFirst()
+    }
+}
+
+extension Instant {
+    /// Such as `3 Oct 2026 03:44:46 UTC`.
+    package var words: String {
+        let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+        let (year, month, day) = calendarDate
+        let time = description.dropFirst(11).prefix(8)
+        return "\(day) \(months[month - 1]) \(year) \(time) UTC"
+    }
+}
+
+extension AppliedRule {
+    /// One sentence without its full stop, in which the purchase, the dates and the reason of the rule are named.
+    ///
+    /// - Parameter entitlement: The entitlement that is explained.
+    func text(_ entitlement: String) -> String {
+        let purchase = purchaseWords
+        let on = at.map { " on \($0.words)" } ?? ""
+        let cause = causeTransactionId.map { "transaction \($0)" } ?? "another purchase"
+        return switch rule {
+        case .paid: "\(purchase) was paid for\(periodWords)"
+        case .owned: "\(purchase) is a one-time purchase without an end\(since)"
+        case .nonRenewingDuration: "\(purchase) lasts for the configured duration of its product,\(periodWords)"
+        case .extended:
+            "The end of \(purchase) was moved"
+                + (period.map { " from \($0.lowerBound.words) to \($0.upperBound.words)" } ?? "")
+        case .graceGranted: "The renewal after \(purchase) failed, and the store granted grace\(periodWords)"
+        case .replacedByUpgrade: "\(purchase) was replaced by \(cause)\(on)"
+        case .refundedPart: "The rest of \(purchase) was refunded\(on)"
+        case .familyRevoked: "Family Sharing of \(purchase) was revoked\(on)"
+        case .graceCutSwitchOff: "Renewal was switched off\(on), which ended the grace period after \(purchase)"
+        case .revoked: "The store ended \(purchase) before its time\(on)"
+        case .refundedWhole: "\(purchase) was refunded in full\(on), so it counts as never made"
+        case .refundedWithCopy: "The refund\(on) was stated about \(cause), a copy of \(purchase)"
+        case .accountDeleted: "The store account of \(purchase) was deleted\(on)"
+        case .graceTakenBack: "\(purchase) was taken back\(on), and the grace period after it as well"
+        case .noAccessKind: "\(purchase) is of a kind of product that gives no access"
+        case .noPurchaseDate: "Only the end of \(purchase) is known, and no dates of it"
+        case .laterStatementWins: "A later statement about \(purchase)\(on) takes back what an earlier one stated"
+        case .tieTakesBack:
+            "Two statements about \(purchase) have the same time\(on): the one that takes it back counts"
+        case .mapped: "Product \(productId ?? "") is configured to grant \(entitlement)"
+        case .ownName: "Product \(productId ?? "") has no configured entitlements, so it grants its own name"
+        case .skipped: "An operator skipped an event about subscription \(originalTransactionId), so it does not count"
+        case .noPurchase: "No purchase of the customer grants \(entitlement)"
+        case .clock: clockText
+        case .tiedByLink, .tiedByAccountToken, .tiedByStoreAccount, .unclaimed, .latestBuyer, .firstBuyer,
+            .sharedOwnership, .linkMoved, .sharedAccountToken:
+            ownershipText(on, cause)
+        }
+    }
+
+    private func ownershipText(_ on: String, _ cause: String) -> String {
+        let subscription = "Subscription \(originalTransactionId)"
+        return switch rule {
+        case .tiedByLink: "\(subscription) belongs to the customer by a link of the backend"
+        case .tiedByAccountToken: "\(subscription) belongs to the customer by the account token of a purchase"
+        case .tiedByStoreAccount: "\(subscription) belongs to the customer by its store account"
+        case .unclaimed: "\(subscription) belongs to its store account: nothing names an app user"
+        case .latestBuyer: "\(subscription) belongs to the app user of \(cause) from\(on.dropFirst(3)) on"
+        case .firstBuyer: "\(subscription) stays with the app user of its first purchase, in spite of \(cause)\(on)"
+        case .sharedOwnership: "\(subscription) belongs to every customer that bought or linked it"
+        case .linkMoved: "A later link moved \(key.map(\.words) ?? "a key") from one customer to another"
+        case .sharedAccountToken:
+            "The account token of \(purchaseWords.uncapitalised) belongs to too many store accounts to name an app user"
+        default: ""
+        }
+    }
+
+    private var clockText: String {
+        guard let period else { return "The period has ended" }
+        if let at, at < period.lowerBound { return "\(purchaseWords) starts only on \(period.lowerBound.words)" }
+        return "\(purchaseWords) ended on \(period.upperBound.words), and nothing follows it"
+    }
+
+    private var purchaseWords: String {
+        "Transaction \(transactionId ?? "")" + (productId.map { " (\($0))" } ?? "")
+    }
+
+    private var periodWords: String {
+        period.map { " from \($0.lowerBound.words) to \($0.upperBound.words)" } ?? ""
+    }
+
+    private var since: String { period.map { " since \($0.lowerBound.words)" } ?? "" }
+}
+
+extension CustomerKey {
+    fileprivate var words: String {
+        switch kind {
+        case .link: "a customer id"
+        case .account: "an account token"
+        case .appTransaction: "a store account"
+        case .subscription: "subscription \(id.text)"
+        }
+    }
+}
