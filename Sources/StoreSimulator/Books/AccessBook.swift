@@ -4,7 +4,7 @@ import Encoding
 ///
 /// The actions of a story write it directly. It is not derived from the notifications, so it can check code that is.
 package struct AccessBook: Sendable, Hashable {
-    private struct Interval: Sendable, Hashable {
+    fileprivate struct Interval: Sendable, Hashable {
         let transactionId: String
         let product: Product
         let start: Instant
@@ -12,6 +12,21 @@ package struct AccessBook: Sendable, Hashable {
         let isGrace: Bool
         /// When a refund removed the access of the whole interval.
         var takenBackAt: Instant?
+        /// The end that the purchase had at first.
+        let firstEnd: Instant
+        /// Why it ends before its end; nil if it does not.
+        var cut: AccessReason.Kind?
+        /// Whether a refund was reversed.
+        var wasGivenBack = false
+
+        init(transactionId: String, product: Product, start: Instant, end: Instant, isGrace: Bool) {
+            self.transactionId = transactionId
+            self.product = product
+            self.start = start
+            self.end = end
+            self.isGrace = isGrace
+            firstEnd = end
+        }
 
         var isTakenBack: Bool { takenBackAt != nil }
         /// The end as it seemed at the time: access until then, which a refund removed only later.
@@ -78,13 +93,13 @@ package struct AccessBook: Sendable, Hashable {
     }
 
     /// Ends the period of the purchase at the instant; has no effect if it ended earlier.
-    mutating func cut(_ transactionId: String, at instant: Instant) {
-        change(transactionId, grace: false) { $0.end = min($0.end, instant) }
+    mutating func cut(_ transactionId: String, at instant: Instant, _ reason: AccessReason.Kind) {
+        change(transactionId, grace: false) { $0.cut(at: instant, reason) }
         boundaries.insert(instant)
     }
 
     mutating func cutGrace(after transactionId: String, at instant: Instant) {
-        change(transactionId, grace: true) { $0.end = min($0.end, instant) }
+        change(transactionId, grace: true) { $0.cut(at: instant, .switchedOffInGrace) }
         boundaries.insert(instant)
     }
 
@@ -102,8 +117,8 @@ package struct AccessBook: Sendable, Hashable {
 
     /// Restores the access that ``takeBack(_:at:)`` removed.
     mutating func giveBack(_ transactionId: String, at instant: Instant) {
-        change(transactionId, grace: false) { $0.takenBackAt = nil }
-        change(transactionId, grace: true) { $0.takenBackAt = nil }
+        change(transactionId, grace: false) { $0.giveBack() }
+        change(transactionId, grace: true) { $0.giveBack() }
         boundaries.insert(instant)
     }
 
@@ -113,4 +128,52 @@ package struct AccessBook: Sendable, Hashable {
             change(&intervals[index])
         }
     }
+}
+
+extension AccessBook.Interval {
+    fileprivate mutating func cut(at instant: Instant, _ reason: AccessReason.Kind) {
+        guard instant < end else { return }
+        end = instant
+        cut = reason
+    }
+
+    fileprivate mutating func giveBack() {
+        takenBackAt = nil
+        wasGivenBack = true
+    }
+}
+
+// MARK: - Reasons
+
+extension AccessBook {
+    /// Why an entitlement is active at an instant or not, as known in these books.
+    package func reason(for entitlement: String, at instant: Instant) -> AccessReason? {
+        let granting = intervals.filter { $0.product.entitlements.contains(entitlement) && $0.start < $0.lastEnd }
+        func reason(_ kind: AccessReason.Kind, _ interval: Interval) -> AccessReason {
+            AccessReason(
+                kind: kind, transactionId: interval.transactionId, productId: interval.product.id,
+                wasGivenBack: interval.wasGivenBack)
+        }
+        // Of several at once, a paid one counts before grace, and the latest before earlier ones.
+        func latest(_ isWanted: (Interval) -> Bool) -> Interval? {
+            granting.filter(isWanted).max { ($0.start, $0.lastEnd) < ($1.start, $1.lastEnd) }
+        }
+        let isCurrent: (Interval) -> Bool = { !$0.isTakenBack && $0.start <= instant && instant < $0.end }
+        if let current = latest({ isCurrent($0) && !$0.isGrace }) {
+            if current.product.kind == .nonConsumable { return reason(.owned, current) }
+            return reason(instant < current.firstEnd ? .paid : .extended, current)
+        }
+        if let grace = latest(isCurrent) { return reason(.grace, grace) }
+        let covering = latest { ($0.isTakenBack || $0.cut != nil) && $0.start <= instant && instant < $0.lastEnd }
+        guard let last = covering ?? latest({ $0.start <= instant }) else {
+            return granting.min { $0.start < $1.start }.map { reason(.over, $0) }
+        }
+        if last.isTakenBack { return reason(last.isGrace ? .graceTakenBack : .refunded, last) }
+        return reason(last.cut ?? .over, last)
+    }
+}
+
+extension AccessBook.Interval {
+    /// The end that it would have without a cut.
+    fileprivate var lastEnd: Instant { max(firstEnd, end) }
 }

@@ -46,7 +46,7 @@ extension SubscriptionLife {
     package mutating func upgrade(to product: Product, at instant: Instant, offer: Offer? = nil) {
         let old = current
         change(old.transactionId) { $0.upgradedAt = instant }
-        access.cut(old.transactionId, at: instant)
+        access.cut(old.transactionId, at: instant, .upgraded)
         setRenewal(true, at: instant)
         charge(product, from: instant, to: end(of: product, from: instant, offer), .purchase, offer: offer)
         let name = StoreNotification.Name(offer == nil ? "DID_CHANGE_RENEWAL_PREF" : "OFFER_REDEEMED", "UPGRADE")

@@ -21,7 +21,7 @@ extension SubscriptionLife {
         let id = current.transactionId
         prepareRefund(of: id, at: instant, false)
         change(id) { $0.revocation = Revocation(date: instant, kind: .prorated, reason: 0, percentage: percentage) }
-        access.cut(id, at: instant)
+        access.cut(id, at: instant, .refundedPart)
         sendRefund(of: id, version1: nil, at: instant)
     }
 
@@ -45,7 +45,7 @@ extension SubscriptionLife {
         precondition(customer.isFamilyMember, "only a family member's access can be revoked")
         let id = current.transactionId
         change(id) { $0.revocation = Revocation(date: instant, kind: .family, reason: 0, percentage: nil) }
-        access.cut(id, at: instant)
+        access.cut(id, at: instant, .familyRevoked)
         setRenewal(false, at: instant)
         send(StoreNotification.Name("REVOKE"), version1: "REVOKE", at: instant, .revoked)
     }

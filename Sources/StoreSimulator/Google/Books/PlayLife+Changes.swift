@@ -82,7 +82,7 @@ extension PlayLife {
     mutating func retire(_ number: Int, at instant: Instant) {
         let shown = instant.advanced(byMilliseconds: -lag(100...150))
         for period in currentPeriods(purchases[number]) {
-            key.access.cut(period, at: instant)
+            key.access.cut(period, at: instant, .upgraded)
             if graceEnd != nil { key.access.cutGrace(after: period, at: instant) }
         }
         update(number, at: instant) {

@@ -1,0 +1,23 @@
+/// Why a customer has an entitlement at an instant or not, by the simulator's own record.
+package struct AccessReason: Sendable, Hashable {
+    /// The raw values are the words of explanations.
+    package enum Kind: String, Sendable, Hashable {
+        case paid, owned, extended
+        case grace = "grace_granted"
+        case upgraded = "replaced_by_upgrade"
+        case refundedPart = "refunded_part"
+        case familyRevoked = "family_revoked"
+        case switchedOffInGrace = "grace_cut_switch_off"
+        case refunded = "refunded_whole"
+        case graceTakenBack = "grace_taken_back"
+        /// Not begun yet, or over.
+        case over = "clock"
+    }
+
+    package let kind: Kind
+    /// The purchase that gives access, or whose period is over or was taken back.
+    package let transactionId: String
+    package let productId: String
+    /// Whether a refund of the purchase was reversed.
+    package let wasGivenBack: Bool
+}
