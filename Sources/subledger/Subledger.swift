@@ -8,7 +8,7 @@ struct Subledger: AsyncParsableCommand {
         version: "0.1.0",
         subcommands: [
             Serve.self, Migrate.self, Inspect.self, Fold.self, Simulate.self, ProjectorCommand.self, Rebuild.self,
-            Verify.self, HeadCommand.self, EvidenceCommand.self, VerifyEvidence.self, CompareSources.self,
+            Verify.self, HeadCommand.self, EvidenceCommand.self, VerifyEvidence.self, CompareSources.self, Explain.self,
             ReceiptCommand.self, Poll.self, Backfill.self, Audit.self, Probe.self, Extend.self,
             AccountTokenCommand.self, ProductCommand.self, TokenCommand.self,
         ])

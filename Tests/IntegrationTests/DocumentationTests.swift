@@ -1,4 +1,5 @@
 import Foundation
+import Subscriptions
 import Testing
 
 @Suite("README and the articles match the product", .serialized)
@@ -23,6 +24,7 @@ struct DocumentationTests {
         "Operating": ["subledger serve --roles", "subledger projector skip"],
         "ConnectingTheAppStore": ["curl"],
         "ConnectingGooglePlay": ["curl"],
+        "Explanations": ["subledger explain"],
         "Security": ["subledger inspect"],
         "Console": ["token="],
         "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify", "subledger backfill"],
@@ -126,6 +128,16 @@ struct DocumentationTests {
 
         #expect(alerts.count > 15)
         #expect(Set(entries) == alerts && entries.count == alerts.count)
+    }
+
+    @Test("the article about explanations has each rule once")
+    func rules() throws {
+        let rules = try DocumentationArticle("Explanations").text.matches(
+            of: /(?m)^\| `([a-z_]+)` \| [^|]+ \| [^|]+ \|$/
+        )
+        .map { String($0.output.1) }
+
+        #expect(Set(rules) == Set(ExplanationRule.allCases.map(\.rawValue)) && rules.count == Set(rules).count)
     }
 
     private static let docc: String? = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")

@@ -5,7 +5,7 @@ import Logging
 import Readers
 import Subscriptions
 
-/// `/customers/{customerId}`, with `/entitlements`, `/history`, `/content` and `/links` below it.
+/// `/customers/{customerId}`, with `/entitlements`, `/explanation`, `/history`, `/content` and `/links` below it.
 /// `POST /customers/entitlements` returns the entitlements of many customers.
 struct CustomerRoutes: Sendable {
     let customers: CustomerReader
@@ -28,6 +28,9 @@ struct CustomerRoutes: Sendable {
         routes.read.get("/customers/:customerId") { request, context in try await customer(request, context) }
         routes.read.get("/customers/:customerId/entitlements") { request, context in
             try await entitlements(request, context)
+        }
+        routes.read.get("/customers/:customerId/explanation") { request, context in
+            try await explanation(request, context)
         }
         routes.read.get("/customers/:customerId/history") { request, context in try await history(request, context) }
         routes.read.post("/customers/entitlements") { request, _ in try await manyEntitlements(request) }

@@ -200,6 +200,24 @@ enum CustomerReadStatements {
         order by event.position
         """)
 
+    /// The skipped events about some subscriptions that were received up to an instant, a row for each subscription.
+    static let skipsKnownAt = Statement(
+        "customer_skips_known_at",
+        """
+        select projector_skip.position, mentioned.id, projector_skip.skipped_at
+        from subledger.projector_skip
+        join subledger.event using (stream_id, position)
+        cross join lateral (
+          select distinct fact ->> 'originalTransactionId' as id
+          from jsonb_path_query(event.facts, '$.keyvalue().value[*]') as fact
+          where jsonb_typeof(fact) = 'object'
+        ) as mentioned
+        where projector_skip.stream_id = $1
+          and mentioned.id = any ($2::text[])
+          and event.received_at <= $3
+        order by projector_skip.position, mentioned.id collate "C"
+        """)
+
     static let mapping = Statement(
         "customer_mapping",
         """

@@ -32,58 +32,85 @@ extension CustomerReader {
     }
 
     private func past(_ question: Question, knownAt: Instant) async throws(ReadError) -> Answer<PastCustomer> {
-        do {
-            let customer = question.customer
-            let streams = try await pool.query(
-                CustomerReadStatements.streams,
-                [
-                    Parameter(customer.environment.rawValue), Parameter(customer.app), Parameter(customer.id),
-                    Parameter(customer.id.lowercased()),
-                ], deadline: .now + Limits.readWaitMax)
+        try await reading {
             var matches: [PastCustomer] = []
-            for stream in streams {
-                matches += try await matchesKnown(
-                    try stream.value(at: 0), app: try stream.value(at: 1), question, knownAt,
-                    ProductCatalog(configured: try stream.optional(at: 2) ?? ""),
-                    (OwnershipRules(text: try stream.optional(at: 3) ?? "") ?? .standard).policy)
+            for known in try await knowledge(around: question.customer, knownAt: knownAt) {
+                let customers = Customers(
+                    of: known.facts.map { $0.ownershipEvidence() }, links: known.links, policy: known.policy,
+                    sharedTokens: known.sharedTokens)
+                let all = known.facts.filter { $0.line == nil }
+                    .map { Subscription($0, products: known.products) }
+                for key in question.customer.keys {
+                    guard let customer = customers.customer(key, at: question.at) else { continue }
+                    matches.append(
+                        PastCustomer(
+                            app: known.app, kind: key.kind, customer: customer,
+                            subscriptions: customers.subscriptions(of: customer, among: all)))
+                }
             }
             return Answer(matches)
-        } catch let error as PostgresError {
-            throw ReadError(error)
-        } catch let error as ReadError {
-            throw error
-        } catch {
-            throw .damaged(detail: String(describing: error))
         }
     }
 
-    /// The customers to which the requested id, for each kind that it may be of, was known to lead in one stream.
-    private func matchesKnown(
-        _ streamId: Int32, app: String, _ question: Question, _ knownAt: Instant, _ products: ProductCatalog,
+    /// What is known about all store accounts to which an id may lead in one stream.
+    struct Knowledge {
+        let streamId: Int32
+        let app: String
+        let facts: [SubscriptionFacts]
+        let links: CustomerLinks
+        let policy: OwnershipPolicy
+        /// See ``entitlements(_:knownAt:)``.
+        let sharedTokens: Set<CustomerKey>
+        let products: ProductCatalog
+    }
+
+    /// - Parameter knownAt: Only events received up to this instant count, and are folded again; nil for all that the
+    ///   projections have.
+    func knowledge(around customer: Reference, knownAt: Instant?) async throws -> [Knowledge] {
+        let streams = try await pool.query(
+            CustomerReadStatements.streams,
+            [
+                Parameter(customer.environment.rawValue), Parameter(customer.app), Parameter(customer.id),
+                Parameter(customer.id.lowercased()),
+            ], deadline: .now + Limits.readWaitMax)
+        var knowledge: [Knowledge] = []
+        for stream in streams {
+            knowledge.append(
+                try await known(
+                    try stream.value(at: 0), app: try stream.value(at: 1), customer.keys, knownAt,
+                    ProductCatalog(configured: try stream.optional(at: 2) ?? ""),
+                    (OwnershipRules(text: try stream.optional(at: 3) ?? "") ?? .standard).policy))
+        }
+        return knowledge
+    }
+
+    private func known(
+        _ streamId: Int32, app: String, _ asked: [CustomerKey], _ knownAt: Instant?, _ products: ProductCatalog,
         _ policy: OwnershipPolicy
-    ) async throws -> [PastCustomer] {
-        let asked = question.customer.keys
+    ) async throws -> Knowledge {
         let reached = try await pool.query(
             CustomerReadStatements.everTied,
             [Parameter(streamId), .array(asked.map(\.kind.rawValue)), .array(asked.map(\.id.text))],
             deadline: .now + Limits.readWaitMax)
         var backendIds: [String] = []
-        var subscriptions: Set<String> = []
-        var positions: Set<Int64> = []
+        var stored: [String: SubscriptionFacts] = [:]
         for row in reached {
             guard let key = try row.customerKey(at: 0) else { continue }
             if key.kind == .link { backendIds.append(key.id.text) }
             guard let facts = try row.optional(JSONText.self, at: 2) else { continue }
-            subscriptions.insert(key.id.text)
-            positions.formUnion(
-                try SubscriptionFacts(originalTransactionId: key.id.text, json: try JSONDocument(facts.utf8).root)
-                    .positions)
+            stored[key.id.text] = try SubscriptionFacts(
+                originalTransactionId: key.id.text, json: try JSONDocument(facts.utf8).root)
         }
-        let folded = try await fold(positions.sorted(), subscriptions, streamId, knownAt)
+        var facts = Array(stored.values)
+        if let knownAt {
+            let positions = Set(facts.flatMap(\.positions))
+            facts = Array(try await fold(positions.sorted(), Set(stored.keys), streamId, knownAt).values)
+        }
 
         var links: [CustomerLinks.Link] = []
         for row in try await pool.query(
-            CustomerReadStatements.linksKnownAt, [Parameter(streamId), .array(backendIds), Parameter(knownAt)],
+            CustomerReadStatements.linksKnownAt,
+            [Parameter(streamId), .array(backendIds), Parameter(knownAt ?? .latest)],
             deadline: .now + Limits.readWaitMax)
         {
             guard let key = try row.customerKey(at: 1) else { continue }
@@ -92,19 +119,11 @@ extension CustomerReader {
                     backendCustomerId: ByteString(try row.value(at: 0)), key: key, position: try row.value(at: 3),
                     replacedPosition: try row.optional(at: 4)))
         }
-        let evidence = folded.values.map { $0.ownershipEvidence() }
+        let evidence = facts.map { $0.ownershipEvidence() }
         let tokens = Set(evidence.flatMap(\.purchases).map(\.token) + asked.filter { $0.kind == .account })
-        let known = Customers(
-            of: evidence, links: CustomerLinks(links), policy: policy,
-            sharedTokens: try await sharedTokens(among: tokens, streamId))
-        let all = folded.values.filter { $0.line == nil }.map { Subscription($0, products: products) }
-        return asked.compactMap { key in
-            known.customer(key, at: question.at).map { customer in
-                PastCustomer(
-                    app: app, kind: key.kind, customer: customer,
-                    subscriptions: known.subscriptions(of: customer, among: all))
-            }
-        }
+        return Knowledge(
+            streamId: streamId, app: app, facts: facts, links: CustomerLinks(links), policy: policy,
+            sharedTokens: try await sharedTokens(among: tokens, streamId), products: products)
     }
 
     private func sharedTokens(
@@ -124,18 +143,37 @@ extension CustomerReader {
     private func fold(
         _ positions: [Int64], _ subscriptions: Set<String>, _ streamId: Int32, _ knownAt: Instant
     ) async throws -> [String: SubscriptionFacts] {
-        let rows = try await pool.query(
-            CustomerReadStatements.eventsKnownAt, [Parameter(streamId), .array(positions), Parameter(knownAt)],
-            deadline: .now + Limits.readWaitMax)
         var folded: [String: SubscriptionFacts] = [:]
-        for row in rows {
+        for event in try await events(positions, streamId, knownAt) {
+            event.about(subscriptions).fold(into: &folded)
+        }
+        return folded
+    }
+
+    /// Those of some events that were received up to an instant, in order of position.
+    func events(_ positions: [Int64], _ streamId: Int32, _ knownAt: Instant) async throws -> [FoldableEvent] {
+        try await pool.query(
+            CustomerReadStatements.eventsKnownAt, [Parameter(streamId), .array(positions), Parameter(knownAt)],
+            deadline: .now + Limits.readWaitMax
+        ).map { row in
             switch try FoldableEvent.read(row) {
-            case .success(let event):
-                event.about(subscriptions).fold(into: &folded)
+            case .success(let event): event
             case .failure(let failure): throw ReadError.damaged(detail: failure.description)
             }
         }
-        return folded
+    }
+
+    /// Runs a read whose errors are those of the database or of damaged rows.
+    func reading<Value>(_ read: () async throws -> Value) async throws(ReadError) -> Value {
+        do {
+            return try await read()
+        } catch let error as PostgresError {
+            throw ReadError(error)
+        } catch let error as ReadError {
+            throw error
+        } catch {
+            throw .damaged(detail: String(describing: error))
+        }
     }
 
     /// The configured entitlements by product.
@@ -160,5 +198,5 @@ private struct PastCustomer: CustomerMatch {
 
 extension CustomerReader.Reference {
     /// The keys that the id may be, in order of kind.
-    fileprivate var keys: [CustomerKey] { (kind.map { [$0] } ?? CustomerKey.Kind.allCases).map { CustomerKey($0, id) } }
+    var keys: [CustomerKey] { (kind.map { [$0] } ?? CustomerKey.Kind.allCases).map { CustomerKey($0, id) } }
 }

@@ -1,0 +1,96 @@
+import Encoding
+import EventLog
+import Postgres
+import Subscriptions
+
+extension CustomerReader {
+    /// Explanations for a customer of one app.
+    package struct Explained: Sendable {
+        package let app: String
+        /// The first of the id's kinds.
+        package let knownAs: CustomerKey.Kind
+        /// In byte order of their entitlements.
+        package let explanations: [Explanation]
+    }
+
+    /// Why the customer to which an id leads at the instant has entitlements or does not.
+    ///
+    /// Folds the facts again, with the code of the projections, and collects the rules that it applies.
+    ///
+    /// - Parameters:
+    ///   - entitlement: Only this one, whether or not a purchase grants it; nil for all that purchases of the customer
+    ///     grant or would grant.
+    ///   - knownAt: Only events received up to this instant count, see ``entitlements(_:knownAt:)``; nil for all.
+    package func explanations(
+        _ question: Question, of entitlement: String?, knownAt: Instant?
+    ) async throws(ReadError) -> Answer<Explained> {
+        try await reading {
+            var matches: [ExplainedCustomer] = []
+            for known in try await knowledge(around: question.customer, knownAt: knownAt) {
+                let explained = try await explained(known, knownAt)
+                for key in question.customer.keys {
+                    guard let customer = explained.customers.customer(key, at: question.at) else { continue }
+                    matches.append(
+                        ExplainedCustomer(app: known.app, kind: key.kind, customer: customer, explained: explained))
+                }
+            }
+            return Answer(matches).map { match in
+                let entitlements = entitlement.map { [$0] } ?? match.explained.entitlements(of: match.customer)
+                return Explained(
+                    app: match.app, knownAs: match.kind,
+                    explanations: entitlements.map {
+                        match.explained.explanation(of: $0, for: match.customer, at: question.at, knownAt: knownAt)
+                    })
+            }
+        }
+    }
+
+    private func explained(_ known: Knowledge, _ knownAt: Instant?) async throws -> ExplainedCustomers {
+        var explained = ExplainedCustomers(
+            known.facts, links: known.links, policy: known.policy, sharedTokens: known.sharedTokens,
+            products: known.products, entitlements: try await mapping(known.app),
+            skipped: try await skips(known, knownAt))
+        let missing = explained.missingEvidence
+        guard !missing.isEmpty else { return explained }
+        let positions = Set(missing.values.joined()).sorted()
+        var found: [ExplainedCustomers.Report: Int64] = [:]
+        for event in try await events(positions, known.streamId, knownAt ?? .latest) {
+            for (id, facts) in event.factsBySubscription {
+                for (transactionId, statedAt) in facts.statements(event.statedAt) {
+                    let report = ExplainedCustomers.Report(
+                        originalTransactionId: id, transactionId: transactionId, statedAt: statedAt)
+                    if missing[report] != nil, found[report] == nil { found[report] = event.position }
+                }
+            }
+        }
+        explained.addEvidence(found)
+        return explained
+    }
+
+    private func skips(
+        _ known: Knowledge, _ knownAt: Instant?
+    ) async throws(PostgresError) -> [ExplainedCustomers.SkippedEvent] {
+        let rows = try await pool.query(
+            CustomerReadStatements.skipsKnownAt,
+            [
+                Parameter(known.streamId), .array(known.facts.map(\.originalTransactionId)),
+                Parameter(knownAt ?? .latest),
+            ], deadline: .now + Limits.readWaitMax)
+        var skips: [ExplainedCustomers.SkippedEvent] = []
+        for row in rows {
+            skips.append(
+                ExplainedCustomers.SkippedEvent(
+                    position: try row.value(at: 0), originalTransactionId: try row.value(at: 1),
+                    skippedAt: try row.value(at: 2)))
+        }
+        return skips
+    }
+}
+
+/// A customer by one of the kinds that the requested id may be of.
+private struct ExplainedCustomer: CustomerMatch {
+    let app: String
+    let kind: CustomerKey.Kind
+    let customer: CustomerKey
+    let explained: ExplainedCustomers
+}
