@@ -44,9 +44,18 @@ struct OperatorCommandTests {
                 """)
         #expect(lines.last == "not verified: streams 1, events 3, subscriptions 0 (sample with seed 7)")
 
+        let difference = try run("rebuild", "--diff")
+        #expect(difference.status == 1)
+        #expect(difference.output.contains(#""table":"subscription","change":"changed","field":"auto_renew""#))
+        #expect(
+            difference.output.split(separator: "\n").last
+                == "not the same: streams 1, events 3, rows 3, subscriptions 3")
         let rebuilt = try run("rebuild", "--app", V1Body.app, "--environment", "Production")
         #expect(rebuilt.status == 0, "\(rebuilt.error)")
         #expect(rebuilt.output == "rebuilt: streams 1, events 3, rows replaced 6\n")
+        let same = try run("rebuild", "--diff")
+        #expect(same.status == 0, "\(same.error)")
+        #expect(same.output == "the same: streams 1, events 3, rows 0, subscriptions 0\n")
         #expect(try run("rebuild", "--environment", "xcode").status == 65)
         let skip = ["--app", V1Body.app, "--environment", "production", "--reason", "why not"]
         let refused = try ServerProcess.run(

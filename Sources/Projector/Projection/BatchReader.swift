@@ -35,6 +35,8 @@ struct BatchReader: Sendable {
     let products: ProductCatalog
     let checks: CheckPolicy
     let tables: ProjectionTables
+    /// No event after this position is read.
+    var last = Int64.max
 
     /// The next page, with up to twice the limit; nil if there are no more events or the next one cannot be folded.
     func page(after page: EventPage) async -> ProjectionOutcome<EventPage?> {
@@ -44,6 +46,11 @@ struct BatchReader: Sendable {
     }
 
     func page(after position: Int64, eventsMax: Int64) async -> ProjectionOutcome<EventPage> {
+        // Positions have no gaps.
+        let eventsMax = min(eventsMax, last - position)
+        guard eventsMax > 0 else {
+            return .success(EventPage(start: position, eventsMax: 1, events: [], failure: nil, isLast: true))
+        }
         do throws(PostgresError) {
             // Decode on the connection's thread: folding occupies one of Swift's threads, and a small machine has only
             // one other to start the next steps.

@@ -39,9 +39,11 @@ struct StreamProjector: Sendable {
     /// - Throws: ``ProjectionError/unfoldable(position:problem:)`` when the next event cannot be folded. Nothing is
     ///   skipped: the events before it were committed by the previous call. ``ProjectionError/repeatedRefold`` when all
     ///   rows would be rewritten for the same reason as last time.
-    /// - Parameter end: Only the first batch may begin after this instant.
+    /// - Parameters:
+    ///   - end: Only the first batch may begin after this instant.
+    ///   - last: No event after this position is folded.
     func fold(
-        batchesMax: Int, until end: ContinuousClock.Instant? = nil
+        batchesMax: Int, until end: ContinuousClock.Instant? = nil, through last: Int64 = .max
     ) async throws(ProjectionError) -> Progress {
         let writer = self.writer
         let checkpoint = try await writer.checkpoint().get()
@@ -58,7 +60,7 @@ struct StreamProjector: Sendable {
             return progress
         }
         let reader = BatchReader(
-            pool: pool, streamId: streamId, products: products, checks: checkpoint.checks, tables: tables)
+            pool: pool, streamId: streamId, products: products, checks: checkpoint.checks, tables: tables, last: last)
         let first = try await reader.page(
             after: checkpoint.position,
             eventsMax: batchesMax == 1 ? Limits.batchEventsMax : Limits.firstBatchEventsMax

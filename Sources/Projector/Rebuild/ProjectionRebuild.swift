@@ -6,7 +6,7 @@ import Subscriptions
 /// has caught up.
 package struct ProjectionRebuild: Sendable {
     private let owner: ConnectionConfiguration
-    private let pool: PostgresPool
+    let pool: PostgresPool
     private let app: String?
     private let environment: Environment?
     private let now: @Sendable () -> Instant
@@ -42,9 +42,10 @@ package struct ProjectionRebuild: Sendable {
         package let rowsReplaced: Int
     }
 
-    private struct Stream {
+    struct Stream {
         let id: Int32
-        let key: String
+        let app: String
+        let environment: String
         var folded: Int64 = 0
         var head: Int64
     }
@@ -55,9 +56,16 @@ package struct ProjectionRebuild: Sendable {
     /// - Throws: ``RebuildError``, ``PostgresError``.
     package func run(onProgress: (Progress) async throws -> Void) async throws -> Outcome {
         // The claim and the swap share one transaction, so a rebuild that has lost its claim cannot swap.
+        try await claiming { connection, claim in try await run(connection, claim, onProgress) }
+    }
+
+    /// Runs the body in a transaction that excludes other rebuilds, with another connection of the owner.
+    func claiming<Value>(
+        _ body: (_ connection: PostgresConnection, _ claim: PostgresConnection) async throws -> Value
+    ) async throws -> Value {
         let claim = try await PostgresConnection.connect(owner, deadline: .now + Limits.statementWaitMax)
         do {
-            let outcome = try await claimed(claim, onProgress)
+            let outcome = try await claimed(claim, body)
             await claim.close()
             return outcome
         } catch {
@@ -68,14 +76,14 @@ package struct ProjectionRebuild: Sendable {
         }
     }
 
-    private func claimed(
-        _ claim: PostgresConnection, _ onProgress: (Progress) async throws -> Void
-    ) async throws -> Outcome {
+    private func claimed<Value>(
+        _ claim: PostgresConnection, _ body: (PostgresConnection, PostgresConnection) async throws -> Value
+    ) async throws -> Value {
         try await claim.begin(deadline: .now + Limits.statementWaitMax)
         guard try await claim.lockOutRebuilds(by: RebuildStatements.claim) else { throw RebuildError.runsAlready }
         let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.statementWaitMax)
         do {
-            let outcome = try await run(connection, claim, onProgress)
+            let outcome = try await body(connection, claim)
             await connection.close()
             return outcome
         } catch {
@@ -89,7 +97,6 @@ package struct ProjectionRebuild: Sendable {
         _ onProgress: (Progress) async throws -> Void
     ) async throws -> Outcome {
         var streams = try await self.streams(connection)
-        guard !streams.isEmpty || (app == nil && environment == nil) else { throw RebuildError.noStream }
         try await connection.script(RebuildStatements.makeTables.text, deadline: .now + Limits.statementWaitMax)
         for _ in 0..<Limits.rebuildRoundsMax {
             let before = streams.reduce(0) { $0 + $1.folded }
@@ -102,24 +109,28 @@ package struct ProjectionRebuild: Sendable {
             streams: streams.count, eventsFolded: streams.reduce(0) { $0 + $1.folded }, rowsReplaced: replaced)
     }
 
-    private func streams(_ connection: PostgresConnection) async throws(PostgresError) -> [Stream] {
+    /// - Throws: ``RebuildError/noStream``, ``PostgresError``.
+    func streams(_ connection: PostgresConnection) async throws -> [Stream] {
         let rows = try await connection.query(
             RebuildStatements.streams, [Parameter(app), Parameter(environment?.rawValue)],
             deadline: .now + Limits.statementWaitMax)
         var streams: [Stream] = []
         for row in rows {
-            let app: String = try row.value(at: 1)
-            let environment: String = try row.value(at: 2)
             streams.append(
-                Stream(id: try row.value(at: 0), key: "\(app), \(environment)", head: try row.value(at: 3)))
+                Stream(
+                    id: try row.value(at: 0), app: try row.value(at: 1), environment: try row.value(at: 2),
+                    head: try row.value(at: 3)))
         }
+        guard !streams.isEmpty || (app == nil && environment == nil) else { throw RebuildError.noStream }
         return streams
     }
 
-    private func catchUp(
-        _ streams: inout [Stream], _ index: Int, _ onProgress: (Progress) async throws -> Void
+    /// - Parameter last: No event after this position is folded.
+    func catchUp(
+        _ streams: inout [Stream], _ index: Int, through last: Int64 = .max,
+        _ onProgress: (Progress) async throws -> Void
     ) async throws {
-        while try await fold(&streams[index], batchesMax: Limits.batchesAtOnceMax) {
+        while try await fold(&streams[index], batchesMax: Limits.batchesAtOnceMax, through: last) {
             try await onProgress(
                 Progress(
                     eventsFolded: streams.reduce(0) { $0 + $1.folded },
@@ -128,12 +139,12 @@ package struct ProjectionRebuild: Sendable {
     }
 
     /// - Returns: False if there was nothing to fold.
-    private func fold(_ stream: inout Stream, batchesMax: Int) async throws -> Bool {
+    private func fold(_ stream: inout Stream, batchesMax: Int, through last: Int64 = .max) async throws -> Bool {
         try Task.checkCancellation()
         let projector = StreamProjector(
             pool: pool, streamId: stream.id, tables: .rebuild, now: now, refolds: refolds)
         do throws(ProjectionError) {
-            switch try await projector.fold(batchesMax: batchesMax) {
+            switch try await projector.fold(batchesMax: batchesMax, through: last) {
             case .folded(let position):
                 stream.folded = position
                 stream.head = max(stream.head, position)
@@ -144,8 +155,9 @@ package struct ProjectionRebuild: Sendable {
         } catch {
             switch error {
             case .database(let cause): throw cause
-            case .unfoldable: throw RebuildError.unfoldable(stream: stream.key, error)
-            case .repeatedRefold: throw RebuildError.repeatedRefold(stream: stream.key, error)
+            case .unfoldable: throw RebuildError.unfoldable(stream: "\(stream.app), \(stream.environment)", error)
+            case .repeatedRefold:
+                throw RebuildError.repeatedRefold(stream: "\(stream.app), \(stream.environment)", error)
             }
         }
         // A rebuild that has lost its claim without noticing still leads the stream.

@@ -8,7 +8,14 @@ struct Rebuild: AsyncParsableCommand {
             Readers see the old rows until all new ones replace them at once. Product settings are those that applied \
             to the old rows. An interrupted or failed rebuild changes nothing; the next one cleans up. Exit status 69 \
             if another rebuild is running, 65 if there is no such stream.
+
+            With --diff, folds the log in the same way, but only prints what a rebuild with this release would change: \
+            one JSON object for each row and field, with the rules that lead to the new value. Changes no row, and \
+            exits with status 1 if anything differs.
             """)
+
+    @Flag(help: "Print what a rebuild would change, and change nothing.")
+    var diff = false
 
     @Option(help: ArgumentHelp("Only streams of this app.", valueName: "bundle-id"))
     var app: String?
@@ -22,27 +29,43 @@ struct Rebuild: AsyncParsableCommand {
         try await reportingFailures {
             let settings = Settings(flags: database.values)
             let logger = try settings.logger()
-            let outcome = try await Database.withExisting(settings, logger: logger) { database in
+            try await Database.withExisting(settings, logger: logger) { database in
                 let pool = database.pool(.projector, limit: Projector.connectionsMax, logger: logger)
                 let rebuild = ProjectionRebuild(
                     owner: database.owner, pool: pool, app: app, environment: environment?.value, now: SystemClock.now)
-                let report = ProgressReport("rebuild", unit: "events")
                 do {
-                    let outcome = try await rebuild.run { progress in
-                        report.update(progress.eventsFolded, of: progress.eventsTotal)
-                    }
+                    if diff { try await compare(rebuild) } else { try await run(rebuild) }
                     await pool.close()
-                    return outcome
                 } catch {
                     await pool.close()
                     throw error
                 }
             }
-            print(
-                """
-                rebuilt: streams \(outcome.streams), events \(outcome.eventsFolded), rows replaced \
-                \(outcome.rowsReplaced)
-                """)
         }
+    }
+
+    private func run(_ rebuild: ProjectionRebuild) async throws {
+        let report = ProgressReport("rebuild", unit: "events")
+        let outcome = try await rebuild.run { report.update($0.eventsFolded, of: $0.eventsTotal) }
+        print(
+            """
+            rebuilt: streams \(outcome.streams), events \(outcome.eventsFolded), rows replaced \
+            \(outcome.rowsReplaced)
+            """)
+    }
+
+    private func compare(_ rebuild: ProjectionRebuild) async throws {
+        let report = ProgressReport("rebuild", unit: "events")
+        let comparison = try await rebuild.compare { progress in
+            report.update(progress.eventsFolded, of: progress.eventsTotal)
+        } onDifference: { difference in
+            print(difference.json)
+        }
+        print(
+            """
+            \(comparison.rows == 0 ? "the same" : "not the same"): streams \(comparison.streams), events \
+            \(comparison.eventsFolded), rows \(comparison.rows), subscriptions \(comparison.subscriptions)
+            """)
+        if comparison.rows > 0 { throw ExitCode.failure }
     }
 }
