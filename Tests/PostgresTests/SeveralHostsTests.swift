@@ -77,6 +77,34 @@ extension WithServer {
             #expect(frozen.wasAsked() && frozen.wasAsked())
         }
 
+        @Test("a host that becomes suitable is found while another one does not answer")
+        func becomesSuitable() async throws {
+            let frozen = try FrozenHost()
+            let admin = try await TestServer.connect()
+            try await admin.script("create database c_hosts", deadline: soon())
+            try await admin.script(
+                "alter database c_hosts set default_transaction_read_only = on", deadline: soon())
+            let configuration = try Self.configuration(frozen, wanted: "read-write", more: "connect_timeout=600")
+                .with(database: "c_hosts")
+            let deadline = ContinuousClock.now + .seconds(60)
+            async let connecting = PostgresConnection.connect(configuration, deadline: deadline)
+            // The first session has ended: it was not suitable.
+            try await eventually {
+                let rows = try await admin.query(
+                    Statement("c_sessions", "select sessions from pg_stat_database where datname = 'c_hosts'"),
+                    deadline: soon())
+                return try rows[0].value(Int64.self, at: 0) > 0
+            }
+
+            try await admin.script("alter database c_hosts reset default_transaction_read_only", deadline: soon())
+            let connection = try await connecting
+
+            #expect(await connection.isQuiet())
+            await connection.close()
+            try await admin.script("drop database c_hosts with (force)", deadline: soon())
+            await admin.close()
+        }
+
         @Test("if no host is suitable, the attempt ends after connect_timeout with the reason of a host that answered")
         func noneSuitable() async throws {
             let frozen = try FrozenHost()

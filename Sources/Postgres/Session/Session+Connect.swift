@@ -32,9 +32,9 @@ extension Session {
 
     /// A connection to one of the hosts, in progress.
     private struct Attempt {
+        let host: ConnectionConfiguration
         let session: Session
-        // libpq requires waiting until the socket is writable before the first step.
-        var step = PGRES_POLLING_WRITING
+        var step: PostgresPollingStatusType
 
         /// Read each time, since libpq opens a new socket for the next address.
         var entry: pollfd {
@@ -43,36 +43,50 @@ extension Session {
         }
     }
 
+    /// How long a host that was not suitable is left alone while another one has not answered yet. In the meantime it may
+    /// become suitable: a standby becomes the primary.
+    private static let askAgainPause = Duration.milliseconds(500)
+
     private static func open(
         anyOf hosts: [ConnectionConfiguration], deadline: ContinuousClock.Instant
     ) throws(PostgresError) -> Session {
         guard !deadline.hasPassed else { throw .deadlineExceeded }
         var failure = PostgresError.deadlineExceeded
-        var attempts: [Attempt] = []
-        for host in hosts {
-            guard let connection = start(host.parameters() ?? []) else {
-                throw PostgresError(.unavailable, message: "out of memory")
+        var attempts = try hosts.map { host throws(PostgresError) in try attempt(host) }
+        var unsuitable: [ConnectionConfiguration] = []
+        var askAgain = ContinuousClock.now + askAgainPause
+        while true {
+            for attempt in attempts where attempt.step == PGRES_POLLING_FAILED {
+                failure = attempt.session.lost()
+                unsuitable.append(attempt.host)
             }
-            let session = Session(connection)
-            if PQstatus(connection) == CONNECTION_BAD {
-                failure = session.lost()
-            } else {
-                attempts.append(Attempt(session: session))
+            attempts.removeAll { $0.step == PGRES_POLLING_FAILED }
+            guard !attempts.isEmpty, !deadline.hasPassed else { throw failure }
+            if askAgain.hasPassed {
+                for host in unsuitable { attempts.append(try attempt(host)) }
+                unsuitable = []
+                askAgain = .now + askAgainPause
             }
-        }
-        while !attempts.isEmpty, !deadline.hasPassed {
             var entries = attempts.map(\.entry)
-            let ready = poll(&entries, nfds_t(entries.count), deadline.pollMilliseconds)
+            let until = unsuitable.isEmpty ? deadline : min(deadline, askAgain)
+            let ready = poll(&entries, nfds_t(entries.count), until.pollMilliseconds)
             if ready < 0, errno != EINTR { throw attempts[0].session.lost() }
             guard ready > 0 else { continue }
             for (index, entry) in entries.enumerated() where entry.revents != 0 {
                 attempts[index].step = PQconnectPoll(attempts[index].session.connection)
                 if attempts[index].step == PGRES_POLLING_OK { return attempts[index].session }
             }
-            for attempt in attempts where attempt.step == PGRES_POLLING_FAILED { failure = attempt.session.lost() }
-            attempts.removeAll { $0.step == PGRES_POLLING_FAILED }
         }
-        throw failure
+    }
+
+    private static func attempt(_ host: ConnectionConfiguration) throws(PostgresError) -> Attempt {
+        guard let connection = start(host.parameters() ?? []) else {
+            throw PostgresError(.unavailable, message: "out of memory")
+        }
+        return Attempt(
+            host: host, session: Session(connection),
+            // libpq requires waiting until the socket is writable before the first step.
+            step: PQstatus(connection) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING)
     }
 
     private static func start(_ parameters: [(key: String, value: String)]) -> OpaquePointer? {
