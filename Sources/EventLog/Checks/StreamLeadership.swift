@@ -59,9 +59,11 @@ package actor StreamLeadership {
         _ = try await lead([])
     }
 
-    /// Leaves all streams to others.
+    /// Leaves all streams to others. When this returns, they can be led.
     package func release() async {
         _ = await last?.value
+        // PostgreSQL ends a closed session some time later. Another process must not find its locks until then.
+        _ = try? await connection?.query(Statements.release, [], deadline: .now + Limits.readWaitMax)
         await drop()
     }
 
@@ -110,5 +112,7 @@ package actor StreamLeadership {
             from unnest($2::integer[]) as input (stream_id)
             where pg_try_advisory_lock($1::integer, input.stream_id)
             """)
+
+        static let release = Statement("check_release", "select pg_advisory_unlock_all()::text")
     }
 }
