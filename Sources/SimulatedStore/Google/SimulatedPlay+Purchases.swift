@@ -7,7 +7,7 @@ extension SimulatedPlay {
     /// A purchase token of a subscription.
     private struct Found {
         let life: PlayLife
-        let purchase: PlayPurchase
+        let purchase: PlayPurchaseToken
     }
 
     private static let keptAfterEnd = Duration.seconds(60 * 86_400)
@@ -38,7 +38,7 @@ extension SimulatedPlay {
         throw .unknownToken
     }
 
-    private func checkAge(of purchase: PlayPurchase, at now: Instant) throws(PlayError) {
+    private func checkAge(of purchase: PlayPurchaseToken, at now: Instant) throws(PlayError) {
         guard let last = purchase.history.last(where: { $0.at <= now }),
             [.expired, .pendingPurchaseCanceled].contains(last.book.state),
             last.at.advanced(by: Self.keptAfterEnd) < now

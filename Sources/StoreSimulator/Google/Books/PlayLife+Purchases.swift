@@ -51,7 +51,7 @@ extension PlayLife {
         }
         let token = identifiers.token()
         purchases.append(
-            PlayPurchase(token: token, orderId: identifiers.order, history: [.init(at: instant, book: book)]))
+            PlayPurchaseToken(token: token, orderId: identifiers.order, history: [.init(at: instant, book: book)]))
         graceEnd = nil
         if linkedToken == nil, details.isPending { key.set(.pending, at: instant) }
     }

@@ -9,9 +9,9 @@ package struct PlayLife: Sendable {
     package let customer: PlayCustomer
     package let terms: PlayTerms
     /// Oldest first.
-    package internal(set) var purchases: [PlayPurchase] = []
+    package internal(set) var purchases: [PlayPurchaseToken] = []
     /// Pending changes of the plan that were cancelled.
-    package internal(set) var withdrawn: [PlayPurchase] = []
+    package internal(set) var withdrawn: [PlayPurchaseToken] = []
     /// Oldest first.
     package internal(set) var orders: [PlayOrder] = []
     package internal(set) var voids: [PlayVoid] = []
@@ -51,11 +51,11 @@ package struct PlayLife: Sendable {
     }
 
     /// All purchase tokens, in the order of purchase.
-    package var tokens: [PlayPurchase] {
+    package var tokens: [PlayPurchaseToken] {
         (purchases + withdrawn).sorted { ($0.history[0].at, $0.orderId) < ($1.history[0].at, $1.orderId) }
     }
 
-    package var current: PlayPurchase {
+    package var current: PlayPurchaseToken {
         guard let last = purchases.last else { preconditionFailure("the subscription has no purchase") }
         return last
     }
@@ -126,7 +126,7 @@ extension PlayLife {
     static func period(_ paidBy: String, _ productId: String) -> String { "\(paidBy)/\(productId)" }
 
     /// The names of the periods of a token's last payment; of the newest token's if it is nil. A promotion has no order.
-    func currentPeriods(_ purchase: PlayPurchase? = nil) -> [String] {
+    func currentPeriods(_ purchase: PlayPurchaseToken? = nil) -> [String] {
         let purchase = purchase ?? current
         let items = purchase.history.last?.book.items ?? []
         return items.filter { !$0.isDeferred }.map {

@@ -5,7 +5,7 @@ extension PlayLife {
     ///
     /// It knows one item only, and neither pauses nor account holds: both show as an expiry in the past.
     package func subscription(
-        _ purchase: PlayPurchase, at instant: Instant, _ rendering: PlayRendering
+        _ purchase: PlayPurchaseToken, at instant: Instant, _ rendering: PlayRendering
     ) -> [UInt8]? {
         guard let book = purchase.book(at: instant), let item = book.items.first else { return nil }
         let isAcknowledged = purchase.isAcknowledged(at: instant)

@@ -3,7 +3,7 @@ import Encoding
 extension PlayLife {
     /// The answer of `purchases.subscriptionsv2` about a token at an instant; nil before the purchase.
     package func subscriptionV2(
-        _ purchase: PlayPurchase, at instant: Instant, _ rendering: PlayRendering
+        _ purchase: PlayPurchaseToken, at instant: Instant, _ rendering: PlayRendering
     ) -> [UInt8]? {
         guard let book = purchase.book(at: instant) else { return nil }
         let isAcknowledged = purchase.isAcknowledged(at: instant)
@@ -46,7 +46,7 @@ extension PlayLife {
     }
 
     private func writeContext(
-        of book: PlayBook, _ purchase: PlayPurchase, _ rendering: PlayRendering, to writer: inout JSONWriter
+        of book: PlayBook, _ purchase: PlayPurchaseToken, _ rendering: PlayRendering, to writer: inout JSONWriter
     ) {
         if book.state == .paused {
             writer.key("pausedStateContext")

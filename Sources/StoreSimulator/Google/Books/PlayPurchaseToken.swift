@@ -1,7 +1,7 @@
 import Encoding
 
 /// A purchase token of a subscription, with the store's books about it over time.
-package struct PlayPurchase: Sendable {
+package struct PlayPurchaseToken: Sendable {
     package let token: String
     /// The id of the first order. Those of later ones end in `..0`, `..1` and so on.
     package let orderId: String
