@@ -37,7 +37,15 @@ struct ConsolePageTests {
                 """, "/console/customers/"
             ),
             (
-                "select upper(id) from subledger.customer_identity where kind = 'account' order by 1 limit 1",
+                // The simulator's UUIDs are few: one may be a token and a notification's.
+                """
+                select upper(id) from subledger.customer_identity
+                where kind = 'account'
+                  and not exists (
+                    select from subledger.event where encode(dedupe_key, 'hex') = replace(customer_identity.id, '-', '')
+                  )
+                order by 1 limit 1
+                """,
                 "/console/customers/"
             ),
             (
@@ -244,8 +252,8 @@ struct ConsolePageTests {
         }
     }
 
-    @Test("a database that goes away is a page with status 503 that says so")
-    func databaseAway() async throws {
+    @Test("a page whose tables cannot be read says so without naming them, and the next one is shown")
+    func unreadable() async throws {
         try await CustomerRoutesTests.withCustomers { server in
             let (browser, cookie) = try await server.session()
             #expect(try await browser.get("/console", cookie: cookie).status == 200)

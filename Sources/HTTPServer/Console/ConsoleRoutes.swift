@@ -22,7 +22,6 @@ package struct ConsoleRoutes: Sendable {
 
     /// - Parameters:
     ///   - tokens: The active tokens.
-    ///   - pool: See ``Pools``.
     ///   - loginPause: Before the answer to a failed login.
     package init(
         tokens: TokenCache, sessions: ConsoleSessions, transport: ConsoleTransport, reader: ConsoleReader,
