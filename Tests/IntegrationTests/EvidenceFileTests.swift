@@ -85,9 +85,9 @@ struct EvidenceFileTests {
             try await bundle.log.script(
                 """
                 insert into subledger.certificate_verdict (chain_id, decided_at, verdict)
-                select chain_id, '2026-01-01', 'good' from subledger.event where position = \(position)
+                select chain_id, timestamptz '2026-01-01', 'good' from subledger.event where position = \(position)
                 union all
-                select sha256('x'), '2026-01-01', 'revoked'
+                select sha256('x'), timestamptz '2026-01-01', 'revoked'
                 """)
 
             let evidence = try await bundle.evidence(at: position)

@@ -78,16 +78,16 @@ struct HeadKeyFile {
 extension Settings {
     /// The file with the key that signs heads; nil if heads are not signed. Servers that share a database need the same
     /// key, so none of them makes one of its own.
-    var headKeyFile: HeadKeyFile? {
+    func headKeyFile() throws(SettingError) -> HeadKeyFile? {
         if let path = configuredHeadKey { return HeadKeyFile(path: path) }
-        return databaseURL == nil ? HeadKeyFile(path: "\(dataFolder)/head-key.pem") : nil
+        return try databaseURL() == nil ? HeadKeyFile(path: "\(dataFolder)/head-key.pem") : nil
     }
 
     /// Returns the key that signs heads.
     ///
     /// - Throws: ``SettingError`` without one.
     func headKey() throws(SettingError) -> HeadKey {
-        guard let file = headKeyFile else {
+        guard let file = try headKeyFile() else {
             throw SettingError(description: "no key signs heads: set --head-key or SUBLEDGER_HEAD_KEY")
         }
         return try file.readOrCreate()
@@ -102,7 +102,7 @@ extension Settings {
             }
             keys.append(key)
         }
-        if keys.isEmpty, let key = try headKeyFile?.read() { keys.append(key.publicKey) }
+        if keys.isEmpty, let key = try headKeyFile()?.read() { keys.append(key.publicKey) }
         guard !keys.isEmpty else {
             throw SettingError(description: "no key is known that signs heads: set --public-key")
         }

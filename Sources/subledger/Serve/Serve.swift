@@ -157,7 +157,7 @@ struct Serve: AsyncParsableCommand {
             logger.warning("views of the schema are in use and were not replaced; the next start tries again")
         }
         if plan.roles.contains(.reader) {
-            plan.backends.headKey = try await database.stoppingOnError { try settings.headKeyFile?.readOrCreate() }
+            plan.backends.headKey = try await database.stoppingOnError { try settings.headKeyFile()?.readOrCreate() }
         }
         let server = try await Server(
             plan, database: database, now: SystemClock.now, metrics: metrics, logger: logger)
