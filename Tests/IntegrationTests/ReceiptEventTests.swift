@@ -160,8 +160,8 @@ struct ReceiptEventTests {
     static let damages: [Damage] = [
         .body("{", "body cannot be decoded: the answer ends too early"),
         .body("{\"status\":21005}", "body is not an answer that can be a fact"),
-        .body(answer(at: "2024-01-03"), "occurred_at does not match the body"),
-        .body("{\"status\":21010}", "kind does not match the body"),
+        .body(answer(at: "2024-01-03"), "dedupe_key does not match the body"),
+        .body("{\"status\":21010}", "dedupe_key does not match the body"),
         .body(
             "{\"answer\":{\"status\":21010},\"subscriptions\":[\"1\"]}", "dedupe_key does not match the body",
             position: 2),
