@@ -237,6 +237,8 @@ struct DeliveryAuditTests {
             try await bundle.makeNotification()
             let first = try await round()
             await bundle.pass(to: Self.nextDay.advanced(by: .seconds(2 * 86_400)))
+            // The old token is rejected now, which would use up the error.
+            try await bundle.makeNotification()
             bundle.store.api.inject(.error(4_000_018))
 
             let due = try await round()
