@@ -107,7 +107,7 @@ struct TransactionLookupTests {
     func failures() async throws {
         try await Self.with(hasKey: false) { bundle in
             let answer = try await bundle.ask()
-            #expect(answer.status == 501 && answer.json["field"] as? String == "transactionId")
+            #expect(answer.status == 404 && answer.json["field"] as? String == "app")
             #expect(bundle.requests == 0)
         }
         try await Self.with(.production, { $0.isReleased = false }) { bundle in

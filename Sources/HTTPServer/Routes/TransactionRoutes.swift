@@ -178,9 +178,7 @@ extension Problem {
     fileprivate init(_ failure: TransactionLookup.Failure) {
         switch failure {
         case .noKey:
-            self.init(
-                .notImplemented, "Apple cannot be asked about this app: it has no key for the App Store Server API",
-                field: "transactionId")
+            self.init(.notFound, "this app is not configured with a key for the App Store Server API", field: "app")
         case .notFound:
             self.init(.notFound, "the App Store does not know this transaction", field: "transactionId")
         case .refused:

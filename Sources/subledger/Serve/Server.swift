@@ -53,7 +53,7 @@ struct Server {
                 google = GoogleServices(
                     apps: googleApps, store: asking, appender: appending.appender, database: database, logger: logger)
             }
-            if roles.contains(.reader), !googleApps.isEmpty {
+            if roles.contains(.reader) {
                 handIns = GoogleHandInServices(
                     apps: googleApps, store: asking, appender: appending.appender, database: database, logger: logger)
             }
