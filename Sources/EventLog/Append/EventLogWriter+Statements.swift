@@ -36,7 +36,8 @@ extension EventLogWriter {
         /// Bodies are taken out of their array by ordinal, so that they are not copied through the intermediate
         /// steps. A second copy inside one batch gets the place of the first; run keeps copies of V1 bodies apart that
         /// are events of their own, as does known.position if only the first ones are recent enough. Known events are
-        /// looked up one by one: the limit keeps that from becoming a join over the whole log, and the order is that of the key's index, so that no other index will do. A V1 body is
+        /// looked up one by one: the limit keeps that from becoming a join over the whole log, and the order is that of
+        /// the key's index, so that no other index will do. A V1 body is
         /// known if its last event with the key is recent enough and no later event is about one of its subscriptions.
         /// Events whose stream has another id than they claim are left out. Streams without V1 have no subscription
         /// heads, and pay nothing for them.

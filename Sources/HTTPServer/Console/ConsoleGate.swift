@@ -139,7 +139,7 @@ package enum ConsoleTransport: Sendable, Hashable {
     case tls
     /// Plain HTTP, on this machine only.
     case loopback
-    /// Plain HTTP that other machines can reach: nobody logs in.
+    /// Plain HTTP that other machines can reach: logins are rejected.
     case exposed
 
     package init(host: String, hasTLS: Bool) {

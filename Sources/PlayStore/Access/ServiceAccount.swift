@@ -78,7 +78,7 @@ package struct ServiceAccount: Sendable {
     }
 }
 
-/// Accounts are told apart by their addresses and key ids.
+/// Two accounts are equal if their addresses, key ids and token URLs are.
 extension ServiceAccount: Hashable {
     package static func == (left: ServiceAccount, right: ServiceAccount) -> Bool {
         left.email == right.email && left.keyId == right.keyId && left.tokenURL == right.tokenURL
