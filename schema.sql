@@ -951,7 +951,7 @@ create table subledger.token (
 
 create index token_in_force_idx on subledger.token (token_id) where revoked_at is null;
 
--- Logins to the console. Secrets are random and only their digests are stored: reading the table lets nobody in.
+-- Logins to the console. Secrets are random and only their digests are stored: reading the table does not let anyone in.
 create table subledger.console_session (
   session_sha256 bytea       not null,
   token_id       text        not null,

@@ -45,7 +45,7 @@ package enum Limits {
     /// accepting more of a burst does not store it sooner.
     static let publicConnectionsMax = 768
     /// The number of connections from one address beyond which a new one displaces another from the same address. A
-    /// proxy and all backends behind one count as one address; both limits can be configured.
+    /// proxy and all backends that use one count as one address; both limits can be configured.
     package static let publicConnectionsPerAddress = 256
     package static let privateConnectionsPerAddress = 1024
     /// One place in this many is reserved for connections that wait for a response or are being closed: new connections

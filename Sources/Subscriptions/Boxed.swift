@@ -1,4 +1,4 @@
-/// An immutable value behind a reference. A copy costs one retain, whereas copying a fact with forty strings costs
+/// An immutable value that is held by reference. A copy costs one retain, whereas copying a fact with forty strings costs
 /// forty.
 package struct Boxed<Value: Sendable>: Sendable {
     private final class Box: Sendable {

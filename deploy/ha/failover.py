@@ -156,7 +156,7 @@ def compare(cluster, servers, senders):
     while "lag 0" not in (status := servers.run("projector", "status")[1]) and time.monotonic() < deadline:
         time.sleep(0.5)
     if "lag 0" not in status:
-        problems.append(f"the projection is behind: {status}")
+        problems.append(f"the projection is not up to date: {status}")
     code, verdict = servers.run("verify", "--all")
     if code != 0:
         problems.append(f"verify: {verdict}")

@@ -8,7 +8,7 @@ package enum AppendError: Error, Hashable, CustomStringConvertible {
     case unavailable
     /// The commit was sent and never confirmed: the event may be in the log or not.
     case outcomeUnknown
-    /// The database refused the event itself. Somebody has to look.
+    /// The database refused the event itself. An operator has to look.
     case refused(sqlstate: String)
 
     package var description: String {

@@ -7,7 +7,7 @@ package struct GoogleApp: Sendable, Hashable {
     package let play: PlayApp
     /// With which the Play Developer API is asked; nil if it is not.
     package let credentials: GoogleCredentials?
-    /// Whether the server acknowledges purchases. Google refunds those that nobody acknowledges within three days.
+    /// Whether the server acknowledges purchases. Google refunds those that are not acknowledged within three days.
     package let acknowledges: Bool
     /// Whether purchases are asked about at times without a notification.
     package let polling: Bool

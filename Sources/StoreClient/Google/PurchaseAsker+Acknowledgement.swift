@@ -41,7 +41,7 @@ extension PurchaseAsker {
 }
 
 extension PurchaseSnapshot {
-    /// Whether Google refunds the purchase if nobody acknowledges it.
+    /// Whether Google refunds the purchase if it is not acknowledged.
     fileprivate var needsAcknowledgement: Bool {
         guard isAcknowledged == false else { return false }
         switch state {

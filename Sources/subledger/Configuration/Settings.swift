@@ -85,7 +85,7 @@ struct Settings {
             throw SettingError(description: "SUBLEDGER_DATABASE_URL_FILE: cannot read \(file)")
         }
         let url = String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
-        // An empty file must not select the private PostgreSQL: events would go to a database that nobody backs up.
+        // An empty file must not select the private PostgreSQL: events would go to a database that is not backed up.
         guard !url.isEmpty else {
             throw SettingError(description: "SUBLEDGER_DATABASE_URL_FILE: \(file) is empty: expected a database URL")
         }

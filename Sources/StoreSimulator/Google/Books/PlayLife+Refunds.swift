@@ -19,7 +19,7 @@ extension PlayLife {
         if orderId == newest {
             key.set(.refunded, at: instant)
             if !staysActive {
-                // Shown as if the user had cancelled, whoever refunded.
+                // Shown as if the user had cancelled, whether the merchant or Google refunded.
                 end(at: instant, PlayCancellation(kind: .user, at: instant))
                 key.set(.refunded, at: instant)
                 send(.revoked, at: later(200...2000, than: instant))
