@@ -121,6 +121,35 @@ struct ChangeRoutesTests {
         }
     }
 
+    @Test("a cursor is answered 410 if another change has its number now, as after a restored backup")
+    func replaced() async throws {
+        try await TestBundle.withServer { server in
+            for subscription in ["10", "20"] {
+                _ = try await server.apple.post(try Self.body(subscription: subscription))
+                try await server.isFolded()
+            }
+            let kept = try await Self.page(server, "\(Self.here)&limit=1").cursor
+            let lost = try await Self.page(server, Self.here).cursor
+            let owner = try await TestCluster.connect(server.database)
+            try await owner.script(
+                "delete from subledger.change where number > 1; update subledger.change_head set number = 1",
+                deadline: .now + .seconds(20))
+            await owner.close()
+            for subscription in ["30", "40"] {
+                _ = try await server.apple.post(try Self.body(subscription: subscription))
+                try await server.isFolded()
+            }
+
+            for query in ["after=\(lost)", "after=\(lost)&wait=60"] {
+                let refused = try await server.backend.get("/changes?\(query)")
+                #expect(refused.status == 410)
+                #expect(refused.json["field"] as? String == "after")
+            }
+            let next = try await Self.page(server, "after=\(kept)")
+            #expect(next.changes.map { $0["originalTransactionId"] as? String } == ["30", "40"])
+        }
+    }
+
     @Test("an expiration is published within a second, with the instant of the expiration")
     func clock() async throws {
         let wallClock: @Sendable () -> Instant = {
@@ -316,9 +345,9 @@ struct ChangeRoutesTests {
             ("\(here)&wait=61", 400, "wait"), ("\(here)&wait=soon", 400, "wait"),
             ("app=com.example.magazine&environment=PROD", 400, "environment"),
             // A cursor of the log, one of another app, and one past the last change.
-            ("after=MSAwIHByb2R1Y3Rpb24gY29tLmV4YW1wbGUubWFnYXppbmU", 400, "after"),
-            ("app=com.example.other&after=YzEgMCBwcm9kdWN0aW9uIGNvbS5leGFtcGxlLm1hZ2F6aW5l", 400, "after"),
-            ("after=YzEgNyBwcm9kdWN0aW9uIGNvbS5leGFtcGxlLm1hZ2F6aW5l", 410, "after"),
+            ("after=MiAwICBwcm9kdWN0aW9uIGNvbS5leGFtcGxlLm1hZ2F6aW5l", 400, "after"),
+            ("app=com.example.other&after=YzIgMCAgcHJvZHVjdGlvbiBjb20uZXhhbXBsZS5tYWdhemluZQ", 400, "after"),
+            ("after=YzIgNyAgcHJvZHVjdGlvbiBjb20uZXhhbXBsZS5tYWdhemluZQ", 410, "after"),
         ] as [(String, Int, String?)])
     func refusals(query: String, status: Int, field: String?) async throws {
         try await TestBundle.withServer { server in

@@ -195,6 +195,8 @@ struct DocumentationTests {
         }
         text.replace(/slt_[0-9a-f]{12}_[0-9a-f]{64}/, with: "<token>")
         text.replace(/\b[0-9a-f]{12}\b/, with: "<token id>")
+        // It contains a digest of an event, and of when the event arrived.
+        text.replace(/"cursor": "[A-Za-z0-9_-]+"/, with: "\"cursor\": <cursor>")
         text.replace(/schema version \d+/, with: "schema version <number>")
         // Progress lines, one every two seconds.
         text.replace(/(?m)^posted \d+ of .*\n/, with: "")

@@ -63,6 +63,37 @@ struct EventRouteTests {
         }
     }
 
+    @Test("a cursor is answered 410 if another event has its position now, as after a restored backup")
+    func replaced() async throws {
+        try await TestBundle.withServer { server in
+            func page(_ query: String) async throws -> HTTPAnswer {
+                try await server.backend.get("/events?app=\(V1Body.app)\(query)")
+            }
+            for number in 1...3 { _ = try await server.apple.post(try V1Body(number: number).bytes) }
+            let kept = try #require(try await page("&limit=2").json["cursor"] as? String)
+            let lost = try #require(try await page("").json["cursor"] as? String)
+            let owner = try await TestCluster.connect(server.database)
+            try await owner.script(
+                """
+                alter table subledger.event disable trigger event_append_only;
+                delete from subledger.event where position = 3;
+                update subledger.stream_head set position = 2, chain = event.chain
+                from subledger.event where event.position = 2;
+                alter table subledger.event enable always trigger event_append_only
+                """, deadline: .now + .seconds(20))
+            await owner.close()
+            for number in 4...5 { _ = try await server.apple.post(try V1Body(number: number).bytes) }
+
+            let refused = try await page("&after=\(lost)")
+            #expect(refused.status == 410)
+            #expect(refused.json["field"] as? String == "after")
+            #expect(try await page("&after=\(lost)&type=NEVER").status == 410)
+            let next = try await page("&after=\(kept)")
+            #expect((next.json["events"] as? [[String: Any]])?.compactMap { $0["position"] as? Int } == [3, 4])
+            #expect(try await page("&after=3").status == 200, "a bare position cannot be checked")
+        }
+    }
+
     @Test("each filter returns all matching events, over as many pages as needed")
     func filters() async throws {
         try await TestBundle.withServer { server in

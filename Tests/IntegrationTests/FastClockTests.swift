@@ -43,7 +43,7 @@ struct FastClockTests {
         let reader = ChangeReader(pool: pool)
         let stream = StreamKey(app: V1Body.app, environment: .production)
         let head = try #require(try await reader.head(of: stream))
-        let page = try await reader.changes(of: stream, head, after: 0, limit: 10, now: now)
+        let page = try await reader.changes(of: stream, head, after: .start, limit: 10, now: now)
         await pool.close()
         return try #require(page)
     }

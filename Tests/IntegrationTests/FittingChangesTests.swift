@@ -1,3 +1,4 @@
+import EventLog
 import Subscriptions
 import Testing
 
@@ -9,17 +10,17 @@ struct FittingChangesTests {
     private let page = ChangeReader.Page(
         changes: (1...5).map { number in
             ChangeReader.PublishedChange(
-                number: number, publishedAt: TestBundle.now,
+                place: ReadPlace(number: Int64(number)), publishedAt: TestBundle.now,
                 change: Change(.opened, of: "\(number)", at: TestBundle.now, cause: .clock),
                 customer: ChangeReader.Customer())
-        }, asOf: TestBundle.now, through: 7)
+        }, asOf: TestBundle.now, through: ReadPlace(number: 7))
 
     @Test("a page that fits is not cut, and keeps its cursor")
     func whole() {
         let fitting = FittingChanges(page)
 
-        #expect(fitting.numbers == [1, 2, 3, 4, 5])
-        #expect(fitting.through == 7)
+        #expect(fitting.places.map(\.number) == [1, 2, 3, 4, 5])
+        #expect(fitting.through.number == 7)
         #expect(!fitting.isCut)
     }
 
@@ -29,9 +30,9 @@ struct FittingChangesTests {
 
         let fitting = FittingChanges(page, bytesMax: 2 * each)
 
-        #expect(fitting.numbers == [1, 2])
+        #expect(fitting.places.map(\.number) == [1, 2])
         #expect(fitting.texts.count == 2)
-        #expect(fitting.through == 2)
+        #expect(fitting.through.number == 2)
         #expect(fitting.isCut)
     }
 
@@ -39,8 +40,8 @@ struct FittingChangesTests {
     func oneChange() {
         let fitting = FittingChanges(page, bytesMax: 1)
 
-        #expect(fitting.numbers == [1])
-        #expect(fitting.through == 1)
+        #expect(fitting.places.map(\.number) == [1])
+        #expect(fitting.through.number == 1)
         #expect(fitting.isCut)
     }
 }

@@ -26,7 +26,7 @@ package struct EventsPage: ConsolePage {
         [
             .events(
                 page.events, name: "events", stream: stream,
-                caption: "Positions \((after + 1).grouped) to \(page.through.grouped)")
+                caption: "Positions \((after + 1).grouped) to \(page.through.number.grouped)")
         ]
     }
 
@@ -44,7 +44,9 @@ package struct EventsPage: ConsolePage {
                 html.link(
                     "Earlier", address.with("after", "\(max(0, after - Int64(limit)))"), [.text(.rel, "prev")])
             }
-            if page.hasMore { html.link("Later", address.with("after", "\(page.through)"), [.text(.rel, "next")]) }
+            if page.hasMore {
+                html.link("Later", address.with("after", "\(page.through.number)"), [.text(.rel, "next")])
+            }
             html.link("Latest", address.with("after", "\(max(0, page.head - Int64(limit)))"))
             html.element("span", [.class("muted")], text: "The log ends at position \(page.head.grouped).")
         }

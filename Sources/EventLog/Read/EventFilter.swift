@@ -28,7 +28,7 @@ package struct EventPage: Sendable {
     package let events: [StoredEvent]
     /// The page has every matching event up to this position: continue after it. A page can be empty before the end of
     /// the log, because at most ``Limits/scannedEventsMax`` events are read per page.
-    package let through: Int64
+    package let through: ReadPlace
     /// The last position of the stream.
     package let head: Int64
     /// Whether more of the events that are stored now may match.
@@ -43,5 +43,7 @@ package struct EventPage: Sendable {
         ///
         /// - Parameter head: The last position of the stream.
         case beyondHead(Int64)
+        /// Another event has the position now than the one the client has read: a backup was restored.
+        case replaced
     }
 }

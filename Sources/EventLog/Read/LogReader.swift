@@ -35,7 +35,7 @@ package struct LogReader: Sendable {
     /// - Parameter limit: Capped at ``Limits/pageEventsMax``.
     /// - Throws: ``ReadError``.
     package func events(
-        of stream: StreamKey, after position: Int64, limit: Int, filter: EventFilter = EventFilter()
+        of stream: StreamKey, after place: ReadPlace, limit: Int, filter: EventFilter = EventFilter()
     ) async throws(ReadError) -> EventPage.Outcome {
         let deadline = ContinuousClock.now + Limits.readWaitMax
         do throws(PostgresError) {
@@ -44,11 +44,11 @@ package struct LogReader: Sendable {
             guard found.count == 1 else { return .noStream }
             let id: Int32 = try found[0].value(at: 0)
             let head: Int64 = try found[0].value(at: 1)
-            guard position <= head else { return .beyondHead(head) }
+            guard place.number <= head else { return .beyondHead(head) }
             let span = try await span(id, filter, head: head, deadline: deadline)
-            let after = max(position, span.first - 1)
+            let after = max(place.number, span.first - 1)
             guard after < span.last else {
-                return .page(EventPage(events: [], through: head, head: head, hasMore: false))
+                return try await page([], id, from: place, through: head, head: head, hasMore: false, deadline)
             }
             let last = span.last - after > Limits.scannedEventsMax ? after + Limits.scannedEventsMax : span.last
             let limit = min(limit, Limits.pageEventsMax)
@@ -61,10 +61,29 @@ package struct LogReader: Sendable {
                 ], deadline: deadline)
             let events = try Self.storedEvents(rows)
             let through = events.count == limit ? events.last?.position ?? last : last
-            return .page(EventPage(events: events, through: through, head: head, hasMore: through < span.last))
+            return try await page(
+                events, id, from: place, through: through, head: head, hasMore: through < span.last, deadline)
         } catch {
             throw ReadError(error)
         }
+    }
+
+    /// The page, if the event at `place` is still the one that the client has read.
+    private func page(
+        _ events: [StoredEvent], _ stream: Int32, from place: ReadPlace, through: Int64, head: Int64, hasMore: Bool,
+        _ deadline: ContinuousClock.Instant
+    ) async throws(PostgresError) -> EventPage.Outcome {
+        let rows = try await pool.query(
+            Statements.places, [Parameter(stream), Parameter(place.number), Parameter(through)], deadline: deadline)
+        var places: [Int64: ReadPlace] = [0: .start]
+        for row in rows {
+            let number: Int64 = try row.value(at: 0)
+            places[number] = ReadPlace(number: number, check: try row.value(at: 1))
+        }
+        guard let read = places[place.number], place.precedes(read), let through = places[through] else {
+            return .replaced
+        }
+        return .page(EventPage(events: events, through: through, head: head, hasMore: hasMore))
     }
 
     /// The range of positions that contains the events received in the filter's time range. Empty if there are none.
@@ -124,6 +143,15 @@ package struct LogReader: Sendable {
               and ($8 is null or received_at < $8)
             order by position
             limit $9
+            """)
+
+        static let places = Statement(
+            "log_places",
+            """
+            select position, left(encode(chain, 'hex'), 16)
+            from subledger.event
+            where stream_id = $1
+              and position in ($2, $3)
             """)
 
         /// Receivers read the clock before they assign positions in commit order, so events received within a minute

@@ -18,11 +18,13 @@ extension ConsoleRoutes {
         // Without a filter, the first page shows the latest events; with one, the search begins at the first event.
         let after = try query.number("after") ?? (isFiltered ? 0 : max(0, stream.head - Int64(limit)))
         switch try await log.events(
-            of: StreamKey(app: stream.app, environment: environment), after: after, limit: limit, filter: filter)
+            of: StreamKey(app: stream.app, environment: environment), after: ReadPlace(number: after), limit: limit,
+            filter: filter)
         {
         case .page(let page):
             return .page(EventsPage(page: page, filter: filter, after: after, limit: limit, address: visit.address))
         case .noStream: throw ConsoleProblem(.notFound, "No such stream", "No event has arrived.")
+        case .replaced: throw ConsoleProblem(.serviceUnavailable, "The log has changed", "Load the page again.")
         case .beyondHead(let head):
             throw ConsoleProblem(
                 .notFound, "After the end", "The log ends at position \(head).",

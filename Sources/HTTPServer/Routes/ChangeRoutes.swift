@@ -15,8 +15,8 @@ struct ChangeRoutes: Sendable {
     /// The parameters of a request for changes.
     struct Question {
         let stream: StreamKey
-        /// The last number that the client has read; nil to start with the next change.
-        let after: Int64?
+        /// Up to where the client has read; nil to start with the next change.
+        let after: ReadPlace?
         let limit: Int
         let wait: Duration
 
@@ -32,7 +32,7 @@ struct ChangeRoutes: Sendable {
                         problem: "\(field) must be now or a cursor from an earlier page", field: field)
                 }
                 stream = cursor.stream
-                self.after = cursor.position
+                self.after = cursor.place
                 let app = try query.text("app") ?? stream.app
                 let environment =
                     try query.text("environment") == nil ? stream.environment : try query.environment()
@@ -45,7 +45,7 @@ struct ChangeRoutes: Sendable {
                     throw RequestQuery.Malformed(problem: "app must be a bundle id", field: "app")
                 }
                 stream = StreamKey(app: app, environment: try query.environment())
-                self.after = after == nil ? 0 : nil
+                self.after = after == nil ? .start : nil
             }
             limit = Int(
                 try query.number(
@@ -71,7 +71,7 @@ struct ChangeRoutes: Sendable {
         let start = ContinuousClock.now
         let head = try await head(of: question.stream)
         let page = try await next(
-            question.stream, head, after: question.after ?? head.number, limit: question.limit,
+            question.stream, head, after: question.after ?? ReadPlace(number: head.number), limit: question.limit,
             until: start + question.wait)
         return JSONResponse.json(.ok) { writer in
             writer.member("app", question.stream.app)
@@ -92,21 +92,22 @@ struct ChangeRoutes: Sendable {
         return head
     }
 
-    /// Returns the changes after a number as soon as there are any, or an empty page at the deadline.
+    /// Returns the changes after a place as soon as there are any, or an empty page at the deadline.
     private func next(
-        _ stream: StreamKey, _ head: ChangeReader.Head, after number: Int64, limit: Int,
+        _ stream: StreamKey, _ head: ChangeReader.Head, after place: ReadPlace, limit: Int,
         until deadline: ContinuousClock.Instant
     ) async throws -> ChangeReader.Page {
         var head = head
         while true {
             let mark = await signal.mark(of: head.streamId)
-            guard let page = try await changes.changes(of: stream, head, after: number, limit: limit, now: now()) else {
+            guard let page = try await changes.changes(of: stream, head, after: place, limit: limit, now: now()) else {
                 throw Problem(
                     .gone,
-                    "changes after this cursor are not available: reload entitlements, then continue with after=now",
+                    "the change read last is not in this feed: reload entitlements, then continue with after=now",
                     field: "after")
             }
-            guard page.changes.isEmpty, page.through == number, deadline > .now, await !signal.hasEnded else {
+            guard page.changes.isEmpty, page.through.number == place.number, deadline > .now, await !signal.hasEnded
+            else {
                 return page
             }
             await signal.wait(for: head.streamId, since: mark, until: deadline)
@@ -115,8 +116,8 @@ struct ChangeRoutes: Sendable {
         }
     }
 
-    private func cursor(_ stream: StreamKey, _ number: Int64) -> String {
-        StreamCursor(.changes, stream: stream, position: number).text
+    private func cursor(_ stream: StreamKey, _ place: ReadPlace) -> String {
+        StreamCursor(.changes, stream: stream, place).text
     }
 
     // MARK: - A stream of server-sent events
@@ -125,7 +126,8 @@ struct ChangeRoutes: Sendable {
         let head = try await head(of: question.stream)
         // Read before the response starts: afterwards the only way to report an error is to close the connection.
         let first = try await next(
-            question.stream, head, after: question.after ?? head.number, limit: question.limit, until: .now)
+            question.stream, head, after: question.after ?? ReadPlace(number: head.number), limit: question.limit,
+            until: .now)
         let ends = ContinuousClock.now + Limits.streamMax
         return Response(
             status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"],
@@ -149,8 +151,8 @@ struct ChangeRoutes: Sendable {
     private func events(_ stream: StreamKey, _ page: FittingChanges) -> ByteBuffer {
         guard !page.texts.isEmpty else { return ByteBuffer(string: ":\n\n") }
         var buffer = ByteBuffer()
-        for (text, number) in zip(page.texts, page.numbers) {
-            buffer.writeString("id: \(cursor(stream, number))\ndata: ")
+        for (text, place) in zip(page.texts, page.places) {
+            buffer.writeString("id: \(cursor(stream, place))\ndata: ")
             buffer.writeBytes(text)
             buffer.writeString("\n\n")
         }
@@ -161,9 +163,9 @@ struct ChangeRoutes: Sendable {
 /// The changes of a page that fit in a response, as JSON; always at least the first one.
 struct FittingChanges {
     private(set) var texts: [[UInt8]] = []
-    private(set) var numbers: [Int64] = []
-    /// The number that the response's cursor contains.
-    let through: Int64
+    private(set) var places: [ReadPlace] = []
+    /// The place that the response's cursor contains.
+    let through: ReadPlace
     /// Whether the page has changes that do not fit.
     let isCut: Bool
 
@@ -175,10 +177,10 @@ struct FittingChanges {
             bytes += writer.bytes.count
             guard texts.isEmpty || bytes <= bytesMax else { break }
             texts.append(writer.bytes)
-            numbers.append(change.number)
+            places.append(change.place)
         }
         isCut = texts.count < page.changes.count
-        through = isCut ? numbers.last ?? page.through : page.through
+        through = isCut ? places.last ?? page.through : page.through
     }
 }
 
@@ -215,7 +217,7 @@ private struct SoleWriter: @unchecked Sendable {
 extension ChangeReader.PublishedChange {
     fileprivate func write(at instant: Instant, to writer: inout JSONWriter) {
         writer.object { writer in
-            writer.member("number", number)
+            writer.member("number", place.number)
             writer.member("kind", change.kind.rawValue)
             writer.member("at", change.at)
             writer.member("publishedAt", publishedAt)

@@ -28,7 +28,12 @@ struct EventRoutes: Sendable {
             throw Problem(.notFound, "no events for this app in \(stream.environment.rawValue)")
         case .beyondHead(let head):
             throw Problem(
-                .gone, "position \(after) is after the end of the log, \(head): compare your copy with it",
+                .gone, "position \(after.number) is after the end of the log, \(head): compare your copy with it",
+                field: "after")
+        case .replaced:
+            throw Problem(
+                .gone,
+                "another event is at position \(after.number) now, since a backup was restored: compare your copy with the log",
                 field: "after")
         }
         return JSONResponse.json(.ok) { writer in
@@ -36,18 +41,18 @@ struct EventRoutes: Sendable {
             writer.member("environment", stream.environment.rawValue)
             writer.key("events")
             writer.array(page.events) { $1.write(to: &$0) }
-            writer.member("cursor", StreamCursor(.events, stream: stream, position: page.through).text)
+            writer.member("cursor", StreamCursor(.events, stream: stream, page.through).text)
             writer.member("more", page.hasMore)
             writer.member("head", page.head)
         }
     }
 
-    /// The position after which the page starts, given as a cursor or as a number.
-    private func start(_ query: RequestQuery, _ stream: StreamKey) throws(RequestQuery.Malformed) -> Int64 {
+    /// The place after which the page starts, given as a cursor or as a number.
+    private func start(_ query: RequestQuery, _ stream: StreamKey) throws(RequestQuery.Malformed) -> ReadPlace {
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
         // A cursor is never all digits.
         guard let text = try query.text("after"), !text.utf8.allSatisfy({ digits.contains($0) }) else {
-            return try query.number("after", in: 0...Int64.max, default: 0)
+            return ReadPlace(number: try query.number("after", in: 0...Int64.max, default: 0))
         }
         guard let cursor = StreamCursor(text), cursor.list == .events else {
             throw RequestQuery.Malformed(
@@ -57,6 +62,6 @@ struct EventRoutes: Sendable {
             throw RequestQuery.Malformed(
                 problem: "after must belong to the requested app and environment", field: "after")
         }
-        return cursor.position
+        return cursor.place
     }
 }

@@ -13,14 +13,30 @@ enum ChangeReadStatements {
           and stream.environment = $2
         """)
 
+    /// The changes from a number on, each with the check value of ``ReadPlace``.
     static let page = Statement(
         "change_page",
         """
         select number, published_at, kind, original_transaction_id, at, cause, position, product_id, until, auto_renew,
-          next_product_id, customer_kind, customer_id
+          next_product_id, customer_kind, customer_id,
+          left(
+            encode(
+              sha256(
+                convert_to(
+                  concat_ws(
+                    ' ', extract(epoch from published_at), kind, original_transaction_id, extract(epoch from at), cause,
+                    position, product_id, customer_kind, customer_id
+                  ),
+                  'UTF8'
+                )
+              ),
+              'hex'
+            ),
+            16
+          )
         from subledger.change
         where stream_id = $1
-          and number > $2
+          and number >= $2
           and number <= $3
         order by number
         limit $4

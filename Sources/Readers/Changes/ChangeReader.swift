@@ -22,8 +22,8 @@ package struct ChangeReader: Sendable {
     }
 
     package struct PublishedChange: Sendable {
-        /// Counted from 1 without a gap.
-        package let number: Int64
+        /// Numbers are counted from 1 without a gap.
+        package let place: ReadPlace
         package let publishedAt: Instant
         package let change: Change
         /// The customer that lost or gained the subscription, for a change of customer; otherwise the subscription's
@@ -35,8 +35,8 @@ package struct ChangeReader: Sendable {
         package let changes: [PublishedChange]
         /// The instant as of which customers are shown.
         package let asOf: Instant
-        /// The number of the last change that was read.
-        package let through: Int64
+        /// The last change that was read.
+        package let through: ReadPlace
     }
 
     /// The customer that a change concerns: its ids, and its entitlements at the time of reading. Entitlements cover
@@ -64,35 +64,41 @@ package struct ChangeReader: Sendable {
         }
     }
 
-    /// The changes after a number.
+    /// The changes after a place.
     ///
     /// - Parameter now: Customers are shown as of this instant, or as of the last publication if that is later: the
     ///   projector's clock may be slightly ahead, and a published change must have happened. The instant is never
     ///   further ahead of both this clock and the database's than a projector may be.
-    /// - Returns: Nil if the changes are no longer stored or do not exist yet, so the number is not from this feed.
+    /// - Returns: Nil if the change at the place is not stored: the place is not from this feed, or from the lost end of
+    ///   a feed that was restored from a backup.
     package func changes(
-        of stream: StreamKey, _ head: Head, after number: Int64, limit: Int, now: Instant
+        of stream: StreamKey, _ head: Head, after place: ReadPlace, limit: Int, now: Instant
     ) async throws(ReadError) -> Page? {
-        guard number <= head.number else { return nil }
+        guard place.number <= head.number else { return nil }
         let published = head.publishedUntil ?? now
         let asOf = max(now, published.held(by: max(now, head.databaseClock)))
         do throws(PostgresError) {
             let rows = try await pool.query(
                 ChangeReadStatements.page,
                 [
-                    Parameter(head.streamId), Parameter(number), Parameter(head.number), Parameter(Int64(limit)),
+                    Parameter(head.streamId), Parameter(place.number), Parameter(head.number),
+                    Parameter(Int64(place.number == 0 ? limit : limit + 1)),
                 ],
                 deadline: .now + Limits.readWaitMax)
-            guard let last = rows.last else {
-                return number == head.number ? Page(changes: [], asOf: asOf, through: number) : nil
-            }
-            guard try rows[0].value(Int64.self, at: 0) == number + 1 else { return nil }
-            var known: [(number: Int64, at: Instant, change: Change)] = []
+            var through = ReadPlace.start
+            var known: [(place: ReadPlace, at: Instant, change: Change)] = []
             for row in rows {
-                // Skip a change that only a newer version knows.
-                guard let change = try Change.read(row, at: 2) else { continue }
-                known.append((try row.value(at: 0), try row.value(at: 1), change))
+                let found = ReadPlace(number: try row.value(at: 0), check: try row.value(at: 13))
+                if found.number > place.number {
+                    guard found.number == through.number + 1 else { return nil }
+                    // Skip a change that only a newer version knows.
+                    if let change = try Change.read(row, at: 2) { known.append((found, try row.value(at: 1), change)) }
+                } else if !place.precedes(found) {
+                    return nil
+                }
+                through = found
             }
+            guard through.number >= place.number else { return nil }
             let owners = try await owners(
                 of: Set(known.filter { $0.change.customer == nil }.map(\.change.originalTransactionId)).sorted(),
                 head.streamId, asOf)
@@ -101,12 +107,12 @@ package struct ChangeReader: Sendable {
             }
             let customers = try await customers(
                 Set(known.compactMap { customer(of: $0.change) }).sorted(), head.streamId, stream.app, asOf)
-            let changes = known.map { number, at, change in
+            let changes = known.map { place, at, change in
                 PublishedChange(
-                    number: number, publishedAt: at, change: change,
+                    place: place, publishedAt: at, change: change,
                     customer: customer(of: change).flatMap { customers[$0] } ?? Customer())
             }
-            return Page(changes: changes, asOf: asOf, through: try last.value(at: 0))
+            return Page(changes: changes, asOf: asOf, through: through)
         } catch {
             throw ReadError(error)
         }
