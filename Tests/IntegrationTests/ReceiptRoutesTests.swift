@@ -2,6 +2,7 @@ import AppStore
 import Encoding
 import Foundation
 import Postgres
+import Synchronization
 import TestSupport
 import Testing
 
@@ -278,15 +279,16 @@ struct ReceiptRoutesTests {
 
     @Test("a receipt handed in while the store is down is pending, and answered once the store is up")
     func storeDown() async throws {
-        // Twenty seconds pass in one, so that the pause before the next question is short.
-        let start = ContinuousClock.now
-        let now: @Sendable () -> Instant = { TestBundle.now.advanced(by: (ContinuousClock.now - start) * 20) }
-        try await Self.withStore(now: now) { server, store, gateway in
+        // The clock stands still until the pause before the next question is to be over.
+        let passed = Mutex(Duration.zero)
+        try await Self.withStore(now: { TestBundle.now.advanced(by: passed.withLock { $0 }) }) {
+            server, store, gateway in
             // All calls of the first question.
             store.fail(4)
 
             let answer = try await gateway.handIn(Self.receipt, customer: "u-1")
             let location = try #require(answer.headers["location"])
+            passed.withLock { $0 = .seconds(600) }
             let settled = try await eventually("the receipt is answered") {
                 let later = try await gateway.get(location)
                 return later.json["state"] as? String == "answered" ? later : nil

@@ -33,10 +33,11 @@ package struct SharedDatabase: Sendable {
             publicPort: publicPort, logFile: logFile)
     }
 
-    /// Drops the database and ends its connections.
+    /// Drops the database and ends its connections. PostgreSQL writes and syncs all files of the cluster before, which
+    /// takes more than a minute on a disk that is busy with builds.
     package func drop() async throws {
         let connection = try await TestCluster.connect(configuration.with(database: "postgres"))
-        try await connection.script("drop database \(name) with (force)", deadline: .now + .seconds(60))
+        try await connection.script("drop database \(name) with (force)", deadline: .now + .seconds(240))
         await connection.close()
     }
 

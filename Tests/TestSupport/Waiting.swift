@@ -4,7 +4,7 @@
 ///
 /// - Throws: ``NeverHappened`` at the deadline.
 package func eventually<Value>(
-    within limit: Duration = .seconds(180), _ what: String, _ look: () async throws -> Value?
+    within limit: Duration = .seconds(600), _ what: String, _ look: () async throws -> Value?
 ) async throws -> Value {
     let deadline = ContinuousClock.now + limit
     while ContinuousClock.now < deadline {
