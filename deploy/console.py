@@ -173,6 +173,38 @@ def step_both_clocks(driver):
     assert "No entitlement was known" in driver.page_source
 
 
+def step_why(driver):
+    for scheme in ("light", "dark"):
+        emulate(driver, prefers_color_scheme=scheme)
+        for name, path in (("customer", PAGES["customer"]), ("grace", f"/console/customers/{IDS['grace']}?as=subscription&{STREAM}")):
+            driver.get(BASE + path)
+            driver.find_element(By.CSS_SELECTOR, ".why summary").click()
+            why = driver.find_element(By.CSS_SELECTOR, ".why")
+            titles = [each.text for each in why.find_elements(By.TAG_NAME, "h3")]
+            assert titles[0] == "Because" and titles[-1] == "As text", titles
+            sentence = why.find_element(By.TAG_NAME, "pre").text
+            assert "(asked on " in sentence, sentence
+            problems = axe(driver, f"why of {name}, {scheme}")
+            assert not problems, "\n".join(problems)
+            shot(driver, f"why-{name}-{scheme}", height=1400)
+    why = driver.find_element(By.CSS_SELECTOR, ".why")
+    copy = why.find_element(By.TAG_NAME, "button")
+    assert copy.text == "Copy explanation", copy.text
+    copy.click()
+    wait(driver, "the explanation is copied or selected", lambda d: copy.text in ("Copied", "Selected"))
+    # Another time of knowledge has another explanation, or none.
+    field = driver.find_element(By.NAME, "at")
+    field.clear()
+    field.send_keys("2025-02-01" + Keys.ENTER)
+    wait(driver, "the explanation is of the time that was asked for", lambda d: "(asked on 1 Feb 2025" in d.page_source)
+    driver.find_element(By.CSS_SELECTOR, ".why summary").click()
+    events = driver.find_elements(By.CSS_SELECTOR, ".why li a[href^='/console/events/']")
+    assert events, "a reason without an event"
+    events[0].click()
+    wait(driver, "the reason leads to its event", lambda d: "/console/events/" in d.current_url)
+    emulate(driver)
+
+
 def step_keyboard(driver):
     driver.get(BASE + "/console")
     press(driver, Keys.TAB)
@@ -299,6 +331,7 @@ STEPS = [
     ("log in and out", step_login, False), ("log in with a link, once", step_link, False),
     ("find a customer by each kind of id", step_every_id, True),
     ("follow a number to its events", step_number_to_events, True), ("both clocks", step_both_clocks, True),
+    ("why", step_why, True),
     ("keyboard alone", step_keyboard, True), ("live", step_live, True), ("content security policy", step_confined, True),
     ("valid HTML below 100 KB", step_valid, True), ("320 pixels", step_narrow, True),
     ("names and contrast, light and dark", step_colours, True), ("forced colours", step_forced_colours, True),

@@ -9,10 +9,10 @@ import Testing
 
 @Suite("Pages of the console")
 struct ConsolePageTests {
-    private static let stream = "stream=production%3Acom.example.magazine"
+    static let stream = "stream=production%3Acom.example.magazine"
 
     /// A server whose log has every story of the simulator.
-    private static func withEveryStory(_ test: (TestBundle, ConsoleBrowser, String) async throws -> Void) async throws {
+    static func withEveryStory(_ test: (TestBundle, ConsoleBrowser, String) async throws -> Void) async throws {
         let database = try await TestCluster.freshDatabase(from: try await SimulatedLog.everyStory.value)
         try await TestBundle.withServer(roots: SimulatedLog.roots, database: database) { server in
             let (browser, cookie) = try await server.session()
@@ -79,6 +79,53 @@ struct ConsolePageTests {
             #expect(page.status == 200)
             #expect(page.body.contains("/console/customers/\(id.lowercased())"), "\(page.body)")
             #expect(page.body.contains("/console/events/"))
+        }
+    }
+
+    @Test("the digests of receipts and of purchase tokens lead to their event and customer")
+    func digests() async throws {
+        try await CustomerRoutesTests.withCustomers { server in
+            let receipt = try #require(
+                try await server.sql(
+                    """
+                    insert into subledger.receipt (
+                      receipt_id, app, received_at, receipt_sha256, receipt, state, attempts, asked_at, registered,
+                      stream_id, position
+                    )
+                    values (
+                      gen_random_uuid(), 'com.example.magazine', now(), sha256('a receipt'), 'a receipt', 'answered', 1,
+                      now(), 'new', 1, 2
+                    )
+                    returning encode(receipt_sha256, 'hex')
+                    """
+                ).first)
+            // Tokens of Google Play are ids of subscriptions as they are; the second continues the first.
+            let tokens = try await server.sql(
+                """
+                with continued as (
+                  insert into subledger.subscription (stream_id, original_transaction_id, position, facts)
+                  values (1, '31', 2, '{"transactions":[],"renewals":[],"line":{"originalTransactionId":"30","position":2}}')
+                )
+                insert into subledger.google_purchase (app, token_sha256, purchase_token, environment, noticed_at)
+                select 'com.example.magazine', sha256(convert_to(token, 'UTF8')), token, 'production', now()
+                from unnest(array['30', '31', 'never answered']) as token
+                returning encode(token_sha256, 'hex')
+                """)
+            let (browser, cookie) = try await server.session()
+
+            let event = try await browser.get("/console/search?q=\(receipt.uppercased())", cookie: cookie)
+            #expect(event.location?.hasPrefix("/console/events/2?") == true, "\(event.body)")
+            for token in tokens.prefix(2) {
+                let customer = try await browser.get("/console/search?q=\(token)", cookie: cookie)
+                #expect(
+                    customer.location?.hasPrefix("/console/customers/30?") == true,
+                    "\(customer.location ?? customer.body)")
+            }
+            let none = try await browser.get("/console/search?q=\(tokens[2])", cookie: cookie)
+            #expect(none.status == 200)
+            #expect(none.body.contains("No id in"))
+            let line = try await browser.get("/console/subscriptions/31?\(Self.stream)", cookie: cookie)
+            #expect(line.location == "/console/subscriptions/30?\(Self.stream)", "\(line.body)")
         }
     }
 

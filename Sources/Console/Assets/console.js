@@ -5,7 +5,7 @@
   // Copy SQL and explanations.
   for (const text of all("details pre")) {
     const button = document.createElement("button");
-    button.textContent = "Copy";
+    button.textContent = text.closest(".why") ? "Copy explanation" : "Copy";
     button.onclick = async () => {
       try { await navigator.clipboard.writeText(text.textContent); button.textContent = "Copied"; }
       catch { getSelection().selectAllChildren(text); button.textContent = "Selected"; }

@@ -14,6 +14,7 @@ extension PageFrame {
                     }
                     html.element("main", [.text(.id, "content"), .text(.tabindex, "-1")]) { html in
                         html.element("h1", text: page.title)
+                        writeStop(to: &html)
                         page.write(in: self, to: &html)
                     }
                     writeFooter(to: &html)
@@ -68,7 +69,7 @@ extension PageFrame {
     private func writeStreams(to html: inout HTMLWriter) {
         guard !streams.isEmpty else { return }
         html.element("form", [.action(address.withoutQuery), .class("streams")]) { html in
-            for pair in address.query where pair.name != "stream" && pair.name != "csv" {
+            for pair in address.query where !["stream", "csv", "skip"].contains(pair.name) {
                 html.hidden(pair.name, pair.value)
             }
             html.element("select", [.text(.name, "stream"), .text(.label, "App and environment")]) { html in
@@ -92,6 +93,26 @@ extension PageFrame {
         let since = stream.waitingSince.map { ", oldest \($0.words(from: now))" } ?? ""
         html.link("\(stream.waiting.grouped) not folded\(since)", here(Address("system")), [.class("chip bad")])
     }
+
+    /// A projector that lags by seconds is at work; one that stopped makes every answer an old one.
+    private func writeStop(to html: inout HTMLWriter) {
+        guard let stream, stream.waiting > 0 else { return }
+        let isOld = stream.waitingSince.map { now.milliseconds - $0.milliseconds > Self.lagShownMilliseconds } ?? false
+        guard stream.stall != nil || isOld else { return }
+        html.element("p", [.class("problem")]) { html in
+            html.text(
+                "The projector does not keep up with this stream. Answers are as of event \(stream.folded.grouped)")
+            html.text(" of \(stream.head.grouped)")
+            if let since = stream.waitingSince {
+                html.text("; the next one was received at ")
+                html.time(since, from: now)
+            }
+            html.text(". ")
+            html.link("What to do", here(Address("system")))
+        }
+    }
+
+    private static let lagShownMilliseconds: Int64 = 60_000
 
     private func writeFooter(to html: inout HTMLWriter) {
         html.element("footer") { html in

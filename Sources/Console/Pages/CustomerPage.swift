@@ -11,6 +11,10 @@ package struct CustomerPage: ConsolePage {
     package let history: CustomerReader.History?
     /// The entitlements at ``at``, by what was known at ``knownAt``.
     package let entitlements: [Entitlement]
+    /// Why the customer has them or not, the ones to be seen first at the front.
+    package let explanations: [Explanation]
+    /// The names of further entitlements, which are not explained on this page.
+    package let unexplained: [String]
     package let at: Instant
     package let knownAt: Instant?
     /// The customer's subscriptions by what was known; nil for today's knowledge.
@@ -22,13 +26,15 @@ package struct CustomerPage: ConsolePage {
 
     package init(
         id: String, record: CustomerReader.Record, history: CustomerReader.History?, entitlements: [Entitlement],
-        at: Instant, knownAt: Instant?, known: [Subscription]?, events: [StoredEvent], span: Range<Instant>?,
-        address: Address
+        explanations: [Explanation], unexplained: [String], at: Instant, knownAt: Instant?, known: [Subscription]?,
+        events: [StoredEvent], span: Range<Instant>?, address: Address
     ) {
         self.id = id
         self.record = record
         self.history = history
         self.entitlements = entitlements
+        self.explanations = explanations
+        self.unexplained = unexplained
         self.at = at
         self.knownAt = knownAt
         self.known = known
@@ -38,7 +44,11 @@ package struct CustomerPage: ConsolePage {
     }
 
     /// Most pictures of a page; further subscriptions are in the table.
-    static let picturesMax = 10
+    static let picturesMax = 6
+    /// Fewest marks in a lane of each of several pictures.
+    private static let marksMin = 8
+    /// Most links to further entitlements, for a page below 100 KB.
+    private static let unexplainedMax = 100
 
     package var title: String { "Customer \(id)" }
     package var section: ConsoleSection? { nil }
@@ -47,42 +57,11 @@ package struct CustomerPage: ConsolePage {
     private var streamText: String? { address.query.first { $0.name == "stream" }?.value }
 
     package func write(in frame: PageFrame, to html: inout HTMLWriter) {
-        writeClocks(to: &html)
-        if let knownAt {
-            html.element("p", [.class("note")]) { html in
-                html.text("As it was known at ")
-                html.time(knownAt)
-                html.text(". What was learned later is hatched in the pictures. ")
-                html.link("What is known now", address.with("knownAt", nil))
-            }
-        }
+        ClocksForm(at: at, knownAt: knownAt, address: address).write(to: &html)
         writeEntitlements(frame, to: &html)
         writePictures(frame, to: &html)
         writeTotals(to: &html)
         for table in tables(here: frame.here) { table.write(on: address, to: &html) }
-    }
-
-    private func writeClocks(to html: inout HTMLWriter) {
-        html.element("form", [.action(address.withoutQuery), .class("clocks")]) { html in
-            for pair in address.query where !["at", "knownAt", "csv"].contains(pair.name) {
-                html.hidden(pair.name, pair.value)
-            }
-            for (name, label, value) in [
-                ("at", "True at (UTC)", at), ("knownAt", "As known at (UTC)", knownAt),
-            ] {
-                html.element("label") { html in
-                    html.text(label)
-                    html.void(
-                        "input",
-                        [
-                            .text(.name, name), .text(.type, "text"), .text(.placeholder, "now"),
-                            .text(.value, value.map(\.shortText) ?? ""), .text(.autocomplete, "off"),
-                        ])
-                }
-            }
-            html.element("button", text: "Show")
-            html.link("Now", address.with("at", nil).with("knownAt", nil).with("from", nil).with("to", nil))
-        }
     }
 
     // MARK: - Entitlements
@@ -90,7 +69,7 @@ package struct CustomerPage: ConsolePage {
     private func writeEntitlements(_ frame: PageFrame, to html: inout HTMLWriter) {
         html.element("section", [.text(.labelledby, "entitlements")]) { html in
             html.element("h2", [.text(.id, "entitlements")], text: "Entitlements")
-            guard !entitlements.isEmpty else {
+            guard !explanations.isEmpty else {
                 html.element(
                     "p", [.class("empty")],
                     text: knownAt == nil
@@ -98,49 +77,33 @@ package struct CustomerPage: ConsolePage {
                         : "No entitlement was known: no event received by then gave access.")
                 return
             }
+            let granted = Dictionary(entitlements.map { ($0.entitlement, $0) }) { first, _ in first }
             html.element("ul", [.class("answers")]) { html in
-                for entitlement in entitlements {
-                    html.element("li", [.class(entitlement.isActive(at: at) ? "active" : "ended")]) { html in
-                        writeSentence(entitlement, frame, to: &html)
-                    }
+                for explanation in explanations {
+                    let entitlement = granted[explanation.entitlement]
+                    EntitlementAnswer(
+                        explanation: explanation, since: entitlement.flatMap(since),
+                        ended: entitlement.flatMap { $0.until <= at ? $0.until : nil }
+                    ).write(in: frame, to: &html)
                 }
             }
+            writeUnexplained(to: &html)
         }
     }
 
-    /// `plus is active until 3 Oct 2026 03:44, by com.example.monthly of 2000… (events 3, 812).`
-    private func writeSentence(_ entitlement: Entitlement, _ frame: PageFrame, to html: inout HTMLWriter) {
-        html.element("p") { html in
-            let verb =
-                entitlement.isActive(at: at)
-                ? entitlement.until < .latest ? "is active until" : "is active for ever"
-                : "ended on"
-            html.element("strong") { html in
-                html.text("\(entitlement.entitlement) \(verb)")
-                if entitlement.until < .latest { html.text(" \(entitlement.until.longText)") }
-            }
-            if entitlement.until < .latest {
-                html.element("span", [.class("muted")], text: " (\(entitlement.until.words(from: frame.now)))")
-            }
-            if let since = since(entitlement) {
-                html.text("\(entitlement.isActive(at: at) ? ", since" : ", it began on") \(since.longText)")
+    /// Each further entitlement is a link to the page that explains it.
+    private func writeUnexplained(to html: inout HTMLWriter) {
+        guard !unexplained.isEmpty else { return }
+        html.element("details") { html in
+            html.element("summary", text: "\(Int64(unexplained.count).grouped) further entitlements")
+            html.element("p") { html in
+                for (index, name) in unexplained.prefix(Self.unexplainedMax).enumerated() {
+                    if index > 0 { html.text(", ") }
+                    html.link(name, address.with("entitlement", name))
+                }
+                if unexplained.count > Self.unexplainedMax { html.text(", …") }
             }
         }
-        html.element("p") { html in
-            html.text("By \(entitlement.productIds.joined(separator: ", ")) of ")
-            for (index, id) in entitlement.subscriptions.prefix(Self.picturesMax).enumerated() {
-                if index > 0 { html.text(", ") }
-                html.link(id, frame.subscription(id))
-            }
-            html.text("; reported by ")
-            html.text(entitlement.positions.count == 1 ? "event " : "events ")
-            for (index, position) in entitlement.positions.suffix(Self.picturesMax).enumerated() {
-                if index > 0 { html.text(", ") }
-                html.link("\(position)", frame.event(position))
-            }
-            html.text(".")
-        }
-        for id in entitlement.subscriptions.prefix(1) { writeNext(id, to: &html) }
     }
 
     /// The start of the run of access that grants the entitlement; nil if its periods are not read.
@@ -156,29 +119,10 @@ package struct CustomerPage: ConsolePage {
         known ?? record.subscriptions.map { $0.subscription.owned(during: $0.intervals.map(\.interval)) }
     }
 
-    /// What will happen next to the subscription that grants the entitlement.
-    private func writeNext(_ id: String, to html: inout HTMLWriter) {
-        guard let subscription = shown.first(where: { $0.originalTransactionId == id }) else { return }
-        let renewal =
-            switch subscription.renewal(at: at).autoRenewStatus {
-            case true?: "renewal is on"
-            case false?: "renewal is off"
-            case nil: "renewal is not reported"
-            }
-        html.element("p", [.class("muted")]) { html in
-            if let change = subscription.nextChange(after: at) {
-                html.text("Next: ")
-                html.time(change.at)
-                html.text(", \(change.to.rawValue) unless something is reported; \(renewal).")
-            } else {
-                html.text("Nothing ends by itself; \(renewal).")
-            }
-        }
-    }
-
     // MARK: - Pictures
 
     private func writePictures(_ frame: PageFrame, to html: inout HTMLWriter) {
+        let pictures = min(max(record.subscriptions.count, 1), Self.picturesMax)
         let byActivity = record.subscriptions.sorted { ($0.positions.max() ?? 0) > ($1.positions.max() ?? 0) }
         html.element("section", [.text(.labelledby, "picture")]) { html in
             html.element("div", [.class("caption")]) { html in
@@ -199,7 +143,7 @@ package struct CustomerPage: ConsolePage {
                     Timeline(
                         subscription, events: events.filter { owned.positions.contains($0.position) }, at: at,
                         now: frame.now, known: knownAt.map { Timeline.Known(at: $0, subscription: past(subscription)) },
-                        span: span
+                        span: span, marksMax: max(Timeline.marksMax / pictures, Self.marksMin)
                     ).write(in: frame, page: address, number: number, to: &html)
                 }
             }

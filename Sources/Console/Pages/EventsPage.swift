@@ -26,7 +26,7 @@ package struct EventsPage: ConsolePage {
         [
             .events(
                 page.events, name: "events", stream: stream,
-                caption: "Positions \((after + 1).grouped) to \(page.through.number.grouped)")
+                caption: "Positions \((after + 1).grouped) to \(page.through.number.grouped)", rowsMax: limit)
         ]
     }
 

@@ -6,28 +6,38 @@ import Subscriptions
 /// One subscription in full: its periods, every version of each fact, and its events.
 package struct SubscriptionPage: ConsolePage {
     package let app: String
+    /// By what is known now.
     package let subscription: Subscription
-    package let facts: SubscriptionFacts
+    /// By what was known at ``knownAt``.
+    package let known: SubscriptionReader.Known
     package let checks: SubscriptionChecks?
+    /// Why its customer has the entitlements that it grants, or not.
+    package let explanations: [Explanation]
     package let events: [StoredEvent]
     package let at: Instant
+    package let knownAt: Instant?
     package let span: Range<Instant>?
     package let address: Address
 
     package init(
-        app: String, subscription: Subscription, facts: SubscriptionFacts, checks: SubscriptionChecks?,
-        events: [StoredEvent], at: Instant, span: Range<Instant>?, address: Address
+        app: String, subscription: Subscription, known: SubscriptionReader.Known, checks: SubscriptionChecks?,
+        explanations: [Explanation], events: [StoredEvent], at: Instant, knownAt: Instant?, span: Range<Instant>?,
+        address: Address
     ) {
         self.app = app
         self.subscription = subscription
-        self.facts = facts
+        self.known = known
         self.checks = checks
+        self.explanations = explanations
         self.events = events
         self.at = at
+        self.knownAt = knownAt
         self.span = span
         self.address = address
     }
 
+    private var facts: SubscriptionFacts { known.facts }
+    private var shown: Subscription { known.subscription }
     package var title: String { "Subscription \(subscription.originalTransactionId)" }
     package var section: ConsoleSection? { nil }
     private var stream: String? { address.query.first { $0.name == "stream" }?.value }
@@ -37,14 +47,18 @@ package struct SubscriptionPage: ConsolePage {
     }
 
     package func write(in frame: PageFrame, to html: inout HTMLWriter) {
+        ClocksForm(at: at, knownAt: knownAt, address: address).write(to: &html)
         writeAnswer(frame, to: &html)
+        writeExplanations(frame, to: &html)
         html.element("section", [.text(.labelledby, "picture")]) { html in
             html.element("div", [.class("caption")]) { html in
                 html.element("h2", [.text(.id, "picture")], text: "Timeline")
                 if span != nil { html.link("Whole time", address.with("from", nil).with("to", nil)) }
             }
-            Timeline(subscription, events: events, at: at, now: frame.now, known: nil, span: span)
-                .write(in: frame, page: address, number: 0, to: &html)
+            Timeline(
+                subscription, events: events, at: at, now: frame.now,
+                known: knownAt.map { Timeline.Known(at: $0, subscription: shown) }, span: span
+            ).write(in: frame, page: address, number: 0, to: &html)
         }
         for table in tables { table.write(on: address, to: &html) }
         html.element("section") { html in
@@ -62,19 +76,19 @@ package struct SubscriptionPage: ConsolePage {
     }
 
     /// A page stays below 100 KB; the rest of the facts is in SQL.
-    private static let rawMax = 20_000
+    private static let rawMax = 6000
 
     private func writeAnswer(_ frame: PageFrame, to html: inout HTMLWriter) {
-        let status = subscription.status(at: at)
-        let isActive = subscription.isActive(at: at)
+        let status = shown.status(at: at)
+        let isActive = shown.isActive(at: at)
         html.element("ul", [.class("answers")]) { html in
             html.element("li", [.class(status == .grace ? "grace" : isActive ? "active" : "ended")]) { html in
                 html.element("p") { html in
                     html.element("strong", text: status.words)
-                    if let end = subscription.accessEnd(at: at) {
+                    if let end = shown.accessEnd(at: at) {
                         html.text(
                             end < .latest ? " until \(end.longText) (\(end.words(from: frame.now)))" : " for ever")
-                    } else if let end = subscription.access.last(where: { $0.end <= at })?.end {
+                    } else if let end = shown.access.last(where: { $0.end <= at })?.end {
                         html.text(", access ended on \(end.longText)")
                     }
                 }
@@ -84,7 +98,7 @@ package struct SubscriptionPage: ConsolePage {
                     html.text(".")
                 }
                 html.element("p", [.class("muted")]) { html in
-                    if let change = subscription.nextChange(after: at) {
+                    if let change = shown.nextChange(after: at) {
                         html.text("Next: ")
                         html.time(change.at, from: frame.now)
                         html.text(", \(change.to.words) unless something is reported.")
@@ -101,13 +115,25 @@ package struct SubscriptionPage: ConsolePage {
         }
     }
 
+    private func writeExplanations(_ frame: PageFrame, to html: inout HTMLWriter) {
+        guard !explanations.isEmpty else { return }
+        html.element("section", [.text(.labelledby, "entitlements")]) { html in
+            html.element("h2", [.text(.id, "entitlements")], text: "Entitlements of its customer")
+            html.element("ul", [.class("answers")]) { html in
+                for explanation in explanations {
+                    EntitlementAnswer(explanation: explanation, since: nil, ended: nil).write(in: frame, to: &html)
+                }
+            }
+        }
+    }
+
     private func link(_ position: Int64) -> ConsoleTable.Cell {
         .link("\(position)", Address("events", "\(position)").with("stream", stream))
     }
 
     private var periodsTable: ConsoleTable {
-        let removed = subscription.refunded.map { (period: $0, isRemoved: true) }
-        let rows = (removed + subscription.access.map { (period: $0, isRemoved: false) }).sorted {
+        let removed = shown.refunded.map { (period: $0, isRemoved: true) }
+        let rows = (removed + shown.access.map { (period: $0, isRemoved: false) }).sorted {
             $0.period.start > $1.period.start
         }
         return ConsoleTable(
@@ -134,7 +160,7 @@ package struct SubscriptionPage: ConsolePage {
                 .init("Price", isNumber: true),
                 .init("Revoked"), .init("Web order"), .init("Events"),
             ],
-            rows: subscription.transactions.reversed().map { row in
+            rows: shown.transactions.reversed().map { row in
                 let transaction = row.transaction
                 return [
                     .code(transaction.transactionId), .optional(transaction.purchaseDate),
@@ -156,7 +182,7 @@ package struct SubscriptionPage: ConsolePage {
                 .init("Stated at"), .init("Renewal"), .init("Retry"), .init("Grace until"), .init("Next product"),
                 .init("Intent"), .init("Signed"), .init("Event", isNumber: true),
             ],
-            rows: subscription.renewals.reversed().map { statement in
+            rows: shown.renewals.reversed().map { statement in
                 let renewal = statement.renewal
                 return [
                     .time(statement.statedAt), .optional(renewal.autoRenewStatus.map { $0 ? "on" : "off" }),
@@ -210,7 +236,8 @@ extension SubscriptionStatus {
 extension ConsoleTable {
     /// A table of events.
     static func events(
-        _ events: [StoredEvent], name: String, stream: String?, caption: String = "Events", sql: String? = nil
+        _ events: [StoredEvent], name: String, stream: String?, caption: String = "Events", sql: String? = nil,
+        rowsMax: Int = Self.rowsMax
     ) -> ConsoleTable {
         ConsoleTable(
             name, caption: caption,
@@ -232,7 +259,7 @@ extension ConsoleTable {
                         }),
                     .number(Int64(event.defectList.count)),
                 ]
-            }, empty: "No event.", sql: sql)
+            }, empty: "No event.", sql: sql, rowsMax: rowsMax)
     }
 }
 

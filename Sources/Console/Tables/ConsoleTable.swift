@@ -41,9 +41,17 @@ package struct ConsoleTable: Sendable {
     let empty: String
     /// The query that reads the rows; nil if no single one does.
     let sql: String?
+    /// Most rows on one page; the CSV has all.
+    let rowsMax: Int
+
+    /// A page with five tables of these, their links and a picture has less than 100 KB.
+    package static let rowsMax = 25
+    /// Most links in one cell on a page.
+    private static let linksMax = 4
 
     package init(
-        _ name: String, caption: String, columns: [Column], rows: [[Cell]], empty: String, sql: String? = nil
+        _ name: String, caption: String, columns: [Column], rows: [[Cell]], empty: String, sql: String? = nil,
+        rowsMax: Int = Self.rowsMax
     ) {
         self.name = name
         self.caption = caption
@@ -51,6 +59,7 @@ package struct ConsoleTable: Sendable {
         self.rows = rows
         self.empty = empty
         self.sql = sql
+        self.rowsMax = rowsMax
     }
 }
 
@@ -60,7 +69,10 @@ extension ConsoleTable {
         html.element("div", [.class("table")]) { html in
             html.element("div", [.class("caption")]) { html in
                 html.element("h2", [.text(.id, "\(name)-caption")], text: caption)
-                if !rows.isEmpty { html.link("CSV", page.with("csv", name), [.text(.label, "\(caption) as CSV")]) }
+                if !rows.isEmpty {
+                    html.link(
+                        "CSV", page.with("skip", nil).with("csv", name), [.text(.label, "\(caption) as CSV")])
+                }
                 if let sql { Self.write(sql: sql, of: caption, to: &html) }
             }
             guard !rows.isEmpty else {
@@ -83,10 +95,37 @@ extension ConsoleTable {
                         }
                     }
                     html.element("tbody") { html in
-                        for row in rows { write(row, to: &html) }
+                        for row in rows[shown(on: page)] { write(row, to: &html) }
                     }
                 }
             }
+            writePages(page, to: &html)
+        }
+    }
+
+    /// The rows that the page shows: its parameter `skip` is the name of a table and the number of rows before them.
+    private func shown(on page: Address) -> Range<Int> {
+        let skip = page.query.first { $0.name == "skip" }?.value ?? ""
+        let asked = skip.hasPrefix("\(name).") ? Int(skip.dropFirst(name.utf8.count + 1)) ?? 0 : 0
+        let first = min(max(asked, 0), max(rows.count - 1, 0)) / rowsMax * rowsMax
+        return first..<min(first + rowsMax, rows.count)
+    }
+
+    private func writePages(_ page: Address, to html: inout HTMLWriter) {
+        guard rows.count > rowsMax else { return }
+        let shown = shown(on: page)
+        func address(_ first: Int) -> Address {
+            page.with("skip", first > 0 ? "\(name).\(first)" : nil).at("\(name)-caption")
+        }
+        html.element("nav", [.class("pages"), .text(.label, "Pages of \(caption)")]) { html in
+            if shown.lowerBound > 0 {
+                html.link("Previous", address(shown.lowerBound - rowsMax), [.text(.rel, "prev")])
+            }
+            if shown.upperBound < rows.count { html.link("Next", address(shown.upperBound), [.text(.rel, "next")]) }
+            html.element(
+                "span", [.class("muted")],
+                text: "Rows \(Int64(shown.lowerBound + 1).grouped) to \(Int64(shown.upperBound).grouped) "
+                    + "of \(Int64(rows.count).grouped)")
         }
     }
 
@@ -101,10 +140,12 @@ extension ConsoleTable {
                     case .time(let instant): html.time(instant)
                     case .link(let text, let address): html.link(text, address)
                     case .links(let links):
-                        for (index, link) in links.enumerated() {
+                        for (index, link) in links.prefix(Self.linksMax).enumerated() {
                             if index > 0 { html.text(" ") }
                             html.link(link.text, link.address)
                         }
+                        let more = Int64(links.count - Self.linksMax)
+                        if more > 0 { html.element("span", [.class("muted")], text: " and \(more.grouped) more") }
                     case .empty: html.element("span", [.class("muted"), .text(.label, "none")], text: "–")
                     }
                 }

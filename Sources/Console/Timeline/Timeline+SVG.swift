@@ -222,7 +222,10 @@ extension Timeline {
         let bought = subscription.transactions.compactMap(\.transaction.purchaseDate).min() ?? span.lowerBound
         let times = [bought] + subscription.renewals.map(\.statedAt).filter { contains($0) && $0 > bought }
         var segments: [(start: Instant, kind: String)] = []
-        for time in times.sorted() {
+        // Of several in one pixel, the last: each costs a look at all statements, of which there may be thousands.
+        var byPixel: [Int: Instant] = [:]
+        for time in times { byPixel[Int(x(time)), default: time] = max(byPixel[Int(x(time))] ?? time, time) }
+        for time in byPixel.values.sorted() {
             let renewal = subscription.renewal(at: time)
             let kind =
                 renewal.isInBillingRetryPeriod == true

@@ -14,6 +14,8 @@ struct Timeline {
     /// The subscription by what was known at another instant; nil for today's knowledge.
     let known: Known?
     let span: Range<Instant>
+    /// Most marks in a lane. A mark has about 350 bytes.
+    let marksMax: Int
 
     struct Known {
         let at: Instant
@@ -25,21 +27,20 @@ struct Timeline {
     static let left = 84.0
     static let right = 16.0
     static let lane = 28.0
-    /// Narrower neighbours become one mark.
-    static let narrowest = 8.0
-    /// Beyond this number of marks in a lane, neighbours are joined.
-    static let marksMax = 60
+    /// Most marks in a lane of a page's only picture. Neighbours are joined beyond it.
+    static let marksMax = 40
     /// Most lines from an event to its time of receipt.
     static let elbowsMax = 8
 
     init(
         _ subscription: Subscription, events: [StoredEvent], at: Instant, now: Instant, known: Known?,
-        span: Range<Instant>?
+        span: Range<Instant>?, marksMax: Int = Self.marksMax
     ) {
         self.subscription = subscription
         self.events = events
         self.at = at
         self.known = known
+        self.marksMax = marksMax
         self.span = span ?? Self.span(of: subscription, events, at: at, now: now)
     }
 
@@ -65,14 +66,15 @@ struct Timeline {
 
     func contains(_ instant: Instant) -> Bool { span.contains(instant) }
 
-    /// The marks of a lane; if there are too many, neighbours that are closer than a thumb are joined.
+    /// The marks of a lane; if there are too many, neighbours are joined.
     func joined<Mark>(_ marks: [Mark], _ time: (Mark) -> Instant) -> [[Mark]] {
         let sorted = marks.filter { contains(time($0)) }.sorted { time($0) < time($1) }
-        guard sorted.count > Self.marksMax else { return sorted.map { [$0] } }
+        guard sorted.count > marksMax else { return sorted.map { [$0] } }
+        let distance = (Self.width - Self.left - Self.right) / Double(marksMax)
         var groups: [[Mark]] = []
         var start = -Self.width
         for mark in sorted {
-            if x(time(mark)) - start < Self.narrowest * 2, !groups.isEmpty {
+            if x(time(mark)) - start < distance, !groups.isEmpty {
                 groups[groups.count - 1].append(mark)
             } else {
                 groups.append([mark])

@@ -26,28 +26,37 @@ extension ConsoleRoutes {
         let knownAt = try visit.query.instant("knownAt")
         let reference = CustomerReader.Reference(app: stream.app, environment: environment, id: id, kind: kind)
         let record = try await record(reference, at: at, visit)
-        let history = try await customers.history(reference, at: at, through: at, limit: Limits.consoleRows)
-        var entitlements = record.entitlements
-        var known: [Subscription]?
-        if let knownAt {
-            let question = CustomerReader.Question(reference, at: at)
-            if case .found(let past) = try await customers.entitlements(question, knownAt: knownAt) {
-                entitlements = past.entitlements
-            } else {
-                entitlements = []
-            }
-            if case .found(let past) = try await customers.customer(question, knownAt: knownAt) {
-                known = past.subscriptions
-            } else {
-                known = []
-            }
-        }
-        let positions = record.subscriptions.flatMap(\.positions)
-        let events = try await reader.events(Array(Set(positions)), in: stream)
+        async let past = customers.history(reference, at: at, through: at, limit: Limits.consoleRows)
+        async let answer = customers.explained(CustomerReader.Question(reference, at: at), knownAt: knownAt)
+        async let stored = reader.events(Array(Set(record.subscriptions.flatMap(\.positions))), in: stream)
+        let explained = Self.found(try await answer)
+        let entitlements = knownAt == nil ? record.entitlements : explained?.granted ?? []
+        let names = Self.ordered(
+            explained?.entitlements() ?? [], entitlements, at: at, first: try visit.query.text("entitlement"))
         return .page(
             CustomerPage(
-                id: id, record: record, history: Self.found(history), entitlements: entitlements, at: at,
-                knownAt: knownAt, known: known, events: events, span: try Self.span(visit), address: visit.address))
+                id: id, record: record, history: Self.found(try await past), entitlements: entitlements,
+                explanations: names.prefix(Limits.consoleExplanations).compactMap { explained?.explanation(of: $0) },
+                unexplained: Array(names.dropFirst(Limits.consoleExplanations)), at: at, knownAt: knownAt,
+                known: knownAt.map { _ in explained?.subscriptions ?? [] }, events: try await stored,
+                span: try Self.span(visit), address: visit.address))
+    }
+
+    /// The names of entitlements in the order in which a page shows them: the one that was asked for, active ones, those
+    /// that ended last, and those that were never granted.
+    private static func ordered(
+        _ names: [String], _ granted: [Entitlement], at: Instant, first: String?
+    ) -> [String] {
+        let byName = Dictionary(granted.map { ($0.entitlement, $0) }) { first, _ in first }
+        func rank(_ name: String) -> (Int, Int64) {
+            if name == first { return (0, 0) }
+            guard let entitlement = byName[name] else { return (3, 0) }
+            return entitlement.isActive(at: at) ? (1, 0) : (2, -entitlement.until.milliseconds)
+        }
+        let asked = first.map { names.contains($0) ? [] : [$0] } ?? []
+        return (asked + names).enumerated().map { (rank($0.element), $0.offset, $0.element) }.sorted {
+            $0.0 != $1.0 ? $0.0 < $1.0 : $0.1 < $1.1
+        }.map(\.2)
     }
 
     private static func found<Value>(_ answer: CustomerReader.Answer<Value>) -> Value? {
@@ -91,14 +100,39 @@ extension ConsoleRoutes {
                     ? "No id in \(visit.streams.count) streams." : "Not in \(stream.text). The id is known as:",
                 choices: hits.map { ("\($0.kind) in \($0.app), \($0.environment)", $0.address) })
         }
-        let found = try await subscriptions.subscriptions(
+        if let line = stored.facts.line {
+            return .seeOther(visit.frame.subscription(line.originalTransactionId))
+        }
+        let at = try visit.query.instant("at") ?? visit.now
+        let knownAt = try visit.query.instant("knownAt")
+        let reference = CustomerReader.Reference(
+            app: stream.app, environment: environment, id: id, kind: .subscription)
+        async let found = subscriptions.subscriptions(
             originalTransactionId: id, environment: environment, app: stream.app)
-        let events = try await reader.events(Array(stored.facts.positions), in: stream)
+        async let answer = customers.explained(CustomerReader.Question(reference, at: at), knownAt: knownAt)
+        async let events = reader.events(Array(stored.facts.positions), in: stream)
+        let explained = Self.found(try await answer)
         return .page(
             SubscriptionPage(
-                app: stream.app, subscription: stored.subscription, facts: stored.facts, checks: found.first?.checks,
-                events: events, at: try visit.query.instant("at") ?? visit.now, span: try Self.span(visit),
+                app: stream.app, subscription: stored.subscription, known: try await known(stored, key, knownAt),
+                checks: try await found.first?.checks,
+                explanations: (explained?.entitlements(by: id) ?? []).prefix(Limits.consoleExplanations).compactMap {
+                    explained?.explanation(of: $0)
+                }, events: try await events, at: at, knownAt: knownAt, span: try Self.span(visit),
                 address: visit.address))
+    }
+
+    /// The subscription by what was known at an instant, without any fact if nothing was; as it is if the instant is nil.
+    private func known(
+        _ stored: SubscriptionReader.Stored, _ stream: StreamKey, _ knownAt: Instant?
+    ) async throws -> SubscriptionReader.Known {
+        guard let knownAt else {
+            return SubscriptionReader.Known(facts: stored.facts, subscription: stored.subscription)
+        }
+        let id = stored.facts.originalTransactionId
+        if let known = try await customers.subscription(id, in: stream, knownAt: knownAt) { return known }
+        let nothing = SubscriptionFacts(originalTransactionId: id)
+        return SubscriptionReader.Known(facts: nothing, subscription: Subscription(nothing))
     }
 
     /// The span of the pictures, widened so that marks at its ends are seen; nil for all time.

@@ -67,14 +67,14 @@ package struct ConsoleRoutes: Sendable {
             try await search(visit)
         }
         get(
-            "/console/customers/:id", routes, keeping: ["as", "at", "knownAt", "from", "to"]
+            "/console/customers/:id", routes, keeping: ["as", "at", "knownAt", "from", "to", "entitlement"]
         ) {
             Address("customers", try Self.id("id", $0))
         } page: { visit, context in
             try await customer(visit, id: try Self.id("id", context))
         }
         get(
-            "/console/subscriptions/:id", routes, keeping: ["at", "from", "to"]
+            "/console/subscriptions/:id", routes, keeping: ["at", "knownAt", "from", "to"]
         ) {
             Address("subscriptions", try Self.id("id", $0))
         } page: { visit, context in
@@ -153,7 +153,7 @@ package struct ConsoleRoutes: Sendable {
         let base = try address(context)
         let query = ConsoleQuery(request)
         let visit = try await visit(
-            query, session, address: query.address(base, keeping: ["stream"] + names),
+            query, session, address: query.address(base, keeping: ["stream", "skip"] + names),
             preferences: ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request)))
         do {
             switch try await page(visit) {

@@ -20,7 +20,7 @@ package struct SearchHit: Sendable, Hashable {
 
 extension ConsoleReader {
     /// Everything that has exactly this id, in all streams: customers by each of their ids, transactions, web orders,
-    /// events by notification UUID, digest or position, receipts by digest, products.
+    /// events by notification UUID, digest or position, receipts and purchases on Google Play by digest, products.
     ///
     /// Every part is an index lookup. At most ``Limits/searchHitsMax`` are returned.
     package func search(_ text: String) async throws(ReadError) -> [SearchHit] {
@@ -132,7 +132,26 @@ extension ConsoleReader {
           where receipt.stream_id = stream.stream_id
             and receipt.position is not null
           union
-          select 6, 'event', 'position', stream.app, stream.environment, '', found.position
+          select 6, 'subscription', 'purchase token digest', stream.app, stream.environment, found.id, null
+          from subledger.stream
+          cross join lateral (
+            select coalesce(
+              subscription.facts::jsonb #>> '{line,originalTransactionId}', subscription.original_transaction_id) as id
+            from subledger.google_purchase
+            join subledger.subscription
+              on subscription.stream_id = stream.stream_id
+              and subscription.original_transaction_id = case
+                -- As the key of a purchase in facts.
+                when octet_length(google_purchase.purchase_token) > 255
+                  then 'sha256:' || encode(google_purchase.token_sha256, 'hex')
+                else google_purchase.purchase_token
+              end
+            where google_purchase.app = stream.app
+              and google_purchase.token_sha256 = $3
+            offset 0
+          ) as found
+          union
+          select 7, 'event', 'position', stream.app, stream.environment, '', found.position
           from subledger.stream
           cross join lateral (
             select position
@@ -142,7 +161,7 @@ extension ConsoleReader {
             offset 0
           ) as found
           union
-          select 7, 'product', 'product', stream.app, stream.environment, $1, null
+          select 8, 'product', 'product', stream.app, stream.environment, $1, null
           from subledger.stream
           where exists (
             select

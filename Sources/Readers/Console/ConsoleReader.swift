@@ -42,6 +42,7 @@ package struct StreamState: Sendable, Hashable {
     package let stall: Stall?
 
     package struct Stall: Sendable, Hashable {
+        /// Of the last event that is folded.
         package let position: Int64
         package let cause: String
         package let since: Instant
@@ -95,7 +96,9 @@ extension ConsoleReader {
         from subledger.stream
         left join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)
-        left join subledger.projector_stall using (stream_id)
+        left join subledger.projector_stall
+          on projector_stall.stream_id = stream.stream_id
+          and projector_stall.position = coalesce(checkpoint.position, 0)
         left join subledger.event as waiting
           on waiting.stream_id = stream.stream_id
           and waiting.position = coalesce(checkpoint.position, 0) + 1

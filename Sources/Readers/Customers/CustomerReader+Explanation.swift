@@ -15,8 +15,6 @@ extension CustomerReader {
 
     /// Why the customer to which an id leads at the instant has entitlements or does not.
     ///
-    /// Folds the facts again, with the code of the projections, and collects the rules that it applies.
-    ///
     /// - Parameters:
     ///   - entitlement: Only this one, whether or not a purchase grants it; nil for all that purchases of the customer
     ///     grant or would grant.
@@ -24,6 +22,22 @@ extension CustomerReader {
     package func explanations(
         _ question: Question, of entitlement: String?, knownAt: Instant?
     ) async throws(ReadError) -> Answer<Explained> {
+        try await explained(question, knownAt: knownAt).map { match in
+            Explained(
+                app: match.app, knownAs: match.kind,
+                explanations: (entitlement.map { [$0] } ?? match.entitlements()).map { match.explanation(of: $0) })
+        }
+    }
+
+    /// The customer to which an id leads at the instant, ready to be explained.
+    ///
+    /// Folds the facts again, with the code of the projections, and collects the rules that it applies.
+    ///
+    /// - Parameter knownAt: Only events received up to this instant count, see ``entitlements(_:knownAt:)``; nil for
+    ///   all.
+    package func explained(
+        _ question: Question, knownAt: Instant?
+    ) async throws(ReadError) -> Answer<ExplainedCustomer> {
         try await reading {
             var matches: [ExplainedCustomer] = []
             for known in try await knowledge(around: question.customer, knownAt: knownAt) {
@@ -31,17 +45,12 @@ extension CustomerReader {
                 for key in question.customer.keys {
                     guard let customer = explained.customers.customer(key, at: question.at) else { continue }
                     matches.append(
-                        ExplainedCustomer(app: known.app, kind: key.kind, customer: customer, explained: explained))
+                        ExplainedCustomer(
+                            app: known.app, kind: key.kind, customer: customer, at: question.at, knownAt: knownAt,
+                            explained: explained))
                 }
             }
-            return Answer(matches).map { match in
-                let entitlements = entitlement.map { [$0] } ?? match.explained.entitlements(of: match.customer)
-                return Explained(
-                    app: match.app, knownAs: match.kind,
-                    explanations: entitlements.map {
-                        match.explained.explanation(of: $0, for: match.customer, at: question.at, knownAt: knownAt)
-                    })
-            }
+            return Answer(matches)
         }
     }
 
@@ -87,10 +96,30 @@ extension CustomerReader {
     }
 }
 
-/// A customer by one of the kinds that the requested id may be of.
-private struct ExplainedCustomer: CustomerMatch {
-    let app: String
-    let kind: CustomerKey.Kind
+/// A customer, by one of the kinds that the requested id may be of, whose entitlements can be explained.
+package struct ExplainedCustomer: CustomerMatch {
+    package let app: String
+    package let kind: CustomerKey.Kind
     let customer: CustomerKey
+    let at: Instant
+    let knownAt: Instant?
     let explained: ExplainedCustomers
+
+    /// By what was known, in byte order of their ids, each with the access that the customer has or had by owning it.
+    package var subscriptions: [Subscription] { explained.subscriptions(of: customer) }
+
+    /// The entitlements that the customer has or had at the instant, by what was known.
+    package var granted: [Entitlement] { explained.granted(to: customer, at: at) }
+
+    /// The names of the entitlements that purchases of the customer grant or would grant, in byte order.
+    ///
+    /// - Parameter subscription: Only purchases of this one count; nil for all.
+    package func entitlements(by subscription: String? = nil) -> [String] {
+        explained.entitlements(of: customer, by: subscription)
+    }
+
+    /// Explains an entitlement, whether or not a purchase grants it.
+    package func explanation(of entitlement: String) -> Explanation {
+        explained.explanation(of: entitlement, for: customer, at: at, knownAt: knownAt)
+    }
 }

@@ -31,6 +31,22 @@ extension CustomerReader {
         }
     }
 
+    /// A subscription with its facts, by the events received up to an instant only; nil if none was about it.
+    package func subscription(
+        _ id: String, in stream: StreamKey, knownAt: Instant
+    ) async throws(ReadError) -> SubscriptionReader.Known? {
+        try await reading {
+            let reference = Reference(app: stream.app, environment: stream.environment, id: id, kind: .subscription)
+            for known in try await knowledge(around: reference, knownAt: knownAt) {
+                guard let facts = known.facts.first(where: { ByteString($0.originalTransactionId) == ByteString(id) })
+                else { continue }
+                return SubscriptionReader.Known(
+                    facts: facts, subscription: Subscription(facts, products: known.products))
+            }
+            return nil
+        }
+    }
+
     private func past(_ question: Question, knownAt: Instant) async throws(ReadError) -> Answer<PastCustomer> {
         try await reading {
             var matches: [PastCustomer] = []

@@ -13,6 +13,17 @@ extension SubscriptionReader {
         package let position: Int64
     }
 
+    /// A subscription as it was known at an instant, with the facts from which it is computed.
+    package struct Known: Sendable {
+        package let facts: SubscriptionFacts
+        package let subscription: Subscription
+
+        package init(facts: SubscriptionFacts, subscription: Subscription) {
+            self.facts = facts
+            self.subscription = subscription
+        }
+    }
+
     /// The subscriptions of a stream with these ids, in byte order of the ids. Unknown ones are left out.
     ///
     /// - Throws: ``ReadError``.

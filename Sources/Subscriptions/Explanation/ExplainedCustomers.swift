@@ -6,6 +6,8 @@ import Encoding
 package struct ExplainedCustomers: Sendable {
     package let customers: Customers
     private var lines: [Line]
+    /// By subscription.
+    private let ownership: [ByteString: [Ownership]]
     private let ownershipRules: [AppliedRule]
     private let skipped: [AppliedRule]
     /// By product.
@@ -65,6 +67,7 @@ package struct ExplainedCustomers: Sendable {
         var rules = AppliedRules()
         customers = Customers(
             of: evidence, links: links, policy: policy, sharedTokens: sharedTokens, explaining: &rules)
+        ownership = Dictionary(grouping: customers.ownership, by: \.originalTransactionId)
         ownershipRules = rules.all
         self.lines = lines
         self.entitlements = entitlements
@@ -73,9 +76,24 @@ package struct ExplainedCustomers: Sendable {
         }
     }
 
+    /// The subscriptions of a customer, each with the access that it has or had by owning it.
+    package func subscriptions(of customer: CustomerKey) -> [Subscription] {
+        customers.subscriptions(of: customer, among: lines.map(\.subscription))
+    }
+
+    /// The entitlements that the customer has or had at the instant.
+    package func granted(to customer: CustomerKey, at instant: Instant) -> [Entitlement] {
+        Entitlement.all(of: subscriptions(of: customer), entitlements: entitlements, at: instant)
+    }
+
     /// The names of all entitlements that purchases of the customer grant or would grant, sorted by bytes.
-    package func entitlements(of customer: CustomerKey) -> [String] {
-        let owned = lines.filter { line in isOwner(customer, of: line) || !losses(of: line, customer).isEmpty }
+    ///
+    /// - Parameter subscription: Only purchases of this one count; nil for all.
+    package func entitlements(of customer: CustomerKey, by subscription: String? = nil) -> [String] {
+        let owned = lines.filter { line in
+            subscription.map { ByteString($0) == ByteString(line.id) } ?? true
+                && (isOwner(customer, of: line) || !losses(of: line, customer).isEmpty)
+        }
         let products = Set(owned.flatMap { $0.rules.compactMap(\.productId) })
         return Set(products.flatMap { Entitlement.names(of: $0, entitlements).names }.map(ByteString.init)).sorted()
             .map(\.text)
@@ -169,9 +187,7 @@ extension ExplainedCustomers {
     func candidates(_ entitlement: String, _ customer: CustomerKey) -> [Candidate] {
         lines.flatMap { line in
             let byTransaction = Dictionary(grouping: line.rules) { $0.transactionId }
-            let owned = customers.ownership.filter {
-                $0.originalTransactionId == ByteString(line.id) && $0.owner == customer
-            }.map(\.interval)
+            let owned = ownership[ByteString(line.id), default: []].filter { $0.owner == customer }.map(\.interval)
             return line.rules.compactMap { given -> Candidate? in
                 let isGrace = given.rule == .graceGranted || given.rule == .graceTakenBack
                 guard isGrace || (given.rule.effect == .gives && given.rule != .extended), let period = given.period,
@@ -210,9 +226,7 @@ extension ExplainedCustomers {
     }
 
     private func isOwner(_ customer: CustomerKey, of line: Line) -> Bool {
-        customers.ownership.contains {
-            $0.originalTransactionId == ByteString(line.id) && $0.owner == customer
-        }
+        ownership[ByteString(line.id), default: []].contains { $0.owner == customer }
     }
 
     /// The rules by which a customer has a subscription at an instant.

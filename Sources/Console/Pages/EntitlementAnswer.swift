@@ -1,0 +1,128 @@
+import Encoding
+import Subscriptions
+
+/// Whether an entitlement is active, in a sentence, with the decisive reason; all reasons are folded below it.
+struct EntitlementAnswer {
+    let explanation: Explanation
+    /// The start of the unbroken access that makes it active or was the last; nil if it is not known.
+    let since: Instant?
+    /// The end of the last access, if it is not active; nil if there was none.
+    let ended: Instant?
+
+    /// Most events that one reason lists.
+    private static let eventsMax = 5
+
+    func write(in frame: PageFrame, to html: inout HTMLWriter) {
+        html.element("li", [.class(kind)]) { html in
+            writeHead(frame, to: &html)
+            if let reason = explanation.because.first {
+                html.element("p") { html in
+                    html.text("Because: ")
+                    write(reason, frame, to: &html)
+                }
+            }
+            if let change = explanation.couldChange.first {
+                html.element("p", [.class("muted")]) { html in
+                    html.text("Next: ")
+                    write(change, to: &html)
+                }
+            } else if explanation.active {
+                html.element("p", [.class("muted")], text: "Next: nothing ends it by itself.")
+            }
+            writeWhy(frame, to: &html)
+        }
+    }
+
+    private var kind: String {
+        guard explanation.active else { return "ended" }
+        return explanation.because.first?.rule == .graceGranted ? "grace" : "active"
+    }
+
+    /// `plus is active until 3 Oct 2026 03:44 (in 3 days), since 3 Sep 2026 03:44`
+    private func writeHead(_ frame: PageFrame, to html: inout HTMLWriter) {
+        let name = explanation.entitlement
+        html.element("p") { html in
+            switch explanation.until {
+            case let until? where until < .latest:
+                html.element("strong", text: "\(name) is active until \(until.longText)")
+                html.element("span", [.class("muted")], text: " (\(until.words(from: frame.now)))")
+            case _?: html.element("strong", text: "\(name) is active for ever")
+            case nil:
+                guard let ended else {
+                    html.element("strong", text: "\(name) is not active")
+                    return
+                }
+                html.element("strong", text: "\(name) ended on \(ended.longText)")
+                html.element("span", [.class("muted")], text: " (\(ended.words(from: frame.now)))")
+            }
+            if let since { html.text("\(explanation.active ? ", since" : ", it began on") \(since.longText)") }
+        }
+    }
+
+    // MARK: - All reasons
+
+    private func writeWhy(_ frame: PageFrame, to html: inout HTMLWriter) {
+        html.element("details", [.class("why")]) { html in
+            html.element("summary", [.text(.label, "Why: \(explanation.entitlement)")], text: "Why")
+            write(explanation.because, "Because", frame, to: &html)
+            write(explanation.against, "Does not change it", frame, to: &html)
+            if !explanation.couldChange.isEmpty {
+                html.element("h3", text: "Could change")
+                html.element("ul") { html in
+                    for change in explanation.couldChange {
+                        html.element("li") { html in write(change, to: &html) }
+                    }
+                }
+            }
+            html.element("h3", text: "As text")
+            html.element(
+                "pre",
+                [
+                    .text(.tabindex, "0"), .text(.role, "region"),
+                    .text(.label, "Explanation of \(explanation.entitlement)"),
+                ],
+                text: explanation.sentence)
+        }
+    }
+
+    private func write(
+        _ reasons: [Explanation.Reason], _ title: String, _ frame: PageFrame, to html: inout HTMLWriter
+    ) {
+        guard !reasons.isEmpty else { return }
+        html.element("h3", text: title)
+        html.element("ul") { html in
+            for reason in reasons {
+                html.element("li") { html in
+                    write(reason, frame, to: &html)
+                    if let id = reason.originalTransactionId, !reason.text.contains(id) {
+                        html.text(" Subscription ")
+                        html.link(id, frame.subscription(id))
+                        html.text(".")
+                    }
+                    html.text(" ")
+                    html.element("code", [.class("muted")], text: reason.rule.rawValue)
+                }
+            }
+        }
+    }
+
+    /// The text of a reason, with links to the events that are its evidence.
+    private func write(_ reason: Explanation.Reason, _ frame: PageFrame, to html: inout HTMLWriter) {
+        html.text(reason.text)
+        if !reason.positions.isEmpty {
+            html.text(reason.positions.count == 1 ? " (event " : " (events ")
+            for (index, position) in reason.positions.suffix(Self.eventsMax).enumerated() {
+                if index > 0 { html.text(", ") }
+                html.link("\(position)", frame.event(position))
+            }
+            let more = reason.positions.count - Self.eventsMax
+            html.text(more > 0 ? " and \(Int64(more).grouped) before)" : ")")
+        }
+        html.text(".")
+    }
+
+    private func write(_ change: Explanation.PossibleChange, to html: inout HTMLWriter) {
+        html.time(change.at)
+        html.text(": \(change.text).")
+    }
+}
