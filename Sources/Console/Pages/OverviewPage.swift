@@ -130,10 +130,14 @@ package struct OverviewPage: ConsolePage {
                 }
                 html.item("Refused since the start") { html in
                     html.text(refused.reduce(0) { $0 + $1.count }.grouped)
+                    // Metrics have a zero for every reason.
+                    let reasons = refused.filter { $0.count > 0 }.sorted { $0.count > $1.count }
                     html.element(
                         "small",
-                        text: refused.isEmpty
-                            ? "by this process" : refused.map { "\($0.reason) \($0.count)" }.joined(separator: ", "))
+                        text: reasons.isEmpty
+                            ? "by this process"
+                            : reasons.map { "\($0.reason.replacing("_", with: " ")) \($0.count.grouped)" }
+                                .joined(separator: ", "))
                 }
             }
             Sparkline(values: activity.spans).write(

@@ -40,7 +40,9 @@ package struct SystemPage: ConsolePage {
                         .text(stream.app), .text(stream.environment), .number(stream.head), .number(stream.folded),
                         .number(stream.waiting), .optional(stream.waitingSince),
                         .optional(
-                            stream.stall.map { "position \($0.position), \($0.cause), since \($0.since.shortText)" }),
+                            stream.stall.map {
+                                "after position \($0.position), \($0.cause), since \($0.since.shortText)"
+                            }),
                     ]
                 }, empty: none("has an event")),
             ConsoleTable(
@@ -118,8 +120,8 @@ package struct SystemPage: ConsolePage {
             guard let stall = stream.stall, stall.cause == "event" || stall.cause == "refold" else { continue }
             alerts.append(
                 (
-                    "The projector of \(stream.text) cannot fold position \(stall.position). Entitlements of this stream are those before it.",
-                    "subledger projector skip \(stall.position) --app \(Self.quoted(stream.app)) --environment "
+                    "The projector of \(stream.text) cannot fold position \(stall.position + 1). Entitlements of this stream are those before it.",
+                    "subledger projector skip \(stall.position + 1) --app \(Self.quoted(stream.app)) --environment "
                         + "\(stream.environment) --reason \"…\""
                 ))
         }
