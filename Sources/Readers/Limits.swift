@@ -35,8 +35,13 @@ enum Limits {
     static let tiesShownMax: Int64 = 200
     /// Longest time for a figure. The page then shows its query, which an analyst can run without a limit.
     static let figureWaitMax = Duration.seconds(5)
-    /// How long a figure is shown again without reading it again, if the stream has no other events.
+    /// Longest age of a figure that is shown without reading it again.
     static let figureAgeMax = Duration.seconds(60)
+    /// A figure that is read in less time is read again after every event, since nobody notices. Others are shown from
+    /// what is kept, at most as old as ``figureAgeMax``, or as the last visit if nobody looked for longer.
+    static let figureIsQuick = Duration.milliseconds(50)
+    /// How long a figure at which nobody looks is kept.
+    static let figureKeptMax = Duration.seconds(3600)
     /// Most figures kept at a time: a few pages and their details, some MB.
     static let figuresKeptMax = 32
 }

@@ -88,11 +88,13 @@ package struct FigurePage: ConsolePage {
                 rows: found.rows.map { row in
                     zip(found.columns, row).map { name, value in cell(name, value) }
                 },
-                empty: "None in this span.", sql: found.sql)
+                empty: "None in this span.", sql: found.sql, rowsMax: Self.rowsShown)
         ]
     }
 
     private static let rowsMax = 500
+    /// As many as the days of a quarter: the rows of a figure are short.
+    private static let rowsShown = 100
     private static let numbers: Set = [
         "paying", "in_trial", "in_grace", "family", "mrr", "subscriptions", "unpriced", "new", "conversions",
         "recovered", "resubscribed", "trial_starts", "trials_lost", "churned", "months_since", "reached", "active",
@@ -146,7 +148,7 @@ package struct FigurePage: ConsolePage {
             html.element("p", [.class("muted")]) { html in
                 html.text("Read at ")
                 html.time(found.madeAt)
-                html.text("; read again after a minute, or when events arrive.")
+                html.text("; if that takes long, a minute passes before it is read again.")
                 if isDetail {
                     html.link(" The whole figure", Address("figures", figure.rawValue).with("stream", stream))
                 }

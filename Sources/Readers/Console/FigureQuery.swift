@@ -86,7 +86,7 @@ private enum FigureStatements {
         where app = $1
           and environment = $2
           and cohort between date_trunc('month', ($3::text)::date)::date and ($4::text)::date
-        order by cohort, months_since
+        order by retention.cohort, retention.months_since
         """)
 
     /// The rows of one day, which is both ends of the span.

@@ -3,20 +3,30 @@ import EventLog
 import Postgres
 import Synchronization
 
-/// Reads figures from the analyst's views, each within ``Limits/figureWaitMax``, and keeps them for
-/// ``Limits/figureAgeMax`` or until the stream has other events.
+/// Reads figures from the analyst's views, each within ``Limits/figureWaitMax``, and keeps the results.
+///
+/// A figure that takes longer than ``Limits/figureIsQuick`` is not read again for every event and every page: the result
+/// that is kept is returned at once, with the time at which it was read. If it is older than ``Limits/figureAgeMax``, it
+/// is read again meanwhile.
 package final class FigureReader: Sendable {
     private struct Key: Hashable {
         let name: String
         let stream: Int32
-        let head: Int64
         let from: String
         let to: String
     }
 
+    private typealias Answer = Result<FigureRows, FigureFailure>
+
     private struct Kept {
-        let task: Task<Result<FigureRows, FigureFailure>, Never>
-        let since: ContinuousClock.Instant
+        /// The last answer; after a failure, the rows before it, if there were any.
+        var answer: Answer?
+        /// The position of the stream's last event when ``answer`` was read.
+        var head: Int64 = 0
+        var readAt: ContinuousClock.Instant
+        var took = Duration.zero
+        /// Nil while nothing is read.
+        var reading: Task<Answer, Never>?
     }
 
     private let pool: PostgresPool
@@ -29,7 +39,7 @@ package final class FigureReader: Sendable {
         self.now = now
     }
 
-    /// The rows of a figure; concurrent and repeated calls share one query.
+    /// The rows of a figure; concurrent calls share one query.
     ///
     /// - Parameters:
     ///   - from: The first day, `2026-10-03`, inclusive.
@@ -38,17 +48,49 @@ package final class FigureReader: Sendable {
     package func rows(
         of figure: FigureQuery, in stream: StreamState, from: String, to: String, at: Instant
     ) async -> Result<FigureRows, FigureFailure> {
-        let key = Key(name: figure.rawValue, stream: stream.streamId, head: stream.head, from: from, to: to)
-        let task = kept.withLock { kept in
+        let key = Key(name: figure.rawValue, stream: stream.streamId, from: from, to: to)
+        let (ready, task): (Answer?, Task<Answer, Never>?) = kept.withLock { kept in
             let now = now()
-            kept = kept.filter { now - $0.value.since < Limits.figureAgeMax }
-            if let known = kept[key] { return known.task }
-            if kept.count >= Limits.figuresKeptMax { kept.removeAll() }
-            let task = Task { await self.read(figure, stream, from: from, to: to, at: at) }
-            kept[key] = Kept(task: task, since: now)
-            return task
+            kept = kept.filter { now - $0.value.readAt < Limits.figureKeptMax || $0.value.reading != nil }
+            if kept.count >= Limits.figuresKeptMax, kept[key] == nil {
+                kept = kept.filter { $0.value.reading != nil }
+            }
+            var known = kept[key] ?? Kept(readAt: now)
+            let isCurrent = known.head == stream.head && now - known.readAt < Limits.figureAgeMax
+            let isQuick = known.took < Limits.figureIsQuick
+            if let answer = known.answer, isCurrent || (!isQuick && now - known.readAt < Limits.figureAgeMax) {
+                return (answer, nil)
+            }
+            if known.reading == nil {
+                known.reading = Task { await self.refresh(key, figure, stream, from: from, to: to, at: at) }
+                kept[key] = known
+            }
+            return (isQuick ? nil : known.answer, known.reading)
         }
-        return await task.value
+        if let ready { return ready }
+        return await task?.value ?? .failure(FigureFailure(tookTooLong: false, sql: ""))
+    }
+
+    private func refresh(
+        _ key: Key, _ figure: FigureQuery, _ stream: StreamState, from: String, to: String, at: Instant
+    ) async -> Answer {
+        let start = now()
+        let answer = await read(figure, stream, from: from, to: to, at: at)
+        let end = now()
+        kept.withLock { kept in
+            var known = kept[key] ?? Kept(readAt: end)
+            known.reading = nil
+            known.readAt = end
+            known.took = end - start
+            known.head = stream.head
+            switch (answer, known.answer) {
+            // Rows that are old and stamped say more than a failure.
+            case (.failure, .success?): break
+            default: known.answer = answer
+            }
+            kept[key] = known
+        }
+        return answer
     }
 
     private func read(
