@@ -14,7 +14,8 @@ struct ReceiverBenchmark: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Sections to run, separated by commas: v1, v2, burst, start, lookups. [all]", valueName: "names"))
+            "Sections to run, separated by commas: v1, v2, burst, start, lookups, console. [all but console]",
+            valueName: "names"))
     var only: String?
 
     @Option(help: "Runs of each measurement. The table shows the medians.")
@@ -29,7 +30,7 @@ struct ReceiverBenchmark: AsyncParsableCommand {
     @Option(help: "Compare a log of this many rows with an empty one. 10000000 take some minutes and 5 GB.")
     var rows = 0
 
-    @Option(help: "The number of subscriptions for the lookups.")
+    @Option(help: "The number of subscriptions for the lookups and the console.")
     var subscriptions = 50_000
 
     @Option(help: ArgumentHelp("Write all figures here, as JSON.", valueName: "file"))
@@ -50,11 +51,12 @@ struct ReceiverBenchmark: AsyncParsableCommand {
     }
 
     func sections() throws -> Set<Section> {
-        guard let only else { return Set(Section.allCases) }
+        guard let only else { return Set(Section.allCases).subtracting([.console]) }
         return Set(
             try only.split(separator: ",").map { name in
                 guard let section = Section(rawValue: String(name)) else {
-                    throw ValidationError("unknown section \"\(name)\": expected v1, v2, burst, start or lookups.")
+                    throw ValidationError(
+                        "unknown section \"\(name)\": expected v1, v2, burst, start, lookups or console.")
                 }
                 return section
             })
@@ -101,6 +103,9 @@ struct ReceiverBenchmark: AsyncParsableCommand {
         if sections.contains(.lookups) {
             try await Lookups(settings: settings, subscriptions: subscriptions, runs: runs).measure(&samples)
         }
+        if sections.contains(.console) {
+            try await ConsolePages(settings: settings, subscriptions: subscriptions, runs: runs).measure(&samples)
+        }
         let report = Report(samples: samples, runs: runs, connections: connections, rows: rows)
         print(report.description)
         if let json { try report.json().write(to: URL(fileURLWithPath: json)) }
@@ -109,7 +114,7 @@ struct ReceiverBenchmark: AsyncParsableCommand {
 }
 
 enum Section: String, CaseIterable {
-    case v1, v2, burst, start, lookups
+    case v1, v2, burst, start, lookups, console
 }
 
 /// The settings that all runs share.
