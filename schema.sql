@@ -565,7 +565,8 @@ create table subledger.google_purchase (
   asking_until         timestamptz,
   asked_at             timestamptz,
   result               text,
-  answer_sha256        bytea,
+  answer_position      bigint,
+  customer_ids         text[]      not null default '{}',
   unacknowledged_since timestamptz,
   acknowledged_at      timestamptz,
   constraint google_purchase_pkey primary key (app, token_sha256),
@@ -584,7 +585,7 @@ create table subledger.google_purchase (
       'unavailable'
     )
   ),
-  constraint google_purchase_answer_sha256_check check (octet_length(answer_sha256) = 32)
+  constraint google_purchase_answer_position_check check (answer_position > 0)
 )
 -- Updated by every question: free space keeps the new row version on the same page.
 with (fillfactor = 80);
@@ -1027,6 +1028,10 @@ grant select, insert, update, delete
 grant select
   on subledger.stream, subledger.event, subledger.checkpoint, subledger.subscription, subledger.check_schedule,
     subledger.app_checks, subledger.receipt
+  to subledger_poller;
+-- It links purchases of Google Play to the customers who handed them in.
+grant select
+  on subledger.app_ownership, subledger.ownership, subledger.customer_identity, subledger.shared_account_token
   to subledger_poller;
 grant update (next_at) on subledger.check_schedule to subledger_poller;
 grant select, insert on subledger.store_check to subledger_poller;
@@ -1618,8 +1623,10 @@ comment on column subledger.google_purchase.asked_at is 'When it was asked about
 comment on column subledger.google_purchase.result is
   'What came of that: appended, unchanged; not_found; gone: not known any more; refused; credentials_rejected; '
   'forbidden: the account may not ask; unreadable; unavailable. Only an event ever changes access';
-comment on column subledger.google_purchase.answer_sha256 is
-  'SHA-256 of the last answer that is in the log, in a form that is independent of the order of its members';
+comment on column subledger.google_purchase.answer_position is
+  'Position of the last answer that is in the log, in the stream of its environment; null before the first';
+comment on column subledger.google_purchase.customer_ids is
+  'The backend''s customers who handed it in and are not linked to it yet: they are after the next answer';
 comment on column subledger.google_purchase.unacknowledged_since is
   'When it was bought, until it is acknowledged: Google refunds it after three days. Null if it need not be';
 comment on column subledger.google_purchase.acknowledged_at is 'When the server acknowledged it; null if it did not';

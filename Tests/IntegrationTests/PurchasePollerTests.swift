@@ -3,6 +3,7 @@ import EventLog
 import Foundation
 import HTTPServer
 import Postgres
+import Readers
 import StoreClient
 import Subscriptions
 import TestSupport
@@ -40,7 +41,11 @@ struct PurchasePollerTests {
         }
 
         @discardableResult
-        func round() async throws -> PollRound { try await poller.round(at: clock.now) }
+        func round() async throws -> PollRound {
+            // What an answer changes is decided by the projections.
+            try await server.isFolded()
+            return try await poller.round(at: clock.now)
+        }
 
         /// Lets the time pass to the next question, and asks it.
         func next() async throws -> PollRound {
@@ -82,14 +87,18 @@ struct PurchasePollerTests {
             })
         let client = GoogleClient(transport: google, clock: storeClock, random: { 0 }, logger: logger)
         let queue = PurchaseQueue(pool: pool)
+        let log = LogReader(pool: pool)
+        let subscriptions = SubscriptionReader(pool: pool)
+        let links = LinkService(log: log, appender: appender, apps: [app.packageName])
         let leads = StreamLeadership(configuration, for: .google)
         let leadsVoids = StreamLeadership(configuration, for: .voids)
         let poller = PurchasePoller(
-            client: client, apps: [app], queue: queue, appender: appender, leadership: leads, clock: storeClock,
-            random: { 0 }, logger: logger)
+            client: client, apps: [app], queue: queue, log: log, subscriptions: subscriptions, appender: appender,
+            links: links, leadership: leads, clock: storeClock, random: { 0 }, logger: logger)
         let voids = VoidAudits(
-            client: client, apps: [app], queue: queue, voids: VoidLog(pool: pool), appender: appender,
-            leadership: leadsVoids, clock: storeClock, random: { 0 }, logger: logger)
+            client: client, apps: [app], queue: queue, voids: VoidLog(pool: pool), log: log,
+            subscriptions: subscriptions, appender: appender, links: links, leadership: leadsVoids,
+            clock: storeClock, random: { 0 }, logger: logger)
         async let appending: Void = appender.run()
         let outcome: Result<Void, any Error>
         do {
@@ -154,6 +163,86 @@ struct PurchasePollerTests {
         }
     }
 
+    @Test("an answer in another form that says the same is not appended; one that only moves the expiry is")
+    func form() async throws {
+        try await Self.withPoller { bundle async throws in
+            let later = Self.end.advanced(by: .seconds(86_400))
+            bundle.google.answer(
+                Self.path, Self.active(),
+                ScriptedGoogle.subscription(start: Self.start, end: Self.end, more: #""etag":"x","kind2":{"new":1},"#),
+                Self.active(end: later))
+            for number in 1...3 {
+                try await bundle.push(9, id: "\(number)")
+                try await bundle.round()
+                bundle.clock.advance(by: .seconds(60))
+            }
+
+            #expect(
+                try await bundle.server.sql("select result from subledger.store_check order by asked_at")
+                    == ["appended", "unchanged", "appended"])
+        }
+    }
+
+    @Test("an answer like one before the last is new, also while the projections lag")
+    func back() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(
+                Self.path, Self.active(), ScriptedGoogle.subscription("CANCELED", start: Self.start, end: Self.end),
+                Self.active())
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            try await bundle.server.isFolded()
+            let lock = try await TestCluster.connect(bundle.server.database)
+            _ = try await lock.query(Statement("begin", "begin"), deadline: .now + .seconds(30))
+            _ = try await lock.query(
+                Statement("lock", "lock table subledger.subscription in share mode"),
+                deadline: .now + .seconds(30))
+            for (type, id) in [(3, "2"), (7, "3")] {
+                bundle.clock.advance(by: .seconds(60))
+                try await bundle.push(type, id: id)
+                _ = try await bundle.poller.round(at: bundle.clock.now)
+            }
+            await lock.close()
+
+            #expect(
+                try await bundle.server.sql(
+                    "select result from subledger.store_check where status = 200 order by asked_at")
+                    == ["appended", "appended", "appended"])
+        }
+    }
+
+    @Test("a customer who handed a purchase in while Google was away is linked after the answer, once")
+    func handedIn() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            bundle.google.fail(1000)
+            for customer in ["u-1", "u-2", "u-1"] {
+                let body = #"{"purchaseToken":"token-1","customerId":"\#(customer)"}"#
+                let answer = try await bundle.server.owner.post(
+                    Array(body.utf8), to: "/purchases?app=\(ScriptedGoogle.app)")
+                #expect(answer.status == 202, "\(answer.body)")
+            }
+            let waiting = try await bundle.server.sql("select customer_ids::text from subledger.google_purchase")
+            bundle.google.fail(0)
+            bundle.clock.advance(by: .seconds(3600))
+            #expect(try await bundle.round().asked == 1)
+            try await bundle.push(7, id: "1")
+            #expect(try await bundle.round().asked == 1)
+
+            #expect(waiting == ["{u-1,u-2}"])
+            #expect(
+                try await bundle.server.sql("select customer_ids::text from subledger.google_purchase") == ["{}"])
+            #expect(
+                try await bundle.server.sql(
+                    """
+                    select facts #>> '{link,backendCustomerId}'
+                    from subledger.event
+                    where source = 'backend'
+                    order by position
+                    """) == ["u-1", "u-2"])
+        }
+    }
+
     @Test("a failed question is no fact: it is recorded and asked again, and what was known holds")
     func failed() async throws {
         try await Self.withPoller { bundle async throws in
@@ -179,12 +268,18 @@ struct PurchasePollerTests {
         }
     }
 
-    @Test("while Google is away for a day, no question is lost, and all are asked within minutes afterwards")
+    @Test("after an outage of a day every granted purchase is acknowledged within minutes, and no other one")
     func away() async throws {
         try await Self.withPoller { bundle async throws in
             bundle.google.fail(1_000_000)
-            for number in 1...40 {
-                let body = ScriptedGoogle.push(4, "t-\(number)", id: "\(number)", at: bundle.clock.now)
+            let granted = (1...40).map { "t-\($0)" } + ["canceled", "grace"]
+            let states = [
+                "canceled": "CANCELED", "grace": "IN_GRACE_PERIOD", "pending": "PENDING", "hold": "ON_HOLD",
+                "paused": "PAUSED", "expired": "EXPIRED", "dropped": "PENDING_PURCHASE_CANCELED",
+            ]
+            let tokens = granted + states.keys.filter { !granted.contains($0) }.sorted() + ["unknown"]
+            for (number, token) in tokens.enumerated() {
+                let body = ScriptedGoogle.push(4, token, id: "\(number)", at: bundle.clock.now)
                 #expect(try await bundle.server.push(body, at: bundle.clock.now).status == 200)
             }
             for _ in 0..<24 * 6 {
@@ -192,11 +287,14 @@ struct PurchasePollerTests {
                 bundle.clock.advance(by: .seconds(600))
             }
             let during = bundle.google.requests.count
-            for number in 1...40 {
+            let back = bundle.clock.now
+            for token in tokens where token != "unknown" {
                 bundle.google.answer(
-                    "purchases/subscriptionsv2/tokens/t-\(number)", Self.active(isAcknowledged: false))
+                    "purchases/subscriptionsv2/tokens/\(token)",
+                    ScriptedGoogle.subscription(
+                        states[token] ?? "ACTIVE", start: Self.start, end: Self.end, isAcknowledged: false))
                 bundle.google.answer(
-                    "purchases/subscriptions/premium/tokens/t-\(number):acknowledge",
+                    "purchases/subscriptions/premium/tokens/\(token):acknowledge",
                     ScriptedGoogle.Reply(status: 204, body: ""))
             }
             bundle.google.fail(0)
@@ -207,12 +305,33 @@ struct PurchasePollerTests {
 
             // The breaker lets few calls through.
             #expect(during < 1500, "\(during)")
+            let calls = bundle.google.requests.dropFirst(during)
+            let acknowledged = calls.filter { $0.hasPrefix("POST") }
+                .map { String($0.dropFirst("POST purchases/subscriptions/premium/tokens/".count).prefix { $0 != ":" }) }
+            #expect(acknowledged.sorted() == granted.sorted())
+            for token in granted {
+                let asked = calls.firstIndex(of: "GET purchases/subscriptionsv2/tokens/\(token)")
+                let told = calls.firstIndex(of: "POST purchases/subscriptions/premium/tokens/\(token):acknowledge")
+                #expect(asked ?? .max < told ?? .min, "\(token)")
+            }
+            let last = try await bundle.server.sql(
+                "select (extract(epoch from max(acknowledged_at)) * 1000)::bigint::text from subledger.google_purchase")
+            let done = try #require(last.first.flatMap { Int64($0) })
+            #expect(done - back.milliseconds < 10 * 60_000)
             #expect(
                 try await bundle.server.sql(
-                    "select count(*)::text from subledger.google_purchase where acknowledged_at is not null") == ["40"])
+                    """
+                    select count(*)::text
+                    from subledger.google_purchase
+                    join subledger.stream using (app, environment)
+                    join subledger.event using (stream_id)
+                    where acknowledged_at is not null
+                      and answer_position = event.position
+                      and source = 'google-api'
+                    """) == ["\(granted.count)"])
             #expect(
                 try await bundle.server.sql("select count(*)::text from subledger.event where source = 'google-api'")
-                    == ["40"])
+                    == ["\(tokens.count - 1)"])
         }
     }
 

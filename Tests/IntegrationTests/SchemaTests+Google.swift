@@ -7,7 +7,7 @@ extension SchemaTests {
         """
         insert into subledger.google_purchase (
           app, token_sha256, purchase_token, resource, environment, noticed_at, notification_type, expected_states,
-          notified_at, rank, due_at, result, answer_sha256
+          notified_at, rank, due_at, result, answer_position
         )
         values (\(app), \(digest), 't', \(resource), \(environment), now(), \(type), \(states), \(notified), \(rank),
           \(due), \(result), \(answer))
@@ -54,7 +54,7 @@ extension SchemaTests {
         Broken(constraint: "google_purchase_due_at_check", sqlstate: "23514", statement: purchase(due: "null")),
         Broken(constraint: "google_purchase_result_check", sqlstate: "23514", statement: purchase(result: "'luck'")),
         Broken(
-            constraint: "google_purchase_answer_sha256_check", sqlstate: "23514", statement: purchase(answer: "'x'")),
+            constraint: "google_purchase_answer_position_check", sqlstate: "23514", statement: purchase(answer: "0")),
         Broken(
             constraint: "google_notification_pkey", sqlstate: "23505", statement: "\(notification); \(notification)"),
         Broken(constraint: "google_void_pkey", sqlstate: "23505", statement: "\(void()); \(void())"),

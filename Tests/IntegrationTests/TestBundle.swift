@@ -78,7 +78,8 @@ struct TestBundle {
             logger: logger)
         let googlePurchases = PurchaseHandIn(
             client: GoogleClient(transport: store, clock: clock, random: { 0 }, logger: logger), apps: googleApps,
-            queue: PurchaseQueue(pool: records), log: log, appender: appender,
+            queue: PurchaseQueue(pool: records), log: log, subscriptions: SubscriptionReader(pool: reader),
+            appender: appender,
             links: LinkService(log: log, appender: appender, apps: Set(googleApps.map(\.packageName))), clock: clock,
             random: { 0 }, logger: logger)
         let queue = ReceiptQueue(service: handIns, clock: clock, logger: logger)

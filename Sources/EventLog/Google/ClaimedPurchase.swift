@@ -18,8 +18,10 @@ package struct ClaimedPurchase: Sendable, Hashable {
     package let failures: Int32
     /// How often there was a reason to ask. A later one makes the purchase due again, whatever comes of this question.
     package let notices: Int64
-    /// The digest of the last answer that is in the log; nil if there is none.
-    package let answerDigest: [UInt8]?
+    /// The position of the last answer that is in the log; nil if there is none.
+    package let answerPosition: Int64?
+    /// The backend's customers who handed the purchase in and are not linked to it yet, in that order.
+    package let customerIds: [String]
     /// Since when the purchase has not been acknowledged; nil if that is not known, not needed, or done.
     package let unacknowledgedSince: Instant?
     package let noticedAt: Instant
@@ -49,9 +51,10 @@ package struct PurchaseRecord: Sendable, Hashable {
     package var productId: String?
     /// The subscription that a check of it is recorded for.
     package var subscription: String?
-    package var answerDigest: [UInt8]?
     /// The position of the event that the answer became; nil if it stated nothing new.
     package var position: Int64?
+    /// The customers who handed the purchase in of whom it is settled whether they are linked to it.
+    package var settledCustomerIds: [String] = []
     /// Whether the answer shows the effect of the notification, so that it is not waited for any more.
     package var isMet = false
     package var mismatches: Int32 = 0

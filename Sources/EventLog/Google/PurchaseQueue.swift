@@ -101,7 +101,7 @@ package struct PurchaseQueue: Sendable {
             [
                 Parameter(claim.app), Parameter(claim.purchaseToken), Parameter(claim.notices),
                 Parameter(record.askedAt), Parameter(record.result.rawValue), Parameter(record.environment?.rawValue),
-                Parameter(record.resource?.rawValue), Parameter(record.productId), Parameter(record.answerDigest),
+                Parameter(record.resource?.rawValue), Parameter(record.productId), .array(record.settledCustomerIds),
                 Parameter(record.failures), Parameter(record.mismatches), Parameter(record.isMet),
                 Parameter(record.next?.rank.rawValue), Parameter(record.next?.at), Parameter(word), Parameter(at),
                 Parameter(record.subscription ?? claim.purchaseToken), Parameter(record.result.check),
@@ -161,6 +161,10 @@ extension ClaimedPurchase {
         let type: String? = try row.optional(at: 4)
         let eventTime: Instant? = try row.optional(at: 5)
         let rank: Int32? = try row.optional(at: 12)
+        guard let customers = try? JSONDocument(try row.value(JSONText.self, at: 14).utf8).root else {
+            throw PostgresError(.decoding)
+        }
+        let customerIds = customers.elements.compactMap(\.string)
         var notification: PurchaseNotification?
         if let type, let eventTime {
             notification = PurchaseNotification(
@@ -171,7 +175,8 @@ extension ClaimedPurchase {
             app: app, purchaseToken: try row.value(at: 0), resource: resource.flatMap(PurchaseResource.init(rawValue:)),
             productId: try row.optional(at: 2), environment: environment.flatMap(Environment.init(rawValue:)),
             notification: notification, mismatches: try row.value(at: 6), failures: try row.value(at: 7),
-            notices: try row.value(at: 8), answerDigest: try row.optional(at: 9),
+            notices: try row.value(at: 8), answerPosition: try row.optional(at: 9),
+            customerIds: customerIds,
             unacknowledgedSince: try row.optional(at: 10), noticedAt: try row.value(at: 11),
             rank: rank.flatMap(PurchaseRank.init(rawValue:)) ?? .scheduled)
     }

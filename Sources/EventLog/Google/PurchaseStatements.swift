@@ -3,26 +3,29 @@ import Postgres
 
 /// SQL of the queue of purchases.
 enum PurchaseStatements {
-    /// The first nine parameters of the statements that make purchases due.
+    /// The first ten parameters of the statements that make purchases due.
     static func parameters(_ notices: [PurchaseToAsk], _ app: String, _ rank: PurchaseRank) -> [Parameter] {
         [
             Parameter(app), .array(notices.map(\.purchaseToken)), .array(notices.map(\.resource?.rawValue)),
             .array(notices.map(\.productId)), .array(notices.map(\.notification?.type)),
             .array(notices.map(\.notification?.eventTime)), .array(notices.map(\.noticedAt)), Parameter(rank.rawValue),
-            .array(notices.map(\.notification?.statesText)),
+            .array(notices.map(\.notification?.statesText)), .array(notices.map(\.customerId)),
         ]
     }
 
     private static let insert: SQL = """
         insert into subledger.google_purchase as known (
           app, token_sha256, purchase_token, resource, product_id, notification_type, expected_states, notified_at,
-          noticed_at, rank, due_at
+          noticed_at, rank, due_at, customer_ids
         )
         select $1::text, sha256(convert_to(input.purchase_token, 'UTF8')), input.purchase_token, input.resource,
           input.product_id, input.notification_type, input.expected_states, input.notified_at, input.noticed_at,
-          $8::integer, input.noticed_at
-        from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[], $9::text[])
-          as input (purchase_token, resource, product_id, notification_type, notified_at, noticed_at, expected_states)
+          $8::integer, input.noticed_at, array_remove(array[input.customer_id], null)
+        from unnest(
+            $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[], $9::text[], $10::text[]
+          ) as input (
+            purchase_token, resource, product_id, notification_type, notified_at, noticed_at, expected_states, customer_id
+          )
         """
 
     private static let merge: SQL = """
@@ -42,7 +45,12 @@ enum PurchaseStatements {
           mismatches = 0,
           failures = 0,
           rank = least(known.rank, excluded.rank),
-          due_at = least(known.due_at, excluded.due_at)
+          due_at = least(known.due_at, excluded.due_at),
+          customer_ids = known.customer_ids || array(
+            select customer_id
+            from unnest(excluded.customer_ids) as handed (customer_id)
+            where customer_id <> all (known.customer_ids)
+          )
         """
 
     static let notice = Statement(
@@ -65,14 +73,14 @@ enum PurchaseStatements {
         """
         with moved as (
           insert into subledger.google_intake (stream_id, position)
-          values ($10, $12)
-          on conflict (stream_id) do update set position = excluded.position where google_intake.position = $11
+          values ($11, $13)
+          on conflict (stream_id) do update set position = excluded.position where google_intake.position = $12
           returning stream_id
         ),
         pending as (
           insert into subledger.google_notification (app, token_sha256, stream_id, position)
-          select $1, sha256(convert_to(input.purchase_token, 'UTF8')), $10, input.position
-          from unnest($13::text[], $14::bigint[]) as input (purchase_token, position)
+          select $1, sha256(convert_to(input.purchase_token, 'UTF8')), $11, input.position
+          from unnest($14::text[], $15::bigint[]) as input (purchase_token, position)
           where exists (select from moved)
           on conflict do nothing
         )
@@ -109,7 +117,7 @@ enum PurchaseStatements {
 
     private static let columns: SQL = """
         purchase_token, resource, product_id, environment, notification_type, notified_at, mismatches, failures, notices,
-          answer_sha256, unacknowledged_since, noticed_at, rank, expected_states
+          answer_position, unacknowledged_since, noticed_at, rank, expected_states, array_to_json(customer_ids)::text
         """
 
     /// `for update skip locked`: processes that claim at the same time get different purchases.
@@ -204,7 +212,13 @@ enum PurchaseStatements {
             environment = coalesce($6, environment),
             resource = coalesce($7, resource),
             product_id = coalesce($8, product_id),
-            answer_sha256 = coalesce($9, answer_sha256),
+            answer_position = coalesce($20, answer_position),
+            customer_ids = array(
+              select customer_id
+              from unnest(customer_ids) with ordinality as handed (customer_id, place)
+              where customer_id <> all ($9::text[])
+              order by place
+            ),
             failures = case when notices = $3 then $10 else 0 end,
             mismatches = case when notices = $3 then $11 else 0 end,
             notification_type = case when notices = $3 and $12 then null else notification_type end,

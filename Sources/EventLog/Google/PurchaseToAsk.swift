@@ -14,17 +14,20 @@ package struct PurchaseToAsk: Sendable, Hashable {
     package var productId: String?
     /// The notification whose effect the answer should show; nil without one.
     package var notification: PurchaseNotification?
+    /// The backend's customer who hands the purchase in, and is linked to it after the answer; nil without one.
+    package var customerId: String?
     /// Our clock.
     package let noticedAt: Instant
 
     package init(
         purchaseToken: String, resource: PurchaseResource? = nil, productId: String? = nil,
-        notification: PurchaseNotification? = nil, noticedAt: Instant
+        notification: PurchaseNotification? = nil, customerId: String? = nil, noticedAt: Instant
     ) {
         self.purchaseToken = purchaseToken
         self.resource = resource
         self.productId = productId
         self.notification = notification
+        self.customerId = customerId
         self.noticedAt = noticedAt
     }
 }

@@ -52,6 +52,17 @@ extension SubscriptionReader {
         }
     }
 
+    /// The subscriptions to which purchases of Google Play lead, in place of those purchases. Each is there once.
+    ///
+    /// - Parameter found: Subscriptions of the stream.
+    /// - Throws: ``ReadError``.
+    package func leading(_ found: [Stored], in stream: StreamKey) async throws(ReadError) -> [Stored] {
+        let lines = Set(found.compactMap(\.facts.line?.originalTransactionId).map(ByteString.init))
+        guard !lines.isEmpty else { return found }
+        let ids = lines.subtracting(found.map { ByteString($0.facts.originalTransactionId) }).sorted()
+        return try await found.filter { $0.facts.line == nil } + subscriptions(ids.map(\.text), in: stream)
+    }
+
     /// `offset 0` makes the planner look each id up.
     private static let findInStream = Statement(
         "subscription_find_in_stream",

@@ -13,7 +13,8 @@ struct NewsAppender: Sendable {
     struct Kept: Sendable {
         /// The `originalTransactionId`s that it names, sorted by bytes.
         let ids: [String]
-        /// Those of its subscriptions that were known before, with what was known of them.
+        /// Those of its subscriptions that were known before, with what was known of them. A purchase of Google Play is
+        /// part of a subscription, which is named after its first purchase.
         let before: [SubscriptionReader.Stored]
         /// The position of the event; nil if it stated nothing new.
         let position: Int64?
@@ -25,14 +26,18 @@ struct NewsAppender: Sendable {
     ///
     /// - Parameter containsReceipt: Whether Apple can be asked with the event from now on, which is news about
     ///   subscriptions without a receipt.
+    /// - Parameter last: The position of the last answer about the same purchase, which the projections must have: an
+    ///   answer that equals an earlier one states something new after another one. Nil if none is known.
     /// - Throws: ``ReadError``, ``AppendError``.
     func append(
-        _ proven: some ProvenEvent, receivedAt: Instant, containsReceipt: Bool
+        _ proven: some ProvenEvent, receivedAt: Instant, containsReceipt: Bool = false, after last: Int64? = nil
     ) async throws -> Kept {
         let ids = proven.event.subscriptions.sorted().map(\.text)
-        let before = try await subscriptions.subscriptions(ids, in: proven.stream)
+        let known = try await subscriptions.subscriptions(ids, in: proven.stream)
+        let before = try await subscriptions.leading(known, in: proven.stream)
         var position: Int64?
-        if try await isNews(proven, receivedAt, ids, before, containsReceipt) {
+        let isComplete = known.count == ids.count && last.map { last in before.contains { $0.has(last) } } ?? true
+        if try await isNews(proven, receivedAt, isComplete: isComplete, ids, before, containsReceipt) {
             position = try await appender.append(PreparedEvent(proven, receivedAt: receivedAt)).position
         }
         return Kept(ids: ids, before: before, position: position)
@@ -40,14 +45,16 @@ struct NewsAppender: Sendable {
 
     /// Whether an event is to be appended: it changes what is known, or contains the first receipt of a subscription.
     ///
+    /// - Parameter isComplete: Whether all that the event may change is among what was known before.
+    ///
     /// If the projections lag, an event may be appended once too often, which changes nothing.
     private func isNews(
-        _ proven: some ProvenEvent, _ receivedAt: Instant, _ ids: [String], _ before: [SubscriptionReader.Stored],
-        _ containsReceipt: Bool
+        _ proven: some ProvenEvent, _ receivedAt: Instant, isComplete: Bool, _ ids: [String],
+        _ before: [SubscriptionReader.Stored], _ containsReceipt: Bool
     ) async throws -> Bool {
         // An event about no subscription states its details only, and its dedupe key shows whether the log has them.
         guard !ids.isEmpty else { return proven.event.details != nil }
-        guard before.count == ids.count else { return true }
+        guard isComplete else { return true }
         let isChanged = before.contains { known in
             known.facts.isChanged(by: proven.event, receivedAt: receivedAt, products: known.products)
         }
@@ -56,4 +63,8 @@ struct NewsAppender: Sendable {
         let withReceipt = try await log.positionsWithReceipt(among: positions.sorted(), in: proven.stream)
         return before.contains { $0.facts.positions.isDisjoint(with: withReceipt) }
     }
+}
+
+extension SubscriptionReader.Stored {
+    fileprivate func has(_ position: Int64) -> Bool { facts.positions.contains(position) }
 }

@@ -9,6 +9,8 @@ struct PurchaseAsker: Sendable {
     let client: GoogleClient
     let queue: PurchaseQueue
     let appender: Appender
+    let news: NewsAppender
+    let links: PurchaseLinks
     let clock: StoreClock
     /// Returns numbers from 0 up to but excluding 1, for the pauses after failures.
     let random: @Sendable () -> Double
@@ -22,6 +24,8 @@ struct PurchaseAsker: Sendable {
         /// What Google answered about the purchase, whether it was new or not; nil if it did not answer.
         var statement: PlayStatement?
         var snapshot: PurchaseSnapshot?
+        /// By backend's customer: of those who handed the purchase in, whether they are linked to it.
+        var links: [String: PurchaseLinks.Outcome] = [:]
         /// How long other questions about the app should wait.
         var pause = Duration.zero
     }
@@ -147,28 +151,32 @@ struct PurchaseAsker: Sendable {
                 answer.body, of: asked, about: question.subject, source: source, answeredAt: answer.answeredAt),
             let snapshot = statement.event.purchases.lazy.compactMap(\.snapshot).first
         else { return try await end(claim, failure(.unreadable, claim)) }
-        var record = PurchaseRecord(askedAt: answer.answeredAt, result: .unchanged)
-        let digest = AnswerDigest.of(answer.body, asked)
-        if digest != claim.answerDigest || !question.subject.notices.isEmpty {
-            let place = try await appender.append(PreparedEvent(statement, receivedAt: statement.answeredAt))
-            record = PurchaseRecord(askedAt: answer.answeredAt, result: .appended)
-            record.position = place.position
-        }
+        let position = try await news.append(
+            statement, receivedAt: statement.answeredAt, after: claim.answerPosition
+        ).position
+        var record = PurchaseRecord(askedAt: answer.answeredAt, result: position == nil ? .unchanged : .appended)
+        record.position = position
         try await queue.remove(pending, of: claim)
         try await noticePredecessors(of: snapshot, app, at: answer.answeredAt)
         record.environment = statement.stream.environment
         record.resource = resource
         record.productId = snapshot.items.first?.productId
         record.subscription = question.token.key
-        record.answerDigest = digest
         record.status = Int32(clamping: answer.status)
         let again = check(snapshot, claim, at: answer.answeredAt, &record)
+        // Before the acknowledgement: the purchase is granted, and it is known to whom.
+        var linked: [String: PurchaseLinks.Outcome] = [:]
+        for customerId in claim.customerIds {
+            linked[customerId] = try await links.link([statement.event], to: customerId, in: statement.stream)
+        }
+        record.settledCustomerIds = claim.customerIds
         record.acknowledgement = await acknowledge(snapshot, question, at: answer.answeredAt)
         if case .pending = record.acknowledgement { record.failures = claim.failures + 1 }
         record.next = next(snapshot, question, record, again)
         var outcome = try await end(claim, record)
         outcome.statement = statement
         outcome.snapshot = snapshot
+        outcome.links = linked
         return outcome
     }
 
@@ -254,14 +262,12 @@ struct PurchaseAsker: Sendable {
         case .gone:
             var record = PurchaseRecord(askedAt: now, result: .gone)
             record.status = Int32(clamping: refusal.httpStatus)
-            record.answerDigest = AnswerDigest.gone
             record.isMet = true
             record.acknowledgement = .notNeeded
-            if claim.answerDigest != AnswerDigest.gone || !question.subject.notices.isEmpty,
-                // Without a known stream there is nothing that it could end.
-                let statement = try? PlayStatement.gone(about: question.subject, answeredAt: now)
-            {
-                _ = try await appender.append(PreparedEvent(statement, receivedAt: now))
+            record.settledCustomerIds = claim.customerIds
+            // Without a known stream there is nothing that it could end.
+            if let statement = try? PlayStatement.gone(about: question.subject, answeredAt: now) {
+                _ = try await news.append(statement, receivedAt: now, after: claim.answerPosition)
                 record.subscription = question.token.key
             }
             try await queue.remove(pending, of: claim)
@@ -272,6 +278,7 @@ struct PurchaseAsker: Sendable {
             record.status = Int32(clamping: refusal.httpStatus)
             record.isMet = true
             record.acknowledgement = .notNeeded
+            record.settledCustomerIds = claim.customerIds
             return try await end(claim, record)
         }
     }

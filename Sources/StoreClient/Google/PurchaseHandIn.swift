@@ -3,6 +3,7 @@ import EventLog
 import Logging
 import Metrics
 import PlayStore
+import Readers
 import Subscriptions
 
 /// Asks Google Play about purchases that backends hand in, stores what it answers, and links them to customers.
@@ -73,10 +74,10 @@ package struct PurchaseHandIn: Sendable {
     /// - Parameters:
     ///   - apps: Those without credentials are left out.
     ///   - queue: With the rights of `subledger_receiver`.
-    ///   - log: With the rights of `subledger_reader`.
+    ///   - log: With the rights of `subledger_reader`, as well as `subscriptions`.
     package init(
-        client: GoogleClient, apps: [GoogleApp], queue: PurchaseQueue, log: LogReader, appender: Appender,
-        links: LinkService, clock: StoreClock,
+        client: GoogleClient, apps: [GoogleApp], queue: PurchaseQueue, log: LogReader,
+        subscriptions: SubscriptionReader, appender: Appender, links: LinkService, clock: StoreClock,
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
@@ -85,10 +86,12 @@ package struct PurchaseHandIn: Sendable {
         self.queue = queue
         self.log = log
         self.clock = clock
-        asker = PurchaseAsker(
-            client: client, queue: queue, appender: appender, clock: clock, random: random,
-            metrics: PurchaseMetrics(apps: asked.map(\.packageName), factory: factory), logger: logger)
         purchases = PurchaseLinks(log: log, links: links, clock: clock)
+        asker = PurchaseAsker(
+            client: client, queue: queue, appender: appender,
+            news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender), links: purchases,
+            clock: clock, random: random,
+            metrics: PurchaseMetrics(apps: asked.map(\.packageName), factory: factory), logger: logger)
     }
 
     /// Whether purchases of the app can be handed in.
@@ -96,7 +99,8 @@ package struct PurchaseHandIn: Sendable {
 
     /// Stores a purchase, asks Google Play about it, and stores the answer.
     ///
-    /// Durable when this returns, also if there is no answer yet. Safe to repeat.
+    /// Durable when this returns, also if there is no answer yet: then the customer is linked after a later one. Safe to
+    /// repeat.
     ///
     /// - Parameters:
     ///   - app: Must be accepted, see ``accepts(_:)``.
@@ -121,7 +125,8 @@ package struct PurchaseHandIn: Sendable {
         try await queue.notice(
             [
                 PurchaseToAsk(
-                    purchaseToken: purchase.token.text, productId: purchase.productId, noticedAt: clock.date())
+                    purchaseToken: purchase.token.text, productId: purchase.productId, customerId: customerId,
+                    noticedAt: clock.date())
             ], of: app.packageName)
         let token = purchase.token
         let outcome = try await withThrowingTaskGroup(of: Asked?.self) { group in
@@ -157,7 +162,7 @@ package struct PurchaseHandIn: Sendable {
                 token.text, of: app.packageName, at: now, until: now.advanced(by: Limits.purchaseClaimMax))
             if let claim {
                 let outcome = try await asker.ask(claim, of: app, priority: .handIn, source: .googleDevice)
-                return Asked(wasKnown: claim.answerDigest != nil, outcome: outcome)
+                return Asked(wasKnown: claim.answerPosition != nil, outcome: outcome)
             }
             try await clock.sleep(clock.now() + Limits.handInLookInterval)
         }
@@ -177,7 +182,13 @@ package struct PurchaseHandIn: Sendable {
         guard let statement = asked.outcome.statement, let snapshot = asked.outcome.snapshot else { return .pending }
         var links = PurchaseLinks.Outcome()
         if let customerId {
-            links = try await purchases.link([statement.event], to: customerId, in: statement.stream)
+            // An earlier question may have linked the customer, between the notice and the claim.
+            links =
+                if let linked = asked.outcome.links[customerId] {
+                    linked
+                } else {
+                    try await purchases.link([statement.event], to: customerId, in: statement.stream)
+                }
         }
         let position = asked.outcome.record?.position
         return .answered(

@@ -3,6 +3,7 @@ import EventLog
 import Logging
 import Metrics
 import PlayStore
+import Readers
 import Synchronization
 
 /// Asks Google Play about the purchases that are due: after notifications, after failed questions, and at the times at
@@ -37,11 +38,12 @@ package final class PurchasePoller: Sendable {
 
     /// - Parameters:
     ///   - apps: Those without credentials are left out.
-    ///   - queue: With the rights of `subledger_poller`.
+    ///   - queue: With the rights of `subledger_poller`, as well as `log` and `subscriptions`.
     ///   - leadership: Of its own.
     package init(
-        client: GoogleClient, apps: [GoogleApp], queue: PurchaseQueue, appender: Appender,
-        leadership: StreamLeadership, clock: StoreClock,
+        client: GoogleClient, apps: [GoogleApp], queue: PurchaseQueue, log: LogReader,
+        subscriptions: SubscriptionReader, appender: Appender, links: LinkService, leadership: StreamLeadership,
+        clock: StoreClock,
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
@@ -56,7 +58,9 @@ package final class PurchasePoller: Sendable {
         self.metrics = metrics
         self.logger = logger
         asker = PurchaseAsker(
-            client: client, queue: queue, appender: appender, clock: clock, random: random, metrics: metrics,
+            client: client, queue: queue, appender: appender,
+            news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender),
+            links: PurchaseLinks(log: log, links: links, clock: clock), clock: clock, random: random, metrics: metrics,
             logger: logger)
         intake = PurchaseIntake(queue: queue, apps: names)
     }

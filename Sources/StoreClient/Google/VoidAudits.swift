@@ -3,6 +3,7 @@ import EventLog
 import Logging
 import Metrics
 import PlayStore
+import Readers
 import Subscriptions
 
 /// Compares the log with Google Play's list of voided purchases once a day: Google does not announce every void by a
@@ -24,11 +25,12 @@ package struct VoidAudits: Sendable {
 
     /// - Parameters:
     ///   - apps: Those without credentials, or that are not polled, are left out.
-    ///   - queue: With the rights of `subledger_poller`, as well as `voids`.
+    ///   - queue: With the rights of `subledger_poller`, as well as `voids`, `log` and `subscriptions`.
     ///   - leadership: Of its own.
     package init(
-        client: GoogleClient, apps: [GoogleApp], queue: PurchaseQueue, voids: VoidLog, appender: Appender,
-        leadership: StreamLeadership, clock: StoreClock,
+        client: GoogleClient, apps: [GoogleApp], queue: PurchaseQueue, voids: VoidLog, log: LogReader,
+        subscriptions: SubscriptionReader, appender: Appender, links: LinkService, leadership: StreamLeadership,
+        clock: StoreClock,
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
@@ -41,7 +43,9 @@ package struct VoidAudits: Sendable {
         self.logger = logger
         self.apps = apps.filter { $0.credentials != nil && $0.polling }
         asker = PurchaseAsker(
-            client: client, queue: queue, appender: appender, clock: clock, random: random,
+            client: client, queue: queue, appender: appender,
+            news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender),
+            links: PurchaseLinks(log: log, links: links, clock: clock), clock: clock, random: random,
             metrics: PurchaseMetrics(apps: self.apps.map(\.packageName), factory: factory), logger: logger)
         found = Counter(label: "subledger_google_voids_found_total", factory: factory)
         found.increment(by: 0)

@@ -48,6 +48,8 @@ private struct Knowledge: Equatable {
     let periods: [Period]
     let renewal: RenewalInfo
     let purchases: [Purchase]
+    /// What Google reported besides the answers about purchases: orders, voids, and the times of notifications.
+    let reports: Set<PurchaseFact>
     /// What says whose the subscription is.
     let owners: Set<CustomerKey>
 
@@ -68,6 +70,21 @@ private struct Knowledge: Equatable {
                 purchaseToken: $0.purchaseToken, stateName: $0.stateName, startTime: $0.startTime,
                 expiryTime: $0.expiryTime, autoResumeTime: $0.autoResumeTime, isAcknowledged: $0.isAcknowledged)
         }
+        reports = Set(facts.purchases.keys.compactMap(\.purchase.fact.report))
         owners = facts.purchases.isEmpty ? [] : Set(facts.ownershipEvidence().edges.keys)
+    }
+}
+
+extension PurchaseFact {
+    /// The fact as it is known, whenever it was reported; nil for an answer about the purchase itself.
+    fileprivate var report: PurchaseFact? {
+        switch self {
+        case .snapshot: return nil
+        case .order, .void: return self
+        case .notice(var notice):
+            // Google says that it does not answer any more to every question.
+            if notice.kind == .gone { notice.at = .earliest }
+            return .notice(notice)
+        }
     }
 }

@@ -1,6 +1,7 @@
 import EventLog
 import Logging
 import Postgres
+import Readers
 import ServiceLifecycle
 import StoreClient
 
@@ -16,15 +17,20 @@ struct GoogleServices {
         // A separate pool: many questions at a time must not delay Apple's checks.
         let pool = database.pool(.poller, limit: 4, logger: logger)
         let queue = PurchaseQueue(pool: pool)
+        let log = LogReader(pool: pool)
+        let subscriptions = SubscriptionReader(pool: pool)
+        let links = LinkService(log: log, appender: appender, apps: Set(apps.map(\.packageName)))
         pools = [pool]
         service = PurchasePollerService(
             poller: PurchasePoller(
-                client: store.google, apps: apps, queue: queue, appender: appender,
+                client: store.google, apps: apps, queue: queue, log: log, subscriptions: subscriptions,
+                appender: appender, links: links,
                 leadership: StreamLeadership(database.configuration(.poller), for: .google), clock: store.clock,
                 logger: logger))
         voids = VoidAuditService(
             audits: VoidAudits(
-                client: store.google, apps: apps, queue: queue, voids: VoidLog(pool: pool), appender: appender,
+                client: store.google, apps: apps, queue: queue, voids: VoidLog(pool: pool), log: log,
+                subscriptions: subscriptions, appender: appender, links: links,
                 leadership: StreamLeadership(database.configuration(.poller), for: .voids), clock: store.clock,
                 logger: logger))
     }
@@ -40,7 +46,8 @@ struct GoogleHandInServices {
         let reader = database.pool(.reader, limit: 2, logger: logger)
         let log = LogReader(pool: reader)
         purchases = PurchaseHandIn(
-            client: store.google, apps: apps, queue: PurchaseQueue(pool: receiver), log: log, appender: appender,
+            client: store.google, apps: apps, queue: PurchaseQueue(pool: receiver), log: log,
+            subscriptions: SubscriptionReader(pool: reader), appender: appender,
             links: LinkService(log: log, appender: appender, apps: Set(apps.map(\.packageName))), clock: store.clock,
             logger: logger)
         pools = [receiver, reader]
