@@ -49,7 +49,7 @@ struct Server {
                 addresses: plan.receiptAddresses, apiAddresses: plan.apiAddresses,
                 apiBudget: plan.apiBudget, googleAddresses: plan.googleAddresses, now: now, logger: logger)
             store = asking
-            if roles.contains(.poller) {
+            if roles.contains(.poller), !googleApps.isEmpty {
                 google = GoogleServices(
                     apps: googleApps, store: asking, appender: appending.appender, database: database, logger: logger)
             }
@@ -75,7 +75,7 @@ struct Server {
             health: (appending?.health ?? [])
                 + [
                     projector.map { .projection($0.projector) }, poller.map { .checks($0.poller) },
-                    googleApps.isEmpty ? nil : google.map { .purchases($0.poller) },
+                    google.map { .purchases($0.poller) },
                 ].compactMap(\.self),
             apps: Set(apps.map(\.bundleId) + googleApps.map(\.packageName)),
             askedByAPI: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), metrics: metrics, now: now,
