@@ -60,12 +60,12 @@ struct ConsoleURLs {
           from subledger.transaction
           order by random()
           limit $1
-        ) as some
+        ) as picked
         cross join lateral (
           select position
           from subledger.subscription
-          where subscription.stream_id = some.stream_id
-            and subscription.original_transaction_id = some.original_transaction_id
+          where subscription.stream_id = picked.stream_id
+            and subscription.original_transaction_id = picked.original_transaction_id
         ) as event
         """)
 
