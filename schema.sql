@@ -569,6 +569,8 @@ create table subledger.google_purchase (
   customer_ids         text[]      not null default '{}',
   unacknowledged_since timestamptz,
   acknowledged_at      timestamptz,
+  state                text,
+  order_id             text,
   constraint google_purchase_pkey primary key (app, token_sha256),
   constraint google_purchase_app_check check (app <> ''),
   constraint google_purchase_token_sha256_check check (token_sha256 = sha256(convert_to(purchase_token, 'UTF8'))),
@@ -1630,6 +1632,11 @@ comment on column subledger.google_purchase.customer_ids is
 comment on column subledger.google_purchase.unacknowledged_since is
   'When it was bought, until it is acknowledged: Google refunds it after three days. Null if it need not be';
 comment on column subledger.google_purchase.acknowledged_at is 'When the server acknowledged it; null if it did not';
+comment on column subledger.google_purchase.state is
+  'Google''s state in the last answer whose orders are known; null before the first';
+comment on column subledger.google_purchase.order_id is
+  'The newest order of that answer. Orders between two answers, and after account hold and pauses, are asked about: only '
+  'they say when their periods began';
 
 comment on table subledger.google_notification is
   'Notifications in the log that say more than an answer does: a void, a revocation, the time of a recovery. An event in '

@@ -549,6 +549,51 @@ struct PurchasePollerTests {
 
     // MARK: Acknowledgement
 
+    @Test("after account hold, the order says when the next period began, also if Google answers about it later")
+    func orderAfterHold() async throws {
+        try await Self.withPoller { bundle in
+            let recovered = Self.end.advanced(by: .seconds(10 * 86_400))
+            let next = recovered.advanced(by: .seconds(30 * 86_400))
+            bundle.google.answer(Self.path, ScriptedGoogle.subscription("ON_HOLD", start: Self.start, end: Self.end))
+            try await bundle.push(5, id: "1")
+            try await bundle.round()
+            bundle.clock.pass(to: recovered.advanced(by: .seconds(3600)))
+            bundle.google.answer(
+                Self.path, ScriptedGoogle.subscription(order: "GPA.1..0", start: Self.start, end: next))
+            bundle.google.answer(
+                "orders/GPA.1..0", ScriptedGoogle.error(503, "backendError"), Self.order(recovered, next))
+
+            try await bundle.push(1, id: "2")
+            try await bundle.round()
+            let first = bundle.google.requests.count { $0 == "GET orders/GPA.1..0" }
+            let late = try await bundle.next()
+
+            #expect(first == 1 && late.asked == 1)
+            let starts = try await bundle.server.sql(
+                """
+                select item ->> 'periodStart'
+                from subledger.event
+                cross join lateral jsonb_array_elements(facts -> 'purchases') as fact
+                cross join lateral jsonb_array_elements(fact -> 'items') as item
+                where fact ->> 'fact' = 'order' and fact ->> 'orderId' = 'GPA.1..0'
+                """)
+            #expect(starts == [recovered.description])
+            let asked = bundle.google.requests.count
+            try await bundle.push(2, id: "3")
+            try await bundle.round()
+            #expect(!bundle.google.requests[asked...].contains { $0.contains("orders/") })
+        }
+    }
+
+    private static func order(_ start: Instant, _ end: Instant) -> ScriptedGoogle.Reply {
+        ScriptedGoogle.Reply(
+            body: """
+                {"orderId":"GPA.1..0","purchaseToken":"token-1","state":"PROCESSED","createTime":"\(start)",\
+                "lineItems":[{"productId":"premium","subscriptionDetails":{"basePlanId":"monthly",\
+                "servicePeriodStartTime":"\(start)","servicePeriodEndTime":"\(end)"}}]}
+                """)
+    }
+
     @Test("a new purchase is acknowledged once, after its answer is in the log")
     func acknowledged() async throws {
         try await Self.withPoller { bundle async throws in

@@ -173,6 +173,11 @@ struct PurchaseAsker: Sendable {
         record.acknowledgement = await acknowledge(snapshot, question, at: answer.answeredAt)
         if case .pending = record.acknowledgement { record.failures = claim.failures + 1 }
         record.next = next(snapshot, question, record, again)
+        if try await !askAboutOrders(snapshot, question, in: statement.stream) {
+            record.failures = claim.failures + 1
+            let pause = RepeatPause.purchase.pause(after: Int(record.failures), part: random())
+            record.next = PurchaseRecord.Next(at: record.askedAt.advanced(by: pause), rank: .again)
+        }
         var outcome = try await end(claim, record)
         outcome.statement = statement
         outcome.snapshot = snapshot

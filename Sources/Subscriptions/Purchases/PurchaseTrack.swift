@@ -278,6 +278,12 @@ struct PurchaseTrack {
 }
 
 extension PurchaseOrder {
+    /// The id of the first order of an order's purchase.
+    static func base(of orderId: String) -> String {
+        guard number(of: orderId) > 0, let dots = orderId.firstRange(of: "..") else { return orderId }
+        return String(orderId[..<dots.lowerBound])
+    }
+
     /// The number of the renewal in an order id such as `GPA.3345-1234-5678-90123..2`, from 1; 0 for the first order.
     static func number(of orderId: String?) -> Int {
         guard let orderId,

@@ -1,0 +1,47 @@
+import EventLog
+import PlayStore
+import Subscriptions
+
+extension PurchaseAsker {
+    /// Asks about the orders whose periods the answers about a purchase do not show, and stores the answers. Usually there
+    /// are none: see ``AnsweredPurchase/after(_:last:isRecovered:)``.
+    ///
+    /// - Returns: False if Google did not answer about one, so that the question must be asked again.
+    /// - Throws: ``ReadError``, ``AppendError``.
+    func askAboutOrders(
+        _ snapshot: PurchaseSnapshot, _ question: Question, in stream: StreamKey
+    ) async throws -> Bool {
+        guard snapshot.kind == .subscription, !snapshot.isPending else { return true }
+        let (claim, app) = (question.claim, question.app)
+        let last = try await queue.answered(claim)
+        let (answered, orders) = AnsweredPurchase.after(
+            snapshot, last: last, isRecovered: question.subject.notices.contains(where: \.isRecovery))
+        guard answered != last else { return true }
+        var subject = question.subject
+        subject.environment = stream.environment
+        subject.notices = []
+        for orderId in orders {
+            let outcome = await client.ask(
+                .order(orderId, of: app.packageName), app: app, isScheduled: claim.rank == .scheduled)
+            switch outcome {
+            case .answered(let answer):
+                // Perhaps it was cut off.
+                guard
+                    let statement = try? PlayStatement.answer(
+                        answer.body, of: .order, about: subject, answeredAt: answer.answeredAt)
+                else { return false }
+                _ = try await appender.append(PreparedEvent(statement, receivedAt: statement.answeredAt))
+            case .refused: break
+            case .credentialsRejected, .forbidden, .unavailable: return false
+            }
+        }
+        try await queue.record(answered, of: claim)
+        return true
+    }
+}
+
+extension PurchaseFact {
+    fileprivate var isRecovery: Bool {
+        if case .notice(let notice) = self { notice.kind == .recovered } else { false }
+    }
+}

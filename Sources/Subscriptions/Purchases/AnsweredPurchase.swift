@@ -1,0 +1,44 @@
+/// What the last answer about a purchase of a subscription showed, as far as its orders are known.
+package struct AnsweredPurchase: Sendable, Hashable {
+    /// Google's name of the state, without its prefix.
+    package let stateName: String
+    /// The newest order whose period is known; nil if there is none.
+    package let orderId: String?
+
+    package init(stateName: String, orderId: String?) {
+        self.stateName = stateName
+        self.orderId = orderId
+    }
+
+    /// Orders of one answer at most. Older ones of a purchase that was unknown for longer are one period over the gap.
+    private static let ordersMax = 60
+
+    /// What an answer shows, and the orders to ask about because it does not show when their periods began: those that
+    /// were charged between this answer and the one before, and the one that ended account hold or a pause.
+    ///
+    /// - Parameters:
+    ///   - snapshot: The answer.
+    ///   - last: What was known before it; nil if nothing was.
+    ///   - isRecovered: Whether a notification says that account hold or a pause ended.
+    package static func after(
+        _ snapshot: PurchaseSnapshot, last: AnsweredPurchase?, isRecovered: Bool
+    ) -> (answered: AnsweredPurchase, orders: [String]) {
+        let orders = snapshot.items.compactMap(\.orderId)
+        guard let newest = orders.max(by: { PurchaseOrder.number(of: $0) < PurchaseOrder.number(of: $1) }) else {
+            return (AnsweredPurchase(stateName: snapshot.stateName, orderId: last?.orderId), [])
+        }
+        let answered = AnsweredPurchase(stateName: snapshot.stateName, orderId: newest)
+        guard newest != last?.orderId else { return (answered, []) }
+        let number = PurchaseOrder.number(of: newest)
+        // Of another purchase, as in a plan change at the next renewal: as if nothing were known.
+        let isContinued = last?.orderId.map { PurchaseOrder.base(of: $0) == PurchaseOrder.base(of: newest) } ?? false
+        let first = isContinued ? PurchaseOrder.number(of: last?.orderId) + 1 : 0
+        let wasInterrupted = [PurchaseSnapshot.State.onHold, .paused].contains { $0.rawValue == last?.stateName }
+        let isCharged = snapshot.state == .active || snapshot.state == .canceled
+        if first >= number, isCharged, !wasInterrupted, !isRecovered { return (answered, []) }
+        let asked = (max(min(first, number), number - ordersMax + 1)...number).map { number in
+            PurchaseOrder.base(of: newest) + (number == 0 ? "" : "..\(number - 1)")
+        }
+        return (answered, asked)
+    }
+}

@@ -1,0 +1,85 @@
+import Encoding
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("Orders of Google Play that are asked about")
+struct AnsweredPurchaseTests {
+    private static func snapshot(
+        _ state: PurchaseSnapshot.State, _ orders: String?...
+    ) -> PurchaseSnapshot {
+        var snapshot = PurchaseSnapshot(purchaseToken: "t1", kind: .subscription, stateName: state.rawValue)
+        snapshot.items = orders.map { order in
+            var item = PurchaseSnapshot.Item(productId: "premium")
+            item.orderId = order
+            return item
+        }
+        return snapshot
+    }
+
+    private static func last(_ state: PurchaseSnapshot.State, _ order: String?) -> AnsweredPurchase {
+        AnsweredPurchase(stateName: state.rawValue, orderId: order)
+    }
+
+    struct Row: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        let snapshot: PurchaseSnapshot
+        let last: AnsweredPurchase?
+        var isRecovered = false
+        let orders: [String]
+    }
+
+    static let rows = [
+        Row(
+            testDescription: "the first answer shows when the first order began", snapshot: snapshot(.active, "G"),
+            last: nil, orders: []),
+        Row(
+            testDescription: "a renewal begins where the last period ended", snapshot: snapshot(.active, "G..1"),
+            last: last(.active, "G..0"), orders: []),
+        Row(
+            testDescription: "one that was paid in grace, too", snapshot: snapshot(.active, "G..1"),
+            last: last(.inGracePeriod, "G..0"), orders: []),
+        Row(
+            testDescription: "the same order is not asked about again", snapshot: snapshot(.expired, "G..1"),
+            last: last(.active, "G..1"), orders: []),
+        Row(
+            testDescription: "renewals between two answers", snapshot: snapshot(.active, "G..3"),
+            last: last(.active, "G"), orders: ["G..0", "G..1", "G..2", "G..3"]),
+        Row(
+            testDescription: "an unknown purchase that was renewed", snapshot: snapshot(.active, "G..0"), last: nil,
+            orders: ["G", "G..0"]),
+        Row(
+            testDescription: "the end of account hold", snapshot: snapshot(.active, "G..0"), last: last(.onHold, "G"),
+            orders: ["G..0"]),
+        Row(
+            testDescription: "the end of a pause", snapshot: snapshot(.active, "G..0"), last: last(.paused, "G"),
+            orders: ["G..0"]),
+        Row(
+            testDescription: "the end of account hold that only a notification told",
+            snapshot: snapshot(.active, "G..0"), last: last(.active, "G"), isRecovered: true, orders: ["G..0"]),
+        Row(
+            testDescription: "an order that was over when it was first seen", snapshot: snapshot(.expired, "G"),
+            last: nil, orders: ["G"]),
+        Row(testDescription: "a promotion has no order", snapshot: snapshot(.active, nil), last: nil, orders: []),
+        Row(
+            testDescription: "of several items, the newest order counts", snapshot: snapshot(.active, "G..0", "G..1"),
+            last: last(.active, "G..0"), orders: []),
+    ]
+
+    @Test("are those whose periods the answers do not show", arguments: rows)
+    func orders(_ row: Row) {
+        let found = AnsweredPurchase.after(row.snapshot, last: row.last, isRecovered: row.isRecovered)
+
+        #expect(found.orders == row.orders)
+        #expect(found.answered.stateName == row.snapshot.stateName)
+    }
+
+    @Test("are at most 60 of one answer, the newest ones")
+    func limit() {
+        let found = AnsweredPurchase.after(Self.snapshot(.active, "G..200"), last: nil, isRecovered: false)
+
+        #expect(found.orders.count == 60)
+        #expect(found.orders.first == "G..141" && found.orders.last == "G..200")
+        #expect(found.answered == Self.last(.active, "G..200"))
+    }
+}
