@@ -265,4 +265,52 @@ struct PlayAnswerChangeTests {
 
         #expect(facts(known).isChanged(by: other, receivedAt: day("2025-01-12")))
     }
+
+    @Test("end renewal when the customer cancelled, and not when that was answered")
+    func cancelled() {
+        var story = PlayStory()
+        story.answer("2025-01-01T00:00:03Z", .active, start: "2025-01-01", until: "2025-02-01", order: "1")
+        story.answer(
+            "2025-01-20T00:00:00Z", .canceled, start: "2025-01-01", until: "2025-02-01", order: "1", renews: false
+        ) {
+            $0.cancelReason = .user
+            $0.cancelTime = day("2025-01-10")
+        }
+
+        #expect(story.subscription.status(at: day("2025-01-09")) == .active)
+        #expect(story.subscription.status(at: day("2025-01-10")) == .activeWillEnd)
+    }
+
+    @Test("renewed until an answer said that, whatever a later one says about the cancellation")
+    func renewedUntilAnswer() {
+        var story = PlayStory()
+        story.answer("2025-01-15T00:00:00Z", .active, start: "2025-01-01", until: "2025-02-01", order: "1")
+        story.answer(
+            "2025-01-20T00:00:00Z", .canceled, start: "2025-01-01", until: "2025-02-01", order: "1", renews: false
+        ) { $0.cancelTime = day("2025-01-10") }
+
+        #expect(story.subscription.status(at: day("2025-01-19")) == .active)
+        #expect(story.subscription.status(at: day("2025-01-20")) == .activeWillEnd)
+    }
+
+    @Test("that are prepaid never renew, from their start")
+    func prepaid() {
+        var story = PlayStory()
+        story.answer(
+            "2025-01-01T12:00:00Z", .active, start: "2025-01-01", until: "2025-02-01", order: "1", renews: false
+        ) { $0.items[0].isPrepaid = true }
+
+        #expect(story.subscription.status(at: day("2025-01-01T00:00:01Z")) == .activeWillEnd)
+    }
+
+    @Test("that are not paid for at the end of a pause are on hold from that end")
+    func failedResumption() {
+        var story = PlayStory()
+        story.answer("2025-01-01T00:00:03Z", .active, start: "2025-01-01", until: "2025-02-01", order: "1")
+        story.answer("2025-02-01T00:00:10Z", .paused, start: "2025-01-01", until: "2025-02-01", order: "1")
+        story.answer("2025-03-05T00:00:00Z", .onHold, start: "2025-01-01", until: "2025-03-01", order: "1")
+
+        #expect(story.subscription.status(at: day("2025-02-28")) == .paused)
+        #expect(story.subscription.status(at: day("2025-03-02")) == .hold)
+    }
 }

@@ -159,8 +159,8 @@ struct PurchaseHistory {
         if let last = suspensions.indices.last, suspensions[last].end == .latest {
             if suspensions[last].kind == kind { return }
             var end = answer.statedAt
-            if answer.snapshot.state == .expired {
-                // The answers move the expiry to the end of account hold.
+            if answer.snapshot.state == .expired || (suspensions[last].kind == .paused && kind == .hold) {
+                // The answers move the expiry to the end of account hold, and to that of a pause without payment.
                 let ends = answer.snapshot.items.compactMap(\.expiryTime).filter { $0 > suspensions[last].start }
                 end = min(ends.max() ?? end, end)
             }

@@ -6,16 +6,30 @@ extension PurchaseLine {
     var renewals: [SubscriptionFacts.RenewalStatement] {
         var statements: [SubscriptionFacts.RenewalStatement] = []
         for history in histories where !history.isProduct {
+            var last = Instant.earliest
             for answer in history.answers where !answer.snapshot.isPending {
                 if let replacedAt = history.replacedAt, answer.statedAt >= replacedAt { continue }
                 statements.append(
                     SubscriptionFacts.RenewalStatement(
-                        boxed: Boxed(renewal(answer, history)), statedAt: answer.statedAt, isSigned: true,
+                        boxed: Boxed(renewal(answer, history)), statedAt: since(answer, after: last), isSigned: true,
                         position: answer.position))
+                last = answer.statedAt
             }
         }
         return statements.enumerated()
             .sorted { ($0.element.statedAt, $0.offset) < ($1.element.statedAt, $1.offset) }.map(\.element)
+    }
+
+    /// Since when an answer holds. Answers say when renewal was cancelled; until an earlier answer, it was not. A prepaid
+    /// purchase never renews.
+    private func since(_ answer: PurchaseHistory.Answer, after last: Instant) -> Instant {
+        let snapshot = answer.snapshot
+        let isPrepaid = !snapshot.items.isEmpty && snapshot.items.allSatisfy(\.isPrepaid)
+        let hasEnded = snapshot.state == .canceled || snapshot.state == .expired
+        guard let since = isPrepaid ? snapshot.startTime : hasEnded ? snapshot.cancelTime : nil, last < since else {
+            return answer.statedAt
+        }
+        return min(since, answer.statedAt)
     }
 
     private func renewal(_ answer: PurchaseHistory.Answer, _ history: PurchaseHistory) -> RenewalInfo {
