@@ -126,6 +126,9 @@ struct PlayPushQueue: Sendable {
         }
     }
 
+    /// When the next push becomes due; nil if none waits.
+    var nextDue: Instant? { items.first.map { max($0.dueAt, blockedUntil) } }
+
     /// Whether anything is due until the instant.
     func isDue(at now: Instant) -> Bool {
         blockedUntil <= now && items.first.map { $0.dueAt <= now } ?? false

@@ -46,6 +46,21 @@ final class PlaySender: Sendable {
         state.withLock { $0.next[story] = .earliest }
     }
 
+    /// When the next message is published or the next push becomes due; nil after the last one.
+    func nextPush(_ store: SimulatedPlay) -> Instant? {
+        let reconsidered = state.withLock { state in state.next.indices.filter { state.next[$0] == .earliest } }
+        for story in reconsidered {
+            let messages = store.story(story).messages
+            state.withLock { state in
+                let through = state.sentThrough
+                state.next[story] = messages.map(\.publishTime).first { $0 > through }
+            }
+        }
+        return state.withLock { state in
+            ([state.queue.nextDue] + state.next).compactMap(\.self).min()
+        }
+    }
+
     /// Adds a message of no story.
     func add(_ content: PlayPushQueue.Content, _ kind: PlayDelivery.Kind, at instant: Instant) {
         state.withLock { $0.queue.add(content, kind, dueAt: instant) }

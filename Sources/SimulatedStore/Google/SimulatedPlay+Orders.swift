@@ -48,11 +48,12 @@ extension SimulatedPlay {
 
     /// All voids of the run, in the order in which Google sees them.
     private var allVoids: [PlayVoid] {
-        if let voids = state.withLock({ $0.voids }) { return voids }
-        let voids = (0..<storyCount).flatMap { story($0).voids }
-            .sorted { ($0.seenAt, $0.orderId) < ($1.seenAt, $1.orderId) }
-        state.withLock { $0.voids = voids }
-        return voids
+        var voids = state.withLock { $0.voids }
+        for number in 0..<storyCount where voids[number] == nil {
+            voids[number] = story(number).voids
+            state.withLock { $0.voids[number] = voids[number] }
+        }
+        return voids.values.joined().sorted { ($0.seenAt, $0.orderId) < ($1.seenAt, $1.orderId) }
     }
 
     func voidedPurchases(_ request: PlayRequest) throws(PlayError) -> PlayResponse {

@@ -152,7 +152,7 @@ extension SimulatedPlay {
                 Acknowledgement(purchaseToken: request.id, at: request.now, isRepeated: isRepeated))
             guard !isRepeated, let place = storyteller.place(ofToken: request.id) else { return }
             state.acknowledged[place.story, default: [:]][request.id] = request.now
-            state.voids = nil
+            state.voids[place.story] = nil
         }
         guard isRepeated else {
             sender?.reconsider(story: storyteller.place(ofToken: request.id)?.story)

@@ -30,6 +30,8 @@ extension SimulatedPlay {
         package var voidsPerPage = 1000
         /// The fraction of requests with a fault, 0 to 1.
         package var faults = 0.0
+        /// The API and the token endpoint answer 503 in this time; nil for no such time.
+        package var outage: Range<Instant>?
         /// How long a client may keep the keys of push tokens.
         package var keysMaxAgeSeconds = 20_000
         /// The clock of access tokens and push tokens, in seconds since 1970; nil for the store's.

@@ -43,8 +43,8 @@ package final class SimulatedPlay: Sendable {
         var keyRotation = 0
         var areKeysAway = false
         var keyRequests = 0
-        /// The voids of all stories, in the order in which Google sees them; nil until it is needed.
-        var voids: [PlayVoid]?
+        /// The voids by the number of the story, as far as they have been needed.
+        var voids: [Int: [PlayVoid]] = [:]
     }
 
     package let storyteller: PlayStoryteller
@@ -85,6 +85,9 @@ package final class SimulatedPlay: Sendable {
         await sender?.sendDue(at: instant, self)
     }
 
+    /// When the next push becomes due, or is drawn; nil after the last one.
+    package var nextPush: Instant? { sender?.nextPush(self) }
+
     /// The story with this number, with what was acknowledged until now.
     package func story(_ number: Int) -> RenderedPlayStory {
         storyteller.story(at: number, acknowledged: state.withLock { $0.acknowledged[number] ?? [:] })
@@ -108,6 +111,9 @@ package final class SimulatedPlay: Sendable {
     /// In the order of the requests.
     package var acknowledgements: [Acknowledgement] { state.withLock { $0.acknowledgements } }
 
+    /// When the app's server acknowledged purchases first, by the number of the story and by purchase token.
+    package var acknowledged: [Int: [String: Instant]] { state.withLock { $0.acknowledged } }
+
     package var quota: PlayQuota { state.withLock { $0.quota } }
 
     /// Changes the token endpoint.
@@ -116,6 +122,8 @@ package final class SimulatedPlay: Sendable {
     }
 
     package var tokenCounts: [String: Int] { state.withLock { $0.tokens.counts } }
+
+    private func isOut(at instant: Instant) -> Bool { settings.outage?.contains(instant) ?? false }
 
     /// The time of access tokens and push tokens, in seconds since 1970.
     var second: Int64 { settings.tokenClock?() ?? now.milliseconds / 1000 }
@@ -126,6 +134,7 @@ package final class SimulatedPlay: Sendable {
 extension SimulatedPlay {
     /// Answers a POST to the token endpoint.
     package func tokenResponse(contentType: String?, body: [UInt8]) -> PlayResponse {
+        guard !isOut(at: now) else { return .page(503, "Service Unavailable") }
         let second = second
         return state.withLock { $0.tokens.response(contentType: contentType, body: body, atSecond: second) }
     }
@@ -187,7 +196,8 @@ extension SimulatedPlay {
             state.numbers[subject] = number + 1
             return (state.injected.isEmpty ? nil : state.injected.removeFirst(), number)
         }
-        let fault = injected ?? faults.fault(at: now, subject: subject, number: number)
+        let drawn = isOut(at: now) ? PlayFault.unavailable : faults.fault(at: now, subject: subject, number: number)
+        let fault = injected ?? drawn
         var question = PlayQuestion(endpoint: match?.endpoint, id: match?.id ?? "", fault: fault?.name)
         guard fault != .dropped else {
             count(question, at: now)

@@ -43,6 +43,11 @@ package struct AccessBook: Sendable, Hashable {
         intervals.contains { !$0.isTakenBack && $0.start <= instant && instant < $0.end }
     }
 
+    /// Whether a refund took the access of the instant back.
+    package func isTakenBack(at instant: Instant) -> Bool {
+        intervals.contains { $0.isTakenBack && $0.start <= instant && instant < $0.end }
+    }
+
     /// The transaction id of the first purchase that gives access at the instant.
     ///
     /// - Parameter grace: Looks at grace periods instead of paid periods.
@@ -65,6 +70,27 @@ package struct AccessBook: Sendable, Hashable {
     /// The products and the intervals in which they give access, in the order of the purchases.
     package var spans: [(product: Product, span: Range<Instant>)] {
         intervals.filter { !$0.isTakenBack && $0.start < $0.end }.map { ($0.product, $0.start..<$0.end) }
+    }
+
+    /// The end of the uninterrupted access at an instant: ``Instant/latest`` if it has no end, nil if there is none.
+    package func unbrokenEnd(at instant: Instant) -> Instant? {
+        guard isActive(at: instant) else { return nil }
+        var end = instant
+        for span in spans.map(\.span).sorted(by: { $0.lowerBound < $1.lowerBound }) where span.lowerBound <= end {
+            end = max(end, span.upperBound)
+        }
+        return end
+    }
+
+    /// The product in force at an instant: a paid one counts before grace, then the one that began last. Nil if there is
+    /// none, or if several began at once.
+    package func product(at instant: Instant) -> Product? {
+        let current = intervals.filter { !$0.isTakenBack && $0.start <= instant && instant < $0.end }
+        let paid = current.filter { !$0.isGrace }
+        let counted = paid.isEmpty ? current : paid
+        guard let start = counted.map(\.start).max() else { return nil }
+        let products = Set(counted.filter { $0.start == start }.map(\.product))
+        return products.count == 1 ? products.first : nil
     }
 
     /// The products of all purchases, also of refunded ones.

@@ -111,4 +111,19 @@ struct PlayFaultTests {
         again.play.now = start
         #expect(again.subscription()?.status == bundle.play.counts.first?.question.status)
     }
+
+    @Test("in an outage the API and the token endpoint answer 503, and afterwards as before")
+    func outage() throws {
+        let begin = Simulation.start.advanced(by: .seconds(400 * 86_400))
+        let end = begin.advanced(by: .seconds(86_400))
+        let bundle = try PlayBundle([.cancelled]) { $0.outage = begin..<end }
+        bundle.play.now = begin
+
+        let during = bundle.subscription()
+        let token = bundle.play.tokenResponse(contentType: "application/x-www-form-urlencoded", body: [])
+        bundle.play.now = end
+
+        #expect(during?.status == 503 && token.status == 503)
+        #expect(bundle.subscription().map { $0.status != 503 } == true)
+    }
 }

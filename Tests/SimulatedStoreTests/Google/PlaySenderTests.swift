@@ -49,6 +49,27 @@ struct PlaySenderTests {
         }
     }
 
+    @Test("the next push is known, so that a clock can go from one to the next; nothing comes between them")
+    func nextPush() async throws {
+        let target = Target()
+        let bundle = try bundle(target, [.cancelled, .graceRecovered], count: 2)
+        var last = Simulation.start
+        var counts: [Int] = []
+
+        await bundle.play.setClock(last)
+        while let next = bundle.play.nextPush, counts.count < 1000 {
+            await bundle.play.setClock(max(last, next.advanced(byMilliseconds: -1)))
+            counts.append(target.requests.count)
+            last = next
+            await bundle.play.setClock(next)
+        }
+
+        let messages = bundle.play.story(0).messages + bundle.play.story(1).messages
+        #expect(target.requests.count == messages.count)
+        #expect(counts == counts.sorted() && counts.count >= messages.count)
+        #expect(last >= messages.map(\.publishTime).max() ?? .latest)
+    }
+
     @Test("each message is pushed once, shortly after its publication, with a valid token and an envelope")
     func delivery() async throws {
         let target = Target()

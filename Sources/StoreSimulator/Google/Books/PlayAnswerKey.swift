@@ -9,6 +9,8 @@ package struct PlayAnswerKey: Sendable, Hashable {
     private struct Standing: Sendable, Hashable {
         let from: Instant
         let status: PlayStatus
+        /// What a server shows until an answer shows the status, if no answer contains the time of the change.
+        let shownBefore: PlayStatus?
     }
 
     private struct Buyer: Sendable, Hashable {
@@ -20,8 +22,21 @@ package struct PlayAnswerKey: Sendable, Hashable {
     private var standings: [Standing] = []
     private var buyers: [Buyer] = []
 
-    /// The status as known at the end of the story; nil before the purchase.
-    package func status(at instant: Instant) -> PlayStatus? { standings.last { $0.from <= instant }?.status }
+    /// The status as known at the end of the story; nil before the purchase. A time that was paid for and taken back counts
+    /// as refunded from its start.
+    package func status(at instant: Instant) -> PlayStatus? {
+        isTakenBack(at: instant) ? .refunded : standings.last { $0.from <= instant }?.status
+    }
+
+    private func isTakenBack(at instant: Instant) -> Bool {
+        access.isTakenBack(at: instant) && !access.isActive(at: instant)
+    }
+
+    /// What a server may show instead of the status at an instant, until it has asked: no answer of the store contains the
+    /// time of some changes.
+    package func statusBeforeAnswer(at instant: Instant) -> PlayStatus? {
+        isTakenBack(at: instant) ? nil : standings.last { $0.from <= instant }?.shownBefore
+    }
 
     /// The instants at which the status changes.
     package var statusChanges: [Instant] { standings.map(\.from) }
@@ -48,9 +63,22 @@ package struct PlayAnswerKey: Sendable, Hashable {
     }
 
     /// Sets the status from an instant on, instead of every later one.
-    mutating func set(_ status: PlayStatus, at instant: Instant) {
+    ///
+    /// - Parameter shownBefore: What a server shows until it has asked, if the store's answers do not contain the instant.
+    mutating func set(_ status: PlayStatus, at instant: Instant, shownBefore: PlayStatus? = nil) {
         standings.removeAll { $0.from >= instant }
-        if standings.last?.status != status { standings.append(Standing(from: instant, status: status)) }
+        guard standings.last?.status != status else { return }
+        standings.append(Standing(from: instant, status: status, shownBefore: shownBefore))
+    }
+
+    /// Removes every status that begins at the instant or later.
+    mutating func endStatus(at instant: Instant) { standings.removeAll { $0.from >= instant } }
+
+    /// Notes that the store's answers no longer show the present status: a server that has not asked never knows it.
+    mutating func forget() {
+        guard let last = standings.popLast() else { return }
+        let before = standings.last?.status ?? .never
+        standings.append(Standing(from: last.from, status: last.status, shownBefore: before))
     }
 
     /// Records the app user of a purchase. A purchase without one belongs to the user of the purchase before it.

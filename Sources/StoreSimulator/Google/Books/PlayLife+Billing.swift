@@ -10,7 +10,7 @@ extension PlayLife {
         guard proceed(to: noticed) else { return }
         guard terms.grace > .zero else {
             graceEnd = nil
-            key.set(.hold, at: paidEnd)
+            key.set(.hold, at: paidEnd, shownBefore: .retry)
             return
         }
         let end = paidEnd.advanced(by: terms.grace)
@@ -38,7 +38,7 @@ extension PlayLife {
             $0.state = .onHold
             for index in $0.items.indices { $0.items[index].expiryTime = expiry }
         }
-        key.set(.hold, at: expiry)
+        if key.status(at: expiry) != .hold { key.set(.hold, at: expiry) }
         send(.onHold, at: noticed)
     }
 

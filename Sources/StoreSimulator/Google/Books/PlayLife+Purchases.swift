@@ -53,7 +53,7 @@ extension PlayLife {
         purchases.append(
             PlayPurchaseToken(token: token, orderId: identifiers.order, history: [.init(at: instant, book: book)]))
         graceEnd = nil
-        if linkedToken == nil, details.isPending { key.set(.pending, at: instant) }
+        if linkedToken == nil, details.isPending { key.set(.pending, at: instant, shownBefore: .never) }
     }
 
     /// Pays the newest token, which gives access from then on.
@@ -85,7 +85,7 @@ extension PlayLife {
                 Self.period(orderId ?? token, item.plan.productId), for: item.plan.product, from: instant, to: end)
         }
         paidEnd = end
-        key.set(.active, at: instant)
+        key.set(plan.isRenewing ? .active : .activeWillEnd, at: instant)
         let account = book.account.obfuscatedAccountId ?? book.outOfApp?.expiredAccount.obfuscatedAccountId
         key.buy(account, at: instant)
         if !plan.isRenewing { key.set(.expired, at: end) }
@@ -141,7 +141,7 @@ extension PlayLife {
         precondition(book.state == .pending, "the purchase is not pending")
         update(at: instant) { $0.state = .pendingPurchaseCanceled }
         send(.pendingPurchaseCanceled, at: later(200...2000, than: instant))
-        guard book.linkedToken != nil else { return }
+        guard book.linkedToken != nil else { return key.set(.never, at: instant, shownBefore: .pending) }
         // The token before it is the newest one that counts.
         withdrawn.append(purchases.removeLast())
     }

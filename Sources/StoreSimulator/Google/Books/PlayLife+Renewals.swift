@@ -23,7 +23,10 @@ extension PlayLife {
 
     /// Pays the next period of all items that renew.
     mutating func pay(from start: Instant, charged: Instant, drift: Duration = .zero) {
-        key.set(.active, at: book.state == .inGracePeriod ? charged : start)
+        // Also for the time in grace, which is paid for now.
+        key.set(
+            book.items.contains { $0.installments?.isCancellationPending == true } ? .activeWillEnd : .active, at: start
+        )
         let orderId = current.nextOrderId
         update(at: charged) { book in
             Self.carryOutDeferredChanges(&book)
@@ -134,7 +137,8 @@ extension PlayLife {
             $0.cancellation = cancellation
             for index in $0.items.indices { $0.items[index].isAutoRenewing = false }
         }
-        key.set(.activeWillEnd, at: instant)
+        // Google says when a customer cancelled, not when a developer did.
+        key.set(.activeWillEnd, at: instant, shownBefore: kind == .developer ? .active : nil)
         key.set(.expired, at: max(paidEnd, instant))
         send(.canceled, at: later(200...2000, than: instant))
     }
@@ -148,7 +152,10 @@ extension PlayLife {
             $0.cancellation = nil
             for index in $0.items.indices { $0.items[index].isAutoRenewing = $0.items[index].plan.isRenewing }
         }
-        key.set(.active, at: instant)
+        // `activeWillEnd` ends here, and nothing is left of it.
+        key.endStatus(at: instant)
+        key.forget()
+        key.set(.active, at: instant, shownBefore: .activeWillEnd)
         send(.restarted, at: later(200...2000, than: instant))
     }
 
@@ -156,6 +163,7 @@ extension PlayLife {
     package mutating func cancelCommitment(at instant: Instant) {
         guard proceed(to: instant) else { return }
         update(at: instant) { $0.items[0].installments?.isCancellationPending = true }
+        key.set(.activeWillEnd, at: instant, shownBefore: .active)
         send(.cancellationScheduled, at: later(200...2000, than: instant))
     }
 

@@ -46,7 +46,7 @@ package struct PlayOneTimeLife: Sendable {
     ) {
         self.customer = customer
         self.product = product
-        sku = String(product.id.split(separator: ".").last ?? "")
+        sku = product.onGooglePlay.id
         self.quantity = quantity
         self.isTest = isTest
         self.isAcknowledgedByApp = isAcknowledgedByApp
@@ -56,7 +56,7 @@ package struct PlayOneTimeLife: Sendable {
         self.identifiers = identifiers
         acknowledgedByServer = acknowledged[token]
         random = SplitMix64(seed: lagSeed)
-        key.set(.pending, at: instant)
+        key.set(.pending, at: instant, shownBefore: .never)
         record(Book(state: .pending, refundableQuantity: quantity), at: instant)
     }
 
@@ -78,8 +78,8 @@ package struct PlayOneTimeLife: Sendable {
                 items: [.init(productId: sku, basePlanId: nil, offerId: nil, phase: nil, price: price)],
                 servicePeriod: nil, changes: [.init(at: instant, state: .processed)])
         ]
-        if product.kind == .nonConsumable { key.access.pay(orderId, for: product, from: instant, to: nil) }
-        key.set(.active, at: instant)
+        if product.kind == .nonConsumable { key.access.pay(orderId, for: product.onGooglePlay, from: instant, to: nil) }
+        key.set(.owned, at: instant)
         key.buy(customer.account.obfuscatedAccountId, at: instant)
         deadline = instant.advanced(by: isTest ? .seconds(301) : Self.deadlineLength)
         let byApp = isAcknowledgedByApp ? instant.advanced(byMilliseconds: 20_000) : nil
@@ -90,6 +90,7 @@ package struct PlayOneTimeLife: Sendable {
     /// Drops the pending purchase.
     package mutating func cancelPending(at instant: Instant) {
         update(at: instant) { $0.state = .cancelled }
+        key.set(.never, at: instant, shownBefore: .pending)
         send(.oneTime(.canceled, sku: sku), after: instant)
     }
 
@@ -145,7 +146,8 @@ package struct PlayOneTimeLife: Sendable {
         }
         orders[0].become(.refunded, at: instant)
         if product.kind == .nonConsumable { key.access.takeBack(orderId, at: instant) }
-        key.set(.refunded, at: instant)
+        // As if it had never been paid for.
+        key.set(.refunded, at: orders[0].createTime)
         enterVoid(source, reason, quantity: nil, isPartial: isLastOfSeveral, at: instant)
     }
 

@@ -17,11 +17,17 @@ package enum PlayState: String, Sendable, Hashable {
 
 /// The status of a subscription, as a ledger is expected to name it.
 package enum PlayStatus: String, Sendable, Hashable {
-    /// Before the payment of the first purchase, or after its cancellation.
+    /// Before the first purchase, or after the cancellation of one that was never paid.
+    case never
+    /// Before the payment of the first purchase.
     case pending
     case active
+    /// A one-time purchase that is paid for.
+    case owned
     case activeWillEnd = "active-will-end"
     case grace, hold, paused, expired
+    /// The renewal is late.
+    case retry
     /// A void names the newest order.
     case refunded
 }

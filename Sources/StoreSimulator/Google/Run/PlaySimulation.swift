@@ -27,6 +27,11 @@ package struct PlaySimulation: Sendable {
         self.joined = joined
     }
 
+    package var packageName: String { storyteller.settings.packageName }
+
+    /// The products to configure, sorted by id.
+    package var products: [Product] { Product.allOnGooglePlay(of: storyteller.settings.bundleId) }
+
     /// The app user of a story whose customer also buys in the App Store; nil if it has another customer.
     package func joinedAccountId(ofStory index: Int) -> String? { joined?.soleAccountToken(ofStory: index) }
 
@@ -45,7 +50,13 @@ package struct PlayAnswer: Sendable, Hashable {
     package let purchaseToken: String
     package let at: Instant
     package let active: Bool
+    /// The end of the uninterrupted access. Nil if there is none, or if it has no end.
+    package let until: Instant?
+    /// The product in force; nil if there is none, or if several began at once.
+    package let productId: String?
     package let status: PlayStatus?
+    /// See ``PlayAnswerKey/statusBeforeAnswer(at:)``.
+    package let statusBeforeAnswer: PlayStatus?
     package let story: PlayStory
 }
 
@@ -75,18 +86,25 @@ extension PlaySimulation {
         return zip(tokens, rendered.keys).flatMap { token, key in
             let boundaries = Set(key.access.boundaries.filter { $0 < .latest } + key.statusChanges)
             return Self.instants(around: boundaries).shuffled(using: &random).prefix(Self.instantsMax).sorted().map {
-                PlayAnswer(
-                    purchaseToken: token, at: $0, active: key.access.isActive(at: $0), status: key.status(at: $0),
-                    story: rendered.story)
+                let end = key.access.unbrokenEnd(at: $0)
+                return PlayAnswer(
+                    purchaseToken: token, at: $0, active: key.access.isActive(at: $0),
+                    until: end == .latest ? nil : end,
+                    productId: key.access.product(at: $0)?.id, status: key.status(at: $0),
+                    statusBeforeAnswer: key.statusBeforeAnswer(at: $0), story: rendered.story)
             }
         }
     }
 
     /// The expected answers about the app users of one story, counted from 0: at most four instants for each, with
     /// what they have in the App Store.
-    package func customerAnswers(ofStory index: Int, acknowledged: [String: Instant] = [:]) -> [PlayCustomerAnswer] {
+    ///
+    /// - Parameter joinsStores: False for a server to which the apps of the two stores are two products.
+    package func customerAnswers(
+        ofStory index: Int, acknowledged: [String: Instant] = [:], joinsStores: Bool = true
+    ) -> [PlayCustomerAnswer] {
         let rendered = storyteller.story(at: index, acknowledged: acknowledged)
-        let joinedId = joinedAccountId(ofStory: index)
+        let joinedId = joinsStores ? joinedAccountId(ofStory: index) : nil
         let apple = joinedId == nil ? nil : joined?.storyteller.story(at: index)
         let appleBooks = apple?.subscriptions.map(\.access) ?? []
         var random = SplitMix64(seed: storyteller.settings.seed, UInt64(index), .max - 25)
@@ -114,7 +132,7 @@ extension PlaySimulation {
     }
 
     private static func instants(around boundaries: Set<Instant>) -> [Instant] {
-        let sorted = boundaries.sorted()
+        let sorted = boundaries.filter { $0 < Draw.window.upperBound }.sorted()
         var instants = sorted.flatMap { [$0.advanced(byMilliseconds: -1), $0, $0.advanced(byMilliseconds: 1)] }
         for (start, end) in zip(sorted, sorted.dropFirst() + [Draw.window.upperBound]) where start < end {
             instants.append(start.advanced(byMilliseconds: (end.milliseconds - start.milliseconds) / 2))

@@ -35,7 +35,7 @@ package struct RenderedPlayStory: Sendable {
 
 /// A purchase token that the app hands in, after a purchase or after it has seen one.
 package struct PlayHandIn: Sendable, Hashable {
-    package let at: Instant
+    package var at: Instant
     package let purchaseToken: String
     package let productId: String
     /// The app user; nil if the app has none.
