@@ -31,6 +31,7 @@ struct DocumentationTests {
         "Deliveries": ["subledger audit", "subledger probe"],
         "RefundRequests": ["curl -s -X PUT", "curl -s -X PUT"],
         "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token"],
+        "Simulator": ["subledger simulate --in-step"],
         "Performance": [
             "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",
             ".build/release/Benchmarks latency",

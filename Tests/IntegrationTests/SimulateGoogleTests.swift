@@ -44,6 +44,21 @@ struct SimulateGoogleTests {
         #expect(key.hasPrefix("MIIB"))
     }
 
+    @Test("the products of both stores are written, those of Google Play with their base plans")
+    func products() throws {
+        defer { try? FileManager.default.removeItem(at: folder) }
+
+        let result = try ServerProcess.run([
+            "simulate", "--store", "both", "--package-name", "com.example.play", "--write-products", path("products"),
+        ])
+
+        #expect(result.status == 0, "\(result.error)")
+        let text = try String(contentsOfFile: path("products"), encoding: .utf8)
+        #expect(text.contains("com.example.app,com.example.app.plus.monthly,auto-renewable,,plus\n"))
+        #expect(text.contains("com.example.play,plus:monthly,auto-renewable,,plus\n"))
+        #expect(text.contains("com.example.play,lifetime,non-consumable,,premium\n"))
+    }
+
     @Test("with both stores, customers of both have one statement about what they have in either")
     func both() throws {
         defer { try? FileManager.default.removeItem(at: folder) }
@@ -70,7 +85,7 @@ struct SimulateGoogleTests {
                 ["--store", "google", "--url", "http://127.0.0.1/"],
                 "--store google excludes the options of the App Store"
             ),
-            (["--store", "both", "--in-step"], "--in-step and --compare know the App Store only"),
+            (["--store", "google", "--expected", "-", "--outage", "store"], "--outage requires --in-step."),
             (
                 ["--store", "google", "--stories", "upgrade,family", "--expected", "-"],
                 "unknown story \"family\": expected"

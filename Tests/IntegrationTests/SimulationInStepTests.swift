@@ -25,6 +25,54 @@ struct SimulationInStepTests {
         #expect(run.error.contains(/asked in checks: [1-9]\d\d/))
     }
 
+    /// The first run uses all stories of Google Play.
+    @Test(
+        "every answer about Google Play is right in the end, and every purchase is acknowledged in time",
+        arguments: [
+            [
+                "--store", "google", "--subscriptions", "42", "--lose", "0.3", "--order", "shuffled", "--duplicate",
+                "0.2", "--store-faults", "0.05",
+            ],
+            [
+                "--store", "both", "--subscriptions", "8", "--lose", "0.3", "--order", "shuffled", "--duplicate", "0.2",
+            ],
+        ])
+    func foundInGooglePlay(_ scenario: [String]) throws {
+        let run = try Self.runWithGooglePlay(scenario)
+
+        #expect(run.status == 0, "\(run.output)\(run.error)")
+        #expect(run.output.contains(/compared \d{3,} answers about Google Play, differences: 0(\n|, and)/))
+        #expect(run.error.contains(/asked about purchases: [1-9]\d\d/))
+    }
+
+    /// So many purchases that some fall into the day of the outage.
+    @Test(
+        "after an outage of a day, no purchase is unacknowledged for longer than minutes, and none was not granted",
+        arguments: ["store", "server"])
+    func outage(_ part: String) throws {
+        let run = try Self.runWithGooglePlay([
+            "--store", "google", "--outage", part, "--lose", "0.3", "--subscriptions", "30", "--stories",
+            "token-chain,upgrade,prepaid,one-time-purchase,resubscribed-in-play,pending-paid",
+        ])
+
+        #expect(run.status == 0, "\(run.output)\(run.error)")
+        #expect(
+            run.output.contains(
+                /acknowledged [1-9]\d+ purchases, [1-9]\d* after an outage, the last one [\d.]+ s after it was known, differences: 0\n/
+            ))
+        #expect(run.output.contains(/compared \d{3,} answers about Google Play, differences: 0(\n|, and)/))
+    }
+
+    private static func runWithGooglePlay(
+        _ scenario: [String]
+    ) throws -> (status: Int32, output: String, error: String) {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let run = try ServerProcess.run(
+            ["simulate", "--in-step", "--seed", "7", "--data-folder", folder] + scenario, limit: 300)
+        return (run.status, run.output, run.error)
+    }
+
     @Test("a database that has events of the app is left alone")
     func usedDatabase() throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path

@@ -26,6 +26,20 @@ struct AnswerReader {
         }
     }
 
+    /// The status of the subscription or one-time purchase with the purchase token; nil if the server gave no usable
+    /// answer.
+    func access(of purchaseToken: String, at instant: Instant) async -> AccessText? {
+        switch await answer("/subscriptions/\(Self.segment(purchaseToken))", at: instant) {
+        case .unknown: return AccessText(active: false, until: nil, status: PlayStatus.never.rawValue)
+        case .document(let document):
+            guard let active = document.root["active"]?.bool else { return nil }
+            return AccessText(
+                active: active, until: document.root["accessUntil"]?.string.flatMap { Instant(iso8601: $0) },
+                status: document.root["status"]?.string, productId: document.root["productId"]?.string)
+        case nil: return nil
+        }
+    }
+
     /// The active entitlements by name; nil if the server gave no usable answer.
     func entitlements(of customer: SimulatedId, at instant: Instant) async -> [String: AccessText]? {
         let kind = URLQueryItem(name: "as", value: customer.kind.rawValue)

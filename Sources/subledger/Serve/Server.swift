@@ -47,7 +47,8 @@ struct Server {
         if !roles.isDisjoint(with: [.reader, .poller]), hasApps, let appending {
             let asking = StoreServices(
                 addresses: plan.receiptAddresses, apiAddresses: plan.apiAddresses,
-                apiBudget: plan.apiBudget, googleAddresses: plan.googleAddresses, now: now, logger: logger)
+                apiBudget: plan.apiBudget, googleAddresses: plan.googleAddresses,
+                googleAsking: plan.googleAsking, now: now, logger: logger)
             store = asking
             if roles.contains(.poller), !googleApps.isEmpty {
                 google = GoogleServices(

@@ -1,6 +1,7 @@
 import AppStore
 import HTTPServer
 import Logging
+import PlayStore
 import StoreClient
 
 /// What a server process runs: its settings, checked as far as possible without the database.
@@ -11,6 +12,8 @@ struct ServerPlan {
     let receiptAddresses: ReceiptAddresses
     let apiAddresses: ServerAPIAddresses
     var googleAddresses = GoogleAddresses.google
+    /// The clock and the budgets of the questions to Google Play; nil for the usual ones.
+    var googleAsking: (clock: StoreClock, budget: @Sendable (PlayRequest.Quota) -> CallBudget)?
     var apiBudget: @Sendable (ServerAPIEndpoint, ReceiptHost) -> CallBudget = { $0.budget($1) }
     let verification: VerifierServices.Settings
     let receiving: ReceiverServices.Settings

@@ -1,6 +1,7 @@
 import AppStore
 import Encoding
 import Logging
+import PlayStore
 import ServiceLifecycle
 import StoreClient
 
@@ -17,6 +18,7 @@ struct StoreServices {
         addresses: ReceiptAddresses, apiAddresses: ServerAPIAddresses,
         apiBudget: @escaping @Sendable (ServerAPIEndpoint, ReceiptHost) -> CallBudget = { $0.budget($1) },
         googleAddresses: GoogleAddresses = .google,
+        googleAsking: (clock: StoreClock, budget: @Sendable (PlayRequest.Quota) -> CallBudget)? = nil,
         now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         let transport = HTTPStoreTransport()
@@ -24,7 +26,13 @@ struct StoreServices {
         client = ReceiptClient(transport: transport, addresses: addresses, clock: clock, logger: logger)
         api = ServerAPIClient(
             transport: transport, addresses: apiAddresses, clock: clock, budget: apiBudget, logger: logger)
-        google = GoogleClient(transport: transport, addresses: googleAddresses, clock: clock, logger: logger)
+        if let googleAsking {
+            google = GoogleClient(
+                transport: transport, addresses: googleAddresses, clock: googleAsking.clock,
+                budget: googleAsking.budget, logger: logger)
+        } else {
+            google = GoogleClient(transport: transport, addresses: googleAddresses, clock: clock, logger: logger)
+        }
         service = StoreTransportService(transport: transport)
     }
 }

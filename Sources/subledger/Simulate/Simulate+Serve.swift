@@ -51,14 +51,21 @@ extension Simulate {
         settings.rendering.showsOfferPhase = true
         if let url = play.googleNotifications {
             let target = NotificationTarget(url: url)
-            var sending = PlaySending(audience: play.pushAudience ?? url) { await target.push($0) }
-            sending.lose = scenario.lose
-            sending.duplicate = scenario.duplicate
-            sending.delayMax = scenario.order == .inOrder ? .zero : Self.pushDelayMax
-            sending.connections = connections
-            settings.sending = sending
+            settings.sending = pushing(audience: play.pushAudience ?? url) { await target.push($0) }
         }
         return SimulatedPlay(simulation.storyteller, stories: simulation.count, now: firstInstant, settings)
+    }
+
+    /// How Google Play pushes its messages.
+    func pushing(
+        audience: String, _ post: @escaping @Sendable (_ push: PlaySending.Request) async -> Int?
+    ) -> PlaySending {
+        var sending = PlaySending(audience: audience, post: post)
+        sending.lose = scenario.lose
+        sending.duplicate = scenario.duplicate
+        sending.delayMax = scenario.order == .inOrder ? .zero : Self.pushDelayMax
+        sending.connections = connections
+        return sending
     }
 
     /// Nil for the end of all stories.

@@ -31,6 +31,13 @@ struct Simulate: AsyncParsableCommand {
             the keys of push tokens, and the Google Play Developer API to a service account (--write-service-account). \
             It pushes its messages like Pub/Sub when its clock passes them (--google-notifications).
 
+            A run in step with --store google or both asks a simulated Google Play about every purchase that is due. \
+            Pushes are lost, repeated and late (--lose, --duplicate, --order), requests fail (--store-faults), and the API or \
+            the server is down for a day (--outage). Apps hand their purchases in, and the server acknowledges them: each must be \
+            acknowledged within minutes after it was known, and none before it was granted. Google's answers do not \
+            contain the time of some changes of a status; a server that shows the earlier status until it has asked is \
+            explained by "time not stated".
+
             Requests that fail or are answered 5xx are retried five times. Exit status 69 if the server did not answer, \
             or a request failed after its retries; 65 if a request was rejected; 1 if a comparison found a difference \
             that lost notifications do not explain, or a link was accepted that should be answered 409.
@@ -162,8 +169,8 @@ struct Simulate: AsyncParsableCommand {
         guard (0...65535).contains(serveStore ?? 0) else {
             throw ValidationError("--serve-store is out of range: expected 0 to 65535.")
         }
-        guard storeFaults == 0 || serveStore != nil else {
-            throw ValidationError("--store-faults requires --serve-store.")
+        guard storeFaults == 0 || serveStore != nil || inStep && scenario.store != .apple else {
+            throw ValidationError("--store-faults requires --serve-store, or --in-step with --store google or both.")
         }
         let separate = [url, output, compare, links].contains { $0 != nil } || serveStore != nil
         guard !inStep || !separate else {
@@ -202,17 +209,15 @@ struct Simulate: AsyncParsableCommand {
             }
             return
         }
+        guard inStep || play.outage == nil else { throw ValidationError("--outage requires --in-step.") }
         guard play.writeServiceAccount == nil && play.googleNotifications == nil || serveStore != nil else {
             throw ValidationError("--write-service-account and --google-notifications require --serve-store.")
         }
-        guard !inStep, compare == nil else {
-            throw ValidationError("--in-step and --compare know the App Store only: expected --store apple.")
-        }
-        let ofApple = [url, output, figures, writeProducts, writeLinks, writeReceipts, storeNotifications]
+        let ofApple = [url, output, figures, writeLinks, writeReceipts, storeNotifications]
         guard scenario.store == .both || ofApple.allSatisfy({ $0 == nil }) else {
             throw ValidationError(
-                "--store google excludes the options of the App Store: expected --serve-store, --expected, "
-                    + "--write-purchases or --list-stories.")
+                "--store google excludes the options of the App Store: expected --serve-store, --in-step, --compare, "
+                    + "--expected, --write-products, --write-purchases or --list-stories.")
         }
     }
 
@@ -225,10 +230,13 @@ struct Simulate: AsyncParsableCommand {
             guard isSimulating else { return }
             let simulation =
                 scenario.store == .google ? nil : try scenario.simulation(isInStep: inStep, losesNothing: byAPI)
-            let google = scenario.store == .apple ? nil : try scenario.playSimulation(play, joined: simulation)
-            if inStep, let simulation { try await runInStep(simulation) }
+            let google =
+                scenario.store == .apple ? nil : try scenario.playSimulation(play, joined: simulation, isInStep: inStep)
+            if inStep { try await runInStep(simulation, google) }
             if let google, let name = play.writePurchases { try PlayFiles.writePurchases(of: google, to: name) }
+            if let writeProducts { try SimulationFiles.writeProducts(of: simulation, google, to: writeProducts) }
             if let expected { try SimulationFiles.writeAnswers(of: simulation, google, to: expected) }
+            if let google, let compare { try await self.compare(google, at: compare) }
             if let simulation { try await simulate(simulation) }
             if let serveStore { try await serve(simulation, google, port: serveStore) }
         }
@@ -256,41 +264,8 @@ struct Simulate: AsyncParsableCommand {
         return inStep || serveStore != nil || (files + [url, compare]).contains { $0 != nil }
     }
 
-    private func runInStep(_ simulation: Simulation) async throws {
-        let settings = Settings(flags: database.values)
-        var logger = try settings.logger()
-        if database.logLevel == nil { logger.logLevel = .warning }
-        try settings.leaveRoot(logger: logger)
-        let target = LateTarget()
-        let run = SimulationInStep(
-            simulation: simulation, settings: settings, connections: connections, target: target,
-            sending: byAPI ? sending { await target.post($0) } : nil, logger: logger)
-        let days = Int64(Simulation.start.duration(to: Simulation.end) / .seconds(86_400))
-        let progress = ProgressReport("simulated", unit: "days")
-        let outcome = try await run.run { instant in
-            progress.update(Int64(Simulation.start.duration(to: instant) / .seconds(86_400)), of: days)
-        }
-        printError(outcome.sent.posted.description())
-        printError(outcome.sent.handedIn.description("handed in"))
-        printError(outcome.sent.linked.description("sent link statements"))
-        printError("asked in checks: \(outcome.asked)")
-        for difference in outcome.audit?.differences ?? [] { print(difference) }
-        if let audit = outcome.audit { print(audit.description) }
-        for difference in outcome.refunds?.differences ?? [] { print(difference) }
-        if let refunds = outcome.refunds { print(refunds.description) }
-        for difference in outcome.comparison.differences { print(difference.description) }
-        print(outcome.comparison.description)
-        guard outcome.audit?.differences.isEmpty ?? true, outcome.refunds?.differences.isEmpty ?? true else {
-            throw ExitCode.failure
-        }
-        guard outcome.sent.all.failed == 0 else { throw ExitCode.unavailable }
-        guard outcome.sent.all.rejected == 0 else { throw ExitCode.dataError }
-        guard outcome.comparison.unexplained == 0, outcome.sent.all.wronglyAccepted == 0 else { throw ExitCode.failure }
-    }
-
     private func simulate(_ simulation: Simulation) async throws {
         let token = Settings(flags: settings([(["token"], token)])).token
-        if let writeProducts { try SimulationFiles.writeProducts(of: simulation.settings.app, to: writeProducts) }
         if let writeLinks { try SimulationFiles.writeLinks(of: simulation, to: writeLinks) }
         if let writeReceipts { try SimulationFiles.writeReceipts(of: simulation, to: writeReceipts) }
         if let figures { try SimulationFiles.writeFigures(of: simulation, to: figures) }

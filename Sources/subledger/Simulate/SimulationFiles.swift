@@ -57,13 +57,17 @@ enum SimulationFiles {
         try file.flush()
     }
 
-    /// All products of the app, as CSV for `product import`.
-    static func writeProducts(of app: SimulatedApp, to name: String) throws {
+    /// All products of the app in each store, as CSV for `product import`.
+    static func writeProducts(of simulation: Simulation?, _ google: PlaySimulation?, to name: String) throws {
         var lines = ["app,product_id,kind,duration,entitlements"]
-        for product in Product.all(of: app.bundleId) {
-            let entitlements = product.configuredEntitlements.joined(separator: " ")
-            lines.append([app.bundleId, product.id, product.kind.word, "", entitlements].joined(separator: ","))
+        func add(_ products: [Product], of app: String) {
+            for product in products {
+                let entitlements = product.configuredEntitlements.joined(separator: " ")
+                lines.append([app, product.id, product.kind.word, "", entitlements].joined(separator: ","))
+            }
         }
+        if let app = simulation?.settings.app.bundleId { add(Product.all(of: app), of: app) }
+        if let google { add(google.products, of: google.packageName) }
         try OutputFile.write(lines.joined(separator: "\n") + "\n", to: name)
     }
 

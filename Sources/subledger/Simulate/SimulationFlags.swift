@@ -122,15 +122,16 @@ struct SimulationFlags: ParsableArguments {
 
 extension SimulationFlags {
     /// - Parameter joined: The run of the App Store with the same customers; nil if there is none.
-    func playSimulation(_ flags: PlayFlags, joined: Simulation?) throws -> PlaySimulation {
+    func playSimulation(_ flags: PlayFlags, joined: Simulation?, isInStep: Bool = false) throws -> PlaySimulation {
         let settings = Settings(flags: settings([(["app", "bundle", "id"], bundleId)]))
         let bundleId = settings.appBundleId ?? "com.example.app"
         var told = PlayStoryteller.Settings()
         told.seed = seed
         told.stories = try namedPlayStories()
         told.bundleId = bundleId
-        told.packageName = flags.packageName ?? bundleId
-        told.isAcknowledgedByApp = !flags.serverAcknowledges
+        // A server of both stores has an app of each.
+        told.packageName = flags.packageName ?? (isInStep && joined != nil ? "\(bundleId).android" : bundleId)
+        told.isAcknowledgedByApp = !flags.serverAcknowledges && !isInStep
         return PlaySimulation(told, count: subscriptions, ownership: ownership, joined: joined)
     }
 }

@@ -49,12 +49,22 @@ struct PlayFlags: ParsableArguments {
             """)
     var serverAcknowledges = false
 
+    @Option(
+        help: ArgumentHelp(
+            "In a run in step, what is down for a day that the seed determines: store (the API of Google Play) or server.",
+            valueName: "part"))
+    var outage: Outage?
+
+    enum Outage: String, CaseIterable, ExpressibleByArgument {
+        case store, server
+    }
+
     /// Whether an option was given.
     var isUsed: Bool {
         let texts = [
             packageName, writeServiceAccount, writeLicenseKey, writePurchases, googleNotifications, pushAudience,
         ]
-        return serverAcknowledges || texts.contains { $0 != nil }
+        return serverAcknowledges || outage != nil || texts.contains { $0 != nil }
     }
 
     func validate() throws {

@@ -6,9 +6,9 @@ import StoreClient
 import StoreSimulator
 import Subscriptions
 
-/// Lets the simulated time of a store and of a server pass: at each step, everything due is sent to the server, and then
-/// every check that is due is made.
-struct TimetableRun {
+/// The App Store's part in a run in step: at each step, everything due is sent to the server, and then every check that is
+/// due is made.
+struct AppleCourse: StoreCourse {
     let timetable: Timetable
     let store: SimulatedStore
     let poster: TimetablePoster
@@ -16,20 +16,17 @@ struct TimetableRun {
     /// Nil for a run without audits.
     let audits: DeliveryAudits?
     let consumption: ConsumptionSender
-    let log: LogReader
-    let stream: StreamKey
+    let wait: ProjectionWait
+    private(set) var outcome = Outcome()
+    private var position = 0
+    private var nextDue: Instant?
+    private var nextAudit: Instant?
 
-    enum Limits {
+    private enum Limits {
         /// Checks are made up to this much later than they are due.
         static let step = Duration.seconds(6 * 3600)
         /// From the end of the stories on, checks are made for this long: until Apple has stopped retrying payments.
         static let checksAfterEnd = Duration.seconds(61 * 86_400)
-        static let projectionWaitMax = Duration.seconds(60)
-        static let projectionPause = Duration.milliseconds(2)
-    }
-
-    struct ProjectionTooSlow: Error, CustomStringConvertible {
-        let description = "the projection stands still: see the log lines above"
     }
 
     struct Outcome: Sendable {
@@ -41,52 +38,43 @@ struct TimetableRun {
         var audits: [DeliveryAudit] = []
     }
 
-    /// - Parameter onStep: Called after each step with the simulated time.
-    func run(onStep: (Instant) -> Void) async throws -> Outcome {
-        var position = 0
-        var nextDue: Instant?
-        var nextAudit = audits == nil ? nil : Simulation.start
-        var outcome = Outcome()
-        let end = Simulation.end.advanced(by: Limits.checksAfterEnd)
-        while let next = [timetable.instant(at: position), nextDue, nextAudit].compactMap(\.self).min(), next <= end,
-            poster.isAnswered
-        {
-            let now = Self.endOfStep(at: next)
-            await store.setClock(now)
-            let due = timetable.count(through: now)
-            await poster.send(position..<due)
-            position = due
-            var round: PollRound
-            repeat {
-                try await waitForProjection()
-                round = try await poller.round(at: now)
-                outcome.asked += round.asked
-            } while round.asked > 0
-            nextDue = round.nextDue
-            if let audits {
-                outcome.audits += try await audits.round(at: now)
-                nextAudit = AuditDay(containing: now).end.advanced(by: Limits.step)
-            }
-            _ = try await consumption.round(at: now)
-            outcome.steps.append(now)
-            onStep(now)
-        }
-        return outcome
+    init(
+        timetable: Timetable, store: SimulatedStore, poster: TimetablePoster, poller: Poller, audits: DeliveryAudits?,
+        consumption: ConsumptionSender, wait: ProjectionWait
+    ) {
+        self.timetable = timetable
+        self.store = store
+        self.poster = poster
+        self.poller = poller
+        self.audits = audits
+        self.consumption = consumption
+        self.wait = wait
+        nextAudit = audits == nil ? nil : Simulation.start
     }
 
-    private static func endOfStep(at instant: Instant) -> Instant {
-        let step = Int64(Limits.step / .milliseconds(1))
-        let passed = instant.duration(to: Simulation.start) / .milliseconds(-1)
-        let steps = (max(0, passed) / Double(step)).rounded(.up)
-        return Simulation.start.advanced(byMilliseconds: Int64(steps) * step)
+    var next: Instant? {
+        let due = [timetable.instant(at: position), nextDue, nextAudit].compactMap(\.self).min()
+        guard let due, due <= Simulation.end.advanced(by: Limits.checksAfterEnd), poster.isAnswered else { return nil }
+        return due.endOfStep(Limits.step)
     }
 
-    private func waitForProjection() async throws {
-        let last = try await log.lastPosition(of: stream)
-        let end = ContinuousClock.now + Limits.projectionWaitMax
-        while try await log.foldedPosition(of: stream) < last {
-            guard ContinuousClock.now < end else { throw ProjectionTooSlow() }
-            try await Task.sleep(for: Limits.projectionPause)
+    mutating func step(to now: Instant) async throws {
+        await store.setClock(now)
+        let due = timetable.count(through: now)
+        await poster.send(position..<due)
+        position = due
+        var round: PollRound
+        repeat {
+            try await wait()
+            round = try await poller.round(at: now)
+            outcome.asked += round.asked
+        } while round.asked > 0
+        nextDue = round.nextDue
+        if let audits {
+            outcome.audits += try await audits.round(at: now)
+            nextAudit = AuditDay(containing: now).end.advanced(by: Limits.step)
         }
+        _ = try await consumption.round(at: now)
+        outcome.steps.append(now)
     }
 }

@@ -1,0 +1,22 @@
+import ArgumentParser
+import SimulatorClient
+import StoreSimulator
+
+extension Simulate {
+    /// Compares all answers of a server about Google Play with those at the end of the stories.
+    ///
+    /// - Parameter address: The base URL of the private listener.
+    func compare(_ google: PlaySimulation, at address: String) async throws {
+        let token = Settings(flags: settings([(["token"], token)])).token
+        let comparison = AnswerComparison(google, address: address, token: token, connections: connections)
+        let outcome = try await comparison.run()
+        guard !outcome.isUnanswered else {
+            printError(
+                "subledger: no answer from \(address): expected a private listener that accepts SUBLEDGER_TOKEN")
+            throw ExitCode.unavailable
+        }
+        for difference in outcome.differences { print(difference.description) }
+        print(outcome.description)
+        guard outcome.unexplained == 0 else { throw ExitCode.failure }
+    }
+}
