@@ -193,7 +193,7 @@ struct PlayChangeTests {
         #expect(life.isActive(from: day("2025-01-10"), to: life.paidEnd))
         let item = life.answer("2025-01-21", token: 1).items.first ?? [:]
         #expect(item["prepaidPlan"] != nil && item["autoRenewingPlan"] == nil)
-        #expect(life.status("2025-02-01") == .active && life.status("2025-03-11") == .expired)
+        #expect(life.status("2025-02-01") == .activeWillEnd && life.status("2025-03-11") == .expired)
     }
 
     @Test("two items share a token; the removal of one leaves the other")
