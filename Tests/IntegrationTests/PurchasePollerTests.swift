@@ -560,15 +560,18 @@ struct PurchasePollerTests {
             bundle.clock.pass(to: recovered.advanced(by: .seconds(3600)))
             bundle.google.answer(
                 Self.path, ScriptedGoogle.subscription(order: "GPA.1..0", start: Self.start, end: next))
+            // All four calls of the first question.
+            let failure = ScriptedGoogle.error(503, "backendError")
             bundle.google.answer(
-                "orders/GPA.1..0", ScriptedGoogle.error(503, "backendError"), Self.order(recovered, next))
+                "orders/GPA.1..0", failure, failure, failure, failure, Self.order(recovered, next))
 
             try await bundle.push(1, id: "2")
             try await bundle.round()
             let first = bundle.google.requests.count { $0 == "GET orders/GPA.1..0" }
             let late = try await bundle.next()
 
-            #expect(first == 1 && late.asked == 1)
+            #expect(first == 4)
+            #expect(late.asked == 1)
             let starts = try await bundle.server.sql(
                 """
                 select item ->> 'periodStart'

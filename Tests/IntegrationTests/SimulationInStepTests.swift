@@ -42,17 +42,17 @@ struct SimulationInStepTests {
 
         #expect(run.status == 0, "\(run.output)\(run.error)")
         #expect(run.output.contains(/compared \d{3,} answers about Google Play, differences: 0(\n|, and)/))
-        #expect(run.error.contains(/asked about purchases: [1-9]\d\d/))
+        #expect(run.error.contains(/asked about purchases: [1-9]\d/))
     }
 
-    /// So many purchases that some fall into the day of the outage.
+    /// A purchase falls into the day of the outage, and is acknowledged after it.
     @Test(
         "after an outage of a day, no purchase is unacknowledged for longer than minutes, and none was not granted",
         arguments: ["store", "server"])
     func outage(_ part: String) throws {
         let run = try Self.runWithGooglePlay([
-            "--store", "google", "--outage", part, "--lose", "0.3", "--subscriptions", "30", "--stories",
-            "token-chain,upgrade,prepaid,one-time-purchase,resubscribed-in-play,pending-paid",
+            "--store", "google", "--outage", part, "--lose", "0.3", "--subscriptions", "6", "--stories",
+            "token-chain,one-time-purchase,prepaid",
         ])
 
         #expect(run.status == 0, "\(run.output)\(run.error)")

@@ -34,12 +34,12 @@ extension Simulate {
         else { throw ExitCode.failure }
     }
 
-    /// With an outage of a day, in which one of the first purchases is made. The seed determines it.
+    /// With an outage of a day, in which the first purchase of a story is made. The seed determines it.
     private func faults(_ google: PlaySimulation?) -> SimulationInStep.PlayFaultSettings {
         var faults = SimulationInStep.PlayFaultSettings()
         faults.fraction = storeFaults
         var random = SplitMix64(seed: scenario.seed, .max - 30)
-        guard let outage = play.outage, let bought = google?.handIns.randomElement(using: &random)?.handIn.at else {
+        guard let outage = play.outage, let bought = google?.firstHandIns.randomElement(using: &random) else {
             return faults
         }
         let start = bought.advanced(by: .seconds(-Int64.random(in: 1...20, using: &random) * 3600))

@@ -125,14 +125,14 @@ extension SimulationFlags {
     func playSimulation(_ flags: PlayFlags, joined: Simulation?, isInStep: Bool = false) throws -> PlaySimulation {
         let settings = Settings(flags: settings([(["app", "bundle", "id"], bundleId)]))
         let bundleId = settings.appBundleId ?? "com.example.app"
-        var told = PlayStoryteller.Settings()
-        told.seed = seed
-        told.stories = try namedPlayStories()
-        told.bundleId = bundleId
+        var simulated = PlayStoryteller.Settings()
+        simulated.seed = seed
+        simulated.stories = try namedPlayStories()
+        simulated.bundleId = bundleId
         // A server of both stores has an app of each.
-        told.packageName = flags.packageName ?? (isInStep && joined != nil ? "\(bundleId).android" : bundleId)
-        told.isAcknowledgedByApp = !flags.serverAcknowledges && !isInStep
-        return PlaySimulation(told, count: subscriptions, ownership: ownership, joined: joined)
+        simulated.packageName = flags.packageName ?? (isInStep && joined != nil ? "\(bundleId).android" : bundleId)
+        simulated.isAcknowledgedByApp = !flags.serverAcknowledges && !isInStep
+        return PlaySimulation(simulated, count: subscriptions, ownership: ownership, joined: joined)
     }
 }
 

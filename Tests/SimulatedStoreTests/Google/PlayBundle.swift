@@ -20,15 +20,15 @@ struct PlayBundle {
         _ stories: [PlayStory] = [.renewals], count: Int = 1, isAcknowledgedByApp: Bool = true, now: Instant? = nil,
         _ change: (inout SimulatedPlay.Settings) -> Void = { _ in }
     ) throws {
-        var told = PlayStoryteller.Settings()
-        told.stories = stories
-        told.packageName = Self.packageName
-        told.isAcknowledgedByApp = isAcknowledgedByApp
+        var simulated = PlayStoryteller.Settings()
+        simulated.stories = stories
+        simulated.packageName = Self.packageName
+        simulated.isAcknowledgedByApp = isAcknowledgedByApp
         var settings = SimulatedPlay.Settings(packageName: Self.packageName)
         // Access tokens do not age with the clock of the stories, unless a test sets this.
         settings.tokenClock = { 1_760_000_000 }
         change(&settings)
-        play = SimulatedPlay(PlayStoryteller(told), stories: count, now: now, settings)
+        play = SimulatedPlay(PlayStoryteller(simulated), stories: count, now: now, settings)
         let second = settings.tokenClock?() ?? play.now.milliseconds / 1000
         let response = play.tokenResponse(
             contentType: AssertionShape.formType, body: AssertionShape().form(second: second))

@@ -6,7 +6,7 @@ import Subscriptions
 /// The actions of a story write it directly. It is not derived from the store's books or from its answers, so it can
 /// check code that reads them.
 package struct PlayAnswerKey: Sendable, Hashable {
-    private struct Standing: Sendable, Hashable {
+    private struct DatedStatus: Sendable, Hashable {
         let from: Instant
         let status: PlayStatus
         /// What a server shows until an answer shows the status, if no answer contains the time of the change.
@@ -19,13 +19,13 @@ package struct PlayAnswerKey: Sendable, Hashable {
     }
 
     package internal(set) var access = AccessBook()
-    private var standings: [Standing] = []
+    private var statuses: [DatedStatus] = []
     private var buyers: [Buyer] = []
 
     /// The status as known at the end of the story; nil before the purchase. A time that was paid for and taken back counts
     /// as refunded from its start.
     package func status(at instant: Instant) -> PlayStatus? {
-        isTakenBack(at: instant) ? .refunded : standings.last { $0.from <= instant }?.status
+        isTakenBack(at: instant) ? .refunded : statuses.last { $0.from <= instant }?.status
     }
 
     private func isTakenBack(at instant: Instant) -> Bool {
@@ -35,11 +35,11 @@ package struct PlayAnswerKey: Sendable, Hashable {
     /// What a server may show instead of the status at an instant, until it has asked: no answer of the store contains the
     /// time of some changes.
     package func statusBeforeAnswer(at instant: Instant) -> PlayStatus? {
-        isTakenBack(at: instant) ? nil : standings.last { $0.from <= instant }?.shownBefore
+        isTakenBack(at: instant) ? nil : statuses.last { $0.from <= instant }?.shownBefore
     }
 
     /// The instants at which the status changes.
-    package var statusChanges: [Instant] { standings.map(\.from) }
+    package var statusChanges: [Instant] { statuses.map(\.from) }
 
     /// The `obfuscatedExternalAccountId` of the owners under the policy: none if no purchase has one, several only if
     /// purchases are shared.
@@ -54,7 +54,7 @@ package struct PlayAnswerKey: Sendable, Hashable {
         case .firstBuyer: return buyers.prefix(1).map { ($0.accountId, always) }
         case .shared: return Set(buyers.map(\.accountId)).sorted().map { ($0, always) }
         case .latestBuyer:
-            // Nobody else claims what came before the first purchase with an id.
+            // No other user claims what came before the first purchase with an id.
             let starts = buyers.enumerated().map { $0.offset == 0 ? Instant.earliest : $0.element.from }
             return zip(buyers, zip(starts, starts.dropFirst() + [.latest])).map { buyer, interval in
                 (buyer.accountId, interval.0..<interval.1)
@@ -66,19 +66,19 @@ package struct PlayAnswerKey: Sendable, Hashable {
     ///
     /// - Parameter shownBefore: What a server shows until it has asked, if the store's answers do not contain the instant.
     mutating func set(_ status: PlayStatus, at instant: Instant, shownBefore: PlayStatus? = nil) {
-        standings.removeAll { $0.from >= instant }
-        guard standings.last?.status != status else { return }
-        standings.append(Standing(from: instant, status: status, shownBefore: shownBefore))
+        statuses.removeAll { $0.from >= instant }
+        guard statuses.last?.status != status else { return }
+        statuses.append(DatedStatus(from: instant, status: status, shownBefore: shownBefore))
     }
 
     /// Removes every status that begins at the instant or later.
-    mutating func endStatus(at instant: Instant) { standings.removeAll { $0.from >= instant } }
+    mutating func endStatus(at instant: Instant) { statuses.removeAll { $0.from >= instant } }
 
     /// Notes that the store's answers no longer show the present status: a server that has not asked never knows it.
     mutating func forget() {
-        guard let last = standings.popLast() else { return }
-        let before = standings.last?.status ?? .never
-        standings.append(Standing(from: last.from, status: last.status, shownBefore: before))
+        guard let last = statuses.popLast() else { return }
+        let before = statuses.last?.status ?? .never
+        statuses.append(DatedStatus(from: last.from, status: last.status, shownBefore: before))
     }
 
     /// Records the app user of a purchase. A purchase without one belongs to the user of the purchase before it.

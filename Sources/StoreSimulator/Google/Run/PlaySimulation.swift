@@ -35,6 +35,12 @@ package struct PlaySimulation: Sendable {
     /// The app user of a story whose customer also buys in the App Store; nil if it has another customer.
     package func joinedAccountId(ofStory index: Int) -> String? { joined?.soleAccountToken(ofStory: index) }
 
+    /// When apps hand in the first purchase of each story, in the order of time. Later purchases of a story change once
+    /// the server has acknowledged the first.
+    package var firstHandIns: [Instant] {
+        (0..<count).compactMap { storyteller.story(at: $0).handIns.map(\.at).min() }.sorted()
+    }
+
     /// The purchase tokens that apps hand in, in the order of time.
     package var handIns: [(story: PlayStory, handIn: PlayHandIn)] {
         (0..<count).flatMap { index in

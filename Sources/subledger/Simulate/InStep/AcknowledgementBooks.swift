@@ -82,19 +82,21 @@ struct AcknowledgementBooks: Sendable {
         let acknowledged = play.acknowledged[story] ?? [:]
         let ofSubscriptions = rendered.subscriptions.flatMap(\.tokens).compactMap { purchase -> Purchase? in
             let valid: Set<PlayState> = [.active, .canceled, .inGracePeriod]
-            guard let paid = purchase.history.first(where: { valid.contains($0.book.state) }) else { return nil }
+            // Pending at the instant of the purchase comes before active at the same instant.
+            let fromPaid = purchase.history.drop { !valid.contains($0.book.state) }
+            guard let paid = fromPaid.first else { return nil }
             return Purchase(
                 token: purchase.token, story: rendered.story, paidAt: paid.at,
-                endedAt: purchase.history.first { paid.at <= $0.at && !valid.contains($0.book.state) }?.at,
+                endedAt: fromPaid.first { !valid.contains($0.book.state) }?.at,
                 acknowledgedAt: acknowledged[purchase.token])
         }
         let oneTime = rendered.oneTimePurchases.compactMap { life -> Purchase? in
-            guard let paid = life.history.first(where: { $0.book.state == .purchased }) else { return nil }
+            let fromPaid = life.history.drop { $0.book.state != .purchased }
+            guard let paid = fromPaid.first else { return nil }
             // A consumption by the app acknowledges it.
             return Purchase(
                 token: life.token, story: rendered.story, paidAt: paid.at,
-                endedAt: life.history.first { paid.at <= $0.at && ($0.book.state != .purchased || $0.book.isConsumed) }?
-                    .at,
+                endedAt: fromPaid.first { $0.book.state != .purchased || $0.book.isConsumed }?.at,
                 acknowledgedAt: acknowledged[life.token])
         }
         return ofSubscriptions + oneTime
