@@ -1096,7 +1096,7 @@ grant select
 -- this time, the replacement fails, and the installed text remains until the next attempt.
 set local lock_timeout = '3s';
 
-comment on schema subledger is 'App Store subscriptions: the event log and its projections';
+comment on schema subledger is 'App Store and Google Play subscriptions: the event log and its projections';
 comment on schema analyst is
   'Figures about subscriptions, each with the rows and the events it comes from, computed when read';
 

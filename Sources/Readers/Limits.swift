@@ -37,10 +37,10 @@ enum Limits {
     static let figureWaitMax = Duration.seconds(5)
     /// Longest age of a figure that is shown without reading it again.
     static let figureAgeMax = Duration.seconds(60)
-    /// A figure that is read in less time is read again after every event, since nobody notices. Others are shown from
-    /// what is kept, at most as old as ``figureAgeMax``, or as the last visit if nobody looked for longer.
+    /// A figure that is read in less time is read again after every event, which delays no page noticeably. Others are
+    /// shown from what is kept, at most as old as ``figureAgeMax``, or as the last visit if that was longer ago.
     static let figureIsQuick = Duration.milliseconds(50)
-    /// How long a figure at which nobody looks is kept.
+    /// How long a figure is kept after the last visit.
     static let figureKeptMax = Duration.seconds(3600)
     /// Most figures kept at a time: a few pages and their details, some MB.
     static let figuresKeptMax = 32

@@ -4,7 +4,7 @@ import ArgumentParser
 struct Subledger: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "subledger",
-        abstract: "A self-hosted ledger of App Store subscriptions.",
+        abstract: "A self-hosted ledger of App Store and Google Play subscriptions.",
         version: "0.1.0",
         subcommands: [
             Serve.self, Migrate.self, Inspect.self, Fold.self, Simulate.self, ProjectorCommand.self, Rebuild.self,

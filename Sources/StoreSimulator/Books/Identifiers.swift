@@ -45,8 +45,7 @@ package struct Identifiers: Sendable {
         return Int(number / purchasesMax) / storySubscriptionsMax
     }
 
-    /// The number of the story whose Apple Account has the app transaction id; nil if the text is none of a run with this
-    /// seed.
+    /// The number of the story whose Apple Account has the app transaction id; nil if no run with this seed has it.
     package static func story(ofAccount appTransactionId: String, seed: UInt64) -> Int? {
         let prefix = "70" + digits(seed % 100_000, 5)
         guard appTransactionId.count == 17, appTransactionId.hasPrefix(prefix),

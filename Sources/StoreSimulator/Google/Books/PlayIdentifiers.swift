@@ -53,7 +53,7 @@ package struct PlayIdentifiers: Sendable {
 
     private static let mark = ".AO-J1O"
 
-    /// The place of a token; nil if it is none of a run with this seed. The rest of the text is not checked.
+    /// The place of a token; nil if no run with this seed has it. The rest of the text is not checked.
     package static func place(ofToken token: String, seed: UInt64) -> Place? {
         guard token.utf8.count >= 60, let mark = token.firstRange(of: mark),
             token.distance(from: token.startIndex, to: mark.lowerBound) == 24
@@ -76,7 +76,7 @@ package struct PlayIdentifiers: Sendable {
             + String(digits[12...])
     }
 
-    /// The place of the token whose payment the order is; nil if it is none of a run with this seed.
+    /// The place of the token whose payment the order is; nil if no run with this seed has it.
     package static func place(ofOrder order: String, seed: UInt64) -> Place? {
         guard order.hasPrefix("GPA.3") else { return nil }
         let base = order.firstRange(of: "..").map { order[..<$0.lowerBound] } ?? order[...]
