@@ -13,7 +13,12 @@ struct AlertTests {
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let rules = try String(contentsOf: Self.file, encoding: .utf8)
         let asked = Set(rules.matches(of: /subledger_[a-z_]+/).map { String($0.output) })
-        let server = try ServerProcess(dataFolder: folder)
+        // Metrics of Google Play exist only if it has an app.
+        let apps = "\(folder)-apps.json"
+        defer { try? FileManager.default.removeItem(atPath: apps) }
+        try Data(#"[{"packageName":"com.example.play","push":{"authentication":"none"}}]"#.utf8)
+            .write(to: URL(fileURLWithPath: apps))
+        let server = try ServerProcess(dataFolder: folder, environment: ["SUBLEDGER_APPS_FILE": apps])
         let ports = try await server.ports()
 
         let answer = try await HTTPClient(port: ports.public).post(try V1Body(number: 1).bytes)
@@ -22,11 +27,11 @@ struct AlertTests {
         try await server.hasEnded()
 
         #expect(answer.status == 200)
-        let told = Set(
+        let exported = Set(
             metrics.split(separator: "\n").filter { !$0.hasPrefix("#") }
                 .map { String($0.prefix { $0 != "{" && $0 != " " }) })
         #expect(asked.count >= 15)
-        #expect(asked.subtracting(told).isEmpty)
+        #expect(asked.subtracting(exported).isEmpty)
         // A rule that selects a label finds nothing if the series has another one.
         for series in [
             #"subledger_checks_total{app="com.example.magazine",result="secret_rejected"} "#,

@@ -220,7 +220,7 @@ struct BadInputTests {
         ("/subscriptions/1?at=", "at must not be empty"),
         ("/events?app=a&receivedFrom=2019", "receivedFrom must be"),
         ("/events?app=a&after=x", "after must be a position or a cursor"),
-        ("/events?app=a&after=MSA1IHByb2R1Y3Rpb24gYg", "after must belong to the requested app"),
+        ("/events?app=a&after=MiA1ICBwcm9kdWN0aW9uIGI", "after must belong to the requested app"),
         ("/subscriptions/%00", "originalTransactionId must not"),
     ]
 

@@ -272,7 +272,7 @@ struct SimulateCommandTests {
             (["--output", "-", "--links", "http://127.0.0.1"], "--links requires --url."),
             (["--output", "-", "--ownership", "everybody"], "The value 'everybody' is invalid for '--ownership"),
             (["--serve-store", "65536"], "--serve-store is out of range: expected 0 to 65535."),
-            (["--output", "-", "--store-faults", "0.1"], "--store-faults requires --serve-store."),
+            (["--output", "-", "--store-faults", "0.1"], "--store-faults requires --serve-store, or --in-step"),
             (
                 ["--output", "-", "--store-notifications", "http://127.0.0.1/"],
                 "--store-notifications requires --serve-store."
