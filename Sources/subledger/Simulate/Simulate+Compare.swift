@@ -9,6 +9,14 @@ extension Simulate {
     func compare(_ google: PlaySimulation, at address: String) async throws {
         let token = Settings(flags: settings([(["token"], token)])).token
         let comparison = AnswerComparison(google, address: address, token: token, connections: connections)
+        let outcome = try await outcome(of: comparison, at: address)
+        guard outcome.unexplained == 0 else { throw ExitCode.failure }
+    }
+
+    /// Compares the answers of the server at an address, and prints the differences.
+    ///
+    /// - Throws: ``ExitCode/unavailable`` if it does not answer.
+    func outcome(of comparison: AnswerComparison, at address: String) async throws -> AnswerComparison.Outcome {
         let outcome = try await comparison.run()
         guard !outcome.isUnanswered else {
             printError(
@@ -17,6 +25,6 @@ extension Simulate {
         }
         for difference in outcome.differences { print(difference.description) }
         print(outcome.description)
-        guard outcome.unexplained == 0 else { throw ExitCode.failure }
+        return outcome
     }
 }

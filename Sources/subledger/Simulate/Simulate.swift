@@ -299,14 +299,7 @@ struct Simulate: AsyncParsableCommand {
         if let compare {
             let comparison = AnswerComparison(
                 simulation: simulation, address: compare, token: token, connections: connections)
-            let outcome = try await comparison.run()
-            guard !outcome.isUnanswered else {
-                printError(
-                    "subledger: no answer from \(compare): expected a private listener that accepts SUBLEDGER_TOKEN")
-                throw ExitCode.unavailable
-            }
-            for difference in outcome.differences { print(difference.description) }
-            print(outcome.description)
+            let outcome = try await outcome(of: comparison, at: compare)
             if !hasFailed, !hasRejected, outcome.unexplained > 0 { throw ExitCode.failure }
         }
         if hasFailed { throw ExitCode.unavailable }
