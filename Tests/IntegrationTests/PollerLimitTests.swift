@@ -32,11 +32,54 @@ struct PollerLimitTests {
 
     @Test("more subscriptions than the limits allow are due at once: all are asked about, and no request is refused")
     func manyAtOnce() async throws {
+        try await Self.with([.renewals], Self.subscriptions) { server, app, addresses, transport, store, clock, known in
+            let hours = try await Self.poll(server, app, addresses, transport, clock)
+
+            let refused = store.api.counts.filter { $0.question.status == 429 }
+            let asked = try await server.sql("select distinct original_transaction_id from subledger.store_check")
+            let unanswered = try await server.sql(
+                "select result from subledger.store_check where result not in ('appended', 'unchanged')")
+            #expect(known.count == Self.subscriptions && Set(asked) == known)
+            // What the budget holds back is not a failed check.
+            #expect(unanswered.isEmpty)
+            #expect(refused.isEmpty, "\(refused)")
+            // Half of the limit is used, as far as it lasts.
+            #expect(hours < 1.2 * Double(Self.subscriptions) / Double(Self.hourlyLimit / 2), "\(hours)")
+        }
+    }
+
+    @Test("one question serves all subscriptions of an Apple Account that are due")
+    func accounts() async throws {
+        try await Self.with([.sharedAppleAccount], 3) { server, app, addresses, transport, store, clock, ids in
+            let asked = try await Self.withPoller(
+                server, app, addresses, transport, clock, callsPerMinute: 600
+            ) { poller in
+                let first = try await poller.round(at: clock.now).asked
+                try await server.isFolded()
+                return (first, try await poller.round(at: clock.now).asked)
+            }
+
+            let statuses = store.api.counts.filter { $0.question.endpoint == .statuses }.reduce(0) { $0 + $1.count }
+            let covered = try await server.sql(
+                "select original_transaction_id from subledger.store_history where covered_since is not null")
+            #expect(ids.count == 6 && Set(covered) == ids)
+            #expect(asked == (3, 0) && statuses == 3, "\(asked), \(statuses)")
+        }
+    }
+
+    /// Runs the test with a server that knows the first notification of each subscription of a run, and with a store whose
+    /// clock is that of the server.
+    private static func with(
+        _ stories: [Story], _ subscriptions: Int,
+        _ test: (
+            TestBundle, App, ServerAPIAddresses, ClockedTransport, SimulatedStore, SetClock, Set<String>
+        ) async throws -> Void
+    ) async throws {
         var run = Simulation.Settings(
             app: SimulatedApp(
                 bundleId: DeliveryBundle.bundleId, appAppleId: 1_400_000_001, environment: .production))
-        run.stories = [.renewals]
-        run.subscriptions = Self.subscriptions
+        run.stories = stories
+        run.subscriptions = subscriptions
         let simulation = try #require(Simulation(run))
         let root = try #require(RootCertificates(file: Array(TestCertificates.standard.rootPEM.utf8)))
         let app = App(
@@ -53,20 +96,8 @@ struct PollerLimitTests {
                     #expect(try await server.apple.post(delivery.body()).status == 200)
                 }
                 try await server.isFolded()
-                let hours = try await Self.poll(
-                    server, app, addresses, ClockedTransport(base: transport, store: store, clock: clock), clock)
-
-                let refused = store.api.counts.filter { $0.question.status == 429 }
-                let asked = try await server.sql(
-                    "select distinct original_transaction_id from subledger.store_check")
-                let unanswered = try await server.sql(
-                    "select result from subledger.store_check where result not in ('appended', 'unchanged')")
-                #expect(known.count == Self.subscriptions && Set(asked) == known)
-                // What the budget holds back is not a failed check.
-                #expect(unanswered.isEmpty)
-                #expect(refused.isEmpty, "\(refused)")
-                // Half of the limit is used, as far as it lasts.
-                #expect(hours < 1.2 * Double(Self.subscriptions) / Double(Self.hourlyLimit / 2), "\(hours)")
+                let clocked = ClockedTransport(base: transport, store: store, clock: clock)
+                try await test(server, app, addresses, clocked, store, clock, known)
             }
         }
     }
@@ -76,6 +107,24 @@ struct PollerLimitTests {
         _ server: TestBundle, _ app: App, _ addresses: ServerAPIAddresses, _ transport: ClockedTransport,
         _ clock: SetClock
     ) async throws -> Double {
+        let start = clock.now
+        try await withPoller(
+            server, app, addresses, transport, clock, callsPerMinute: hourlyLimit / 60 / 2
+        ) { poller in
+            while let next = try await poller.round(at: clock.now).nextDue,
+                start.duration(to: clock.now) < .seconds(12 * 3600)
+            {
+                clock.pass(to: next)
+                try await server.isFolded()
+            }
+        }
+        return try await lastAnswer(server, since: start)
+    }
+
+    private static func withPoller<Value: Sendable>(
+        _ server: TestBundle, _ app: App, _ addresses: ServerAPIAddresses, _ transport: ClockedTransport,
+        _ clock: SetClock, callsPerMinute: Int, _ use: (Poller) async throws -> Value
+    ) async throws -> Value {
         let logger = server.logs.logger
         let poller = server.database.with(role: "subledger_poller")
         let pool = PostgresPool(poller, limit: 4, logger: logger)
@@ -94,7 +143,7 @@ struct PollerLimitTests {
         let queue = CheckQueue(pool: pool)
         let api = ServerAPIClient(
             transport: transport, addresses: addresses, clock: storeClock,
-            budget: { _, _ in CallBudget(callsPerMinute: hourlyLimit / 60 / 2, concurrency: 8) }, random: { 0 },
+            budget: { _, _ in CallBudget(callsPerMinute: callsPerMinute, concurrency: 8) }, random: { 0 },
             logger: logger)
         let root = try #require(RootCertificates(file: Array(TestCertificates.standard.rootPEM.utf8)))
         let checker = Checker(
@@ -106,15 +155,9 @@ struct PollerLimitTests {
         let service = Poller(
             checker: checker, apps: [app], queue: queue, leadership: leadership, clock: storeClock, logger: logger)
         async let appending: Void = appender.run()
-        let outcome: Result<Void, any Error>
+        let outcome: Result<Value, any Error>
         do {
-            while let next = try await service.round(at: clock.now).nextDue,
-                start.duration(to: clock.now) < .seconds(12 * 3600)
-            {
-                clock.pass(to: next)
-                try await server.isFolded()
-            }
-            outcome = .success(())
+            outcome = .success(try await use(service))
         } catch {
             outcome = .failure(error)
         }
@@ -123,8 +166,7 @@ struct PollerLimitTests {
         await appending
         await pool.close()
         await receiver.close()
-        try outcome.get()
-        return try await lastAnswer(server, since: start)
+        return try outcome.get()
     }
 
     /// The hours from the start to the last first check of a subscription.

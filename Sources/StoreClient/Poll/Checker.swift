@@ -35,6 +35,14 @@ package struct Checker: Sendable {
         let known: KnownReceipt?
 
         var id: String { subscription.facts.originalTransactionId }
+
+        /// What an answer probably covers. One about a receipt names the subscriptions, and one of the App Store Server API
+        /// is about all of the Apple Account.
+        var coverage: PollCourse.Coverage {
+            if let known { return PollCourse.Coverage(subscriptions: known.subscriptions) }
+            let accounts = subscription.facts.transactions.keys.compactMap(\.fact.appTransactionId)
+            return PollCourse.Coverage(accounts: Set(accounts))
+        }
     }
 
     /// What came of a question.
@@ -43,6 +51,8 @@ package struct Checker: Sendable {
         /// question was cancelled, or if the budget holds a scheduled one back.
         let records: [CheckRecord]
         let wasAsked: Bool
+        /// The subscriptions that the answer is about. Those that have a new schedule already are not in the records.
+        var answered: Set<String> = []
         /// How long other questions about the stream should wait.
         var pause = Duration.zero
     }
@@ -146,7 +156,7 @@ package struct Checker: Sendable {
             return Outcome(
                 records: try await keep(
                     records(account.subscriptions, account.appended, status: nil, question), question),
-                wasAsked: true)
+                wasAsked: true, answered: Set(account.subscriptions.keys))
         case .failure(.notFound): return try await missing(question)
         case .failure(.keyRejected):
             var outcome = try await fail(.keyRejected, question)
@@ -196,7 +206,8 @@ package struct Checker: Sendable {
     ) async throws -> Outcome {
         switch outcome {
         case .answered(let answer), .accountDeleted(let answer):
-            return Outcome(records: try await keep(store(answer, question, known), question), wasAsked: true)
+            let (records, answered) = try await store(answer, question, known)
+            return Outcome(records: try await keep(records, question), wasAsked: true, answered: answered)
         case .refused(let status):
             return try await fail(.refused, question, status: status)
         case .secretRejected:
@@ -208,17 +219,17 @@ package struct Checker: Sendable {
         }
     }
 
-    /// Stores an answer, and returns the records of all checks that it makes.
+    /// Stores an answer, and returns the records of all checks that it makes, and the subscriptions that it is about.
     private func store(
         _ answer: AnswerFromApple, _ question: Question, _ known: KnownReceipt
-    ) async throws -> [CheckRecord] {
+    ) async throws -> (records: [CheckRecord], answered: Set<String>) {
         // For a deleted account, whose answer names nothing.
         var ids = known.subscriptions.union([question.id])
         ids.formUnion(try await handIns.subscriptions(ofReceipt: known.receipt.digest, app: question.app.bundleId))
         let stored = try await answers.store(
             answer, of: question.app.bundleId, known: ids.sorted(), in: question.stream.key)
         guard case .success(let kept) = stored else {
-            return [try await failure(.refused, question, status: answer.answer.status)]
+            return ([try await failure(.refused, question, status: answer.answer.status)], [])
         }
         let before = Dictionary(kept.ids.map { id in (id, kept.before.first { $0.facts.originalTransactionId == id }) })
         {
@@ -227,8 +238,9 @@ package struct Checker: Sendable {
         let appended = kept.position.map { position in
             AppendedEvent(event: kept.verified.event, receivedAt: kept.verified.receivedAt, position: position)
         }
-        return try await records(
+        let made = try await records(
             before, [appended].compactMap(\.self), status: Int32(clamping: kept.verified.status.number), question)
+        return (made, Set(kept.ids))
     }
 
     /// The records of all checks that an answer makes.

@@ -191,8 +191,14 @@ package final class Poller: Sendable {
                     current.skip(check)
                     continue
                 }
-                let covered = question.known?.subscriptions ?? []
-                let number = current.begin(check, covering: covered)
+                // One answer serves all subscriptions of an Apple Account.
+                let coverage = question.coverage
+                while current.isAsking(about: coverage.accounts), let answer = try await group.next() {
+                    current.note(answer)
+                }
+                guard !Task.isCancelled, !holds.isHeld(stream.id, at: now) else { break }
+                guard current.isOpen(check) else { continue }
+                let number = current.begin(check, covering: coverage)
                 group.addTask { try await self.answer(question, number: number) }
             }
             while let answer = try await group.next() { current.note(answer) }
@@ -208,10 +214,10 @@ package final class Poller: Sendable {
             }
             return PollCourse.Answer(
                 number: number, wasAsked: outcome.wasAsked,
-                recorded: Set(outcome.records.map(\.originalTransactionId)))
+                settled: outcome.answered.union(outcome.records.map(\.originalTransactionId)))
         } catch {
             try hold(question.id, in: question.stream, at: question.now, error)
-            return PollCourse.Answer(number: number, wasAsked: true, recorded: [])
+            return PollCourse.Answer(number: number, wasAsked: true, settled: [])
         }
     }
 
