@@ -19,7 +19,7 @@
 --   projector_stall                                         stalls seen by the projector   no
 --   app_checks                                              from the owner's apps file     no
 --   store_check                                             checks made with the store     no
---   store_history                                           histories read from the store  no
+--   store_history, history_backfill                         histories read from the store  no
 --   delivery_audit                                          days compared with the store   no
 --   google_intake, google_purchase, google_notification,
 --   google_void, google_void_audit                          questions to Google Play       no
@@ -508,6 +508,13 @@ create table subledger.store_history (
   revision                text,
   covered_since           timestamptz,
   constraint store_history_pkey primary key (stream_id, original_transaction_id)
+);
+
+create table subledger.history_backfill (
+  stream_id integer not null,
+  position  bigint  not null,
+  constraint history_backfill_pkey primary key (stream_id),
+  constraint history_backfill_position_check check (position > 0)
 );
 
 create table subledger.delivery_audit (
@@ -1044,7 +1051,8 @@ grant select, insert, update
 grant select, insert, delete on subledger.google_notification to subledger_poller;
 grant select, insert on subledger.google_void to subledger_poller;
 grant select, insert, update
-  on subledger.store_history, subledger.delivery_audit, subledger.consumption_answer to subledger_poller;
+  on subledger.store_history, subledger.history_backfill, subledger.delivery_audit, subledger.consumption_answer
+  to subledger_poller;
 grant select on subledger.consumption_policy to subledger_poller;
 
 grant select, insert, update, delete
@@ -1072,7 +1080,7 @@ grant select
   on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.projector_skip,
     subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
     subledger.refunded_period, subledger.check_schedule, subledger.store_check, subledger.store_history,
-    subledger.delivery_audit, subledger.google_intake, subledger.google_purchase,
+    subledger.history_backfill, subledger.delivery_audit, subledger.google_intake, subledger.google_purchase,
     subledger.google_notification, subledger.google_void, subledger.google_void_audit,
     subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.app_ownership,
     subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
@@ -1565,6 +1573,12 @@ comment on column subledger.store_history.revision is
   'Apple''s place in the history to continue from, when asked by this subscription; null if that was not asked';
 comment on column subledger.store_history.covered_since is
   'The log has all transactions of the subscription since then; null if a history was not read to its end';
+
+comment on table subledger.history_backfill is
+  'How far the log was read for subscriptions that version 1 notifications and receipts name, to read their histories from '
+  'the App Store Server API. Kept by a rebuild';
+comment on column subledger.history_backfill.position is
+  'The subscriptions of the events up to this position were asked about';
 
 comment on table subledger.delivery_audit is
   'The notifications of version 2 that Apple signed on a day, compared with the log. A day is compared an hour after its '

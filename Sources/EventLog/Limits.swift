@@ -40,6 +40,9 @@ package enum Limits {
     /// Maximum number of requests of operators about a subscription or product that are read, with their answers. The store
     /// accepts two extensions a year.
     package static let writesMax: Int64 = 100
+    /// Maximum number of events that are read at a time for purchases whose history is to be read. Some version 1
+    /// notifications name a hundred.
+    static let backfillEventsMax: Int64 = 100
     /// Maximum number of notifications of Google Play that enter the queue of questions at a time, so that each step takes
     /// tenths of a second.
     static let intakeEventsMax: Int64 = 500

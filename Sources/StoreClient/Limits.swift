@@ -128,6 +128,10 @@ enum Limits {
     static let consumptionPauseMax = Duration.seconds(900)
     /// The last attempt before the deadline comes this long before it: more than the longest duration of a call.
     static let consumptionLastTry = Duration.seconds(60)
+    /// Pause between two looks for accounts whose past is to be read, and how many are read at a time. No customer waits, and
+    /// each account needs three calls or more.
+    static let backfillPause = Duration.seconds(10)
+    static let backfillAccountsMax = 4
     /// Interval in which due checks are counted.
     static let backlogInterval = Duration.seconds(15)
     /// From this age on, a check that is due makes the server's health degraded.

@@ -26,6 +26,10 @@ extension SchemaTests {
         """
     }
 
+    private static func backfill(_ position: Int) -> String {
+        "insert into subledger.history_backfill (stream_id, position) values (1, \(position))"
+    }
+
     private static func audit(_ counts: String, results: String = "{}", lags: String = "{}") -> String {
         """
         insert into subledger.delivery_audit (
@@ -53,6 +57,8 @@ extension SchemaTests {
         Broken(
             constraint: "store_check_next_at_check", sqlstate: "23514",
             statement: check(due: "'2018-03-23'", next: "'2018-03-22'")),
+        Broken(constraint: "history_backfill_pkey", sqlstate: "23505", statement: "\(backfill(1)); \(backfill(2))"),
+        Broken(constraint: "history_backfill_position_check", sqlstate: "23514", statement: backfill(0)),
         Broken(
             constraint: "delivery_audit_pkey", sqlstate: "23505",
             statement: "\(audit("3, 2, 1, 1, 1, 0, 0, 0, 4")); \(audit("3, 2, 1, 1, 1, 0, 0, 0, 4"))"),

@@ -23,6 +23,7 @@ struct SimulationInStepTests {
         #expect(run.output.contains(/compared \d{3,} answers, differences: 0(\n|, and)/))
         #expect(run.error.contains(/handed in \d+, answered 200: [1-9]/))
         #expect(run.error.contains(/asked in checks: [1-9]\d\d/))
+        #expect(run.error.contains(/histories read: [1-9]/) == scenario.contains("--by-api"))
     }
 
     /// The first run uses all stories of Google Play.

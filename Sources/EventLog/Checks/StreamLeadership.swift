@@ -15,6 +15,8 @@ package actor StreamLeadership {
         case audits = 0x4155_4454
         /// The letters "RFND".
         case refunds = 0x5246_4E44
+        /// The letters "BKFL".
+        case backfills = 0x424B_464C
         /// The letters "GOOG".
         case google = 0x474F_4F47
         /// The letters "VOID".

@@ -16,7 +16,7 @@ struct NotificationWalk: Sendable {
     /// - Returns: Nil when the last page was read.
     func read(
         _ interval: Range<Instant>, of app: App, on host: ReceiptHost, transactionId: String? = nil,
-        onPage: ([SentNotification]) async throws -> AccountReader.Failure?
+        priority: AskPriority = .check, onPage: ([SentNotification]) async throws -> AccountReader.Failure?
     ) async throws -> AccountReader.Failure? {
         var token: String?
         var hasRestarted = false
@@ -25,7 +25,7 @@ struct NotificationWalk: Sendable {
             let request = NotificationHistoryRequest(
                 start: interval.lowerBound, end: interval.upperBound, transactionId: transactionId,
                 paginationToken: token)
-            let outcome = await client.ask(request, app: app, host: host)
+            let outcome = await client.ask(request, app: app, host: host, priority: priority)
             if case .refused(let refusal) = outcome, refusal.kind == .pageLost, !hasRestarted {
                 (token, hasRestarted, emptyPages) = (nil, true, 0)
                 continue

@@ -1,9 +1,11 @@
-/// Why a question is asked. While the budget is short, all hand-ins come before checks.
+/// Why a question is asked. While the budget is short, all hand-ins come before checks, and those before backfills.
 package enum AskPriority: Sendable, CaseIterable {
     /// A backend handed a receipt in, and a customer may be waiting.
     case handIn
     /// A scheduled check of a subscription.
     case check
+    /// The past of an account is read, which changes nothing that happens now.
+    case backfill
 }
 
 /// The rank of a waiting call: the order of the cases is the order in which calls are admitted.
@@ -13,14 +15,17 @@ enum CallRank: Int, Sendable, CaseIterable {
     case handIn
     case checkContinued
     case check
+    case backfillContinued
+    case backfill
 
     init(_ priority: AskPriority, isFirst: Bool) {
         self =
             switch priority {
             case .handIn: isFirst ? .handIn : .handInContinued
             case .check: isFirst ? .check : .checkContinued
+            case .backfill: isFirst ? .backfill : .backfillContinued
             }
     }
 
-    var isFirst: Bool { self == .handIn || self == .check }
+    var isFirst: Bool { self == .handIn || self == .check || self == .backfill }
 }

@@ -33,7 +33,7 @@ package struct Backfiller: Sendable {
     package enum Outcome: Sendable, Hashable {
         /// Read now, with the number of new events.
         case read(events: Int)
-        /// Read by an earlier run.
+        /// Read earlier, perhaps by another purchase of the account.
         case known
         /// No host knows the id.
         case notFound
@@ -50,20 +50,31 @@ package struct Backfiller: Sendable {
     ///   - id: A `transactionId` or an `originalTransactionId`.
     ///   - app: Must have a key.
     ///   - environment: Nil if it is not known: production is asked first.
+    ///   - priority: Of the calls.
+    ///   - notificationsBefore: Later notifications are not read; nil to read all.
     /// - Throws: ``ReadError``, ``AppendError``.
-    package func read(_ id: String, of app: App, in environment: Environment?) async throws -> Outcome {
+    package func read(
+        _ id: String, of app: App, in environment: Environment?, priority: AskPriority = .check,
+        notificationsBefore: Instant? = nil
+    ) async throws -> Outcome {
+        let now = clock.date()
+        let end = min(notificationsBefore ?? now, now)
         var outcome = Outcome.notFound
         for environment in environment.map({ [$0] }) ?? [.production, .sandbox] where outcome == .notFound {
-            outcome = try await read(id, of: app, in: StreamKey(app: app.bundleId, environment: environment))
+            let stream = StreamKey(app: app.bundleId, environment: environment)
+            outcome = try await read(id, of: app, in: stream, priority, notificationsUntil: end)
         }
         return outcome
     }
 
-    private func read(_ id: String, of app: App, in stream: StreamKey) async throws -> Outcome {
-        guard try await histories.place(of: id, in: stream).revision == nil else { return .known }
-        let notifications = try await readNotifications(id, of: app, in: stream)
+    private func read(
+        _ id: String, of app: App, in stream: StreamKey, _ priority: AskPriority, notificationsUntil end: Instant
+    ) async throws -> Outcome {
+        let place = try await histories.place(of: id, in: stream)
+        guard place.revision == nil, place.coveredSince == nil else { return .known }
+        let notifications = try await readNotifications(id, of: app, in: stream, priority, until: end)
         guard case .success(let appended) = notifications else { return notifications.failure }
-        let read = try await accounts.read(id, of: app, in: stream, priority: .check)
+        let read = try await accounts.read(id, of: app, in: stream, priority: priority)
         guard case .success(let account) = read else { return read.failure }
         return .read(events: appended + account.appended.count)
     }
@@ -72,14 +83,14 @@ package struct Backfiller: Sendable {
     ///
     /// - Returns: The number of new ones.
     private func readNotifications(
-        _ id: String, of app: App, in stream: StreamKey
+        _ id: String, of app: App, in stream: StreamKey, _ priority: AskPriority, until end: Instant
     ) async throws -> Result<Int, AccountReader.Failure> {
         guard let host = ReceiptHost(environment: stream.environment) else { return .failure(.refused) }
-        let end = clock.date()
-        let start = end.advanced(by: .zero - NotificationHistoryRequest.age(host))
+        let start = clock.date().advanced(by: .zero - NotificationHistoryRequest.age(host))
+        guard start < end else { return .success(0) }
         var appended = 0
         let failure = try await NotificationWalk(client: client).read(
-            start..<end, of: app, on: host, transactionId: id
+            start..<end, of: app, on: host, transactionId: id, priority: priority
         ) { notifications in
             for notification in notifications {
                 guard let isNew = try await append(notification.body, in: stream) else { return .refused }

@@ -11,6 +11,8 @@ struct PollerServices {
     let service: PollerService
     /// Nil without a verifier.
     let audits: DeliveryAudits?
+    /// Nil without a verifier.
+    let backfills: HistoryBackfills?
     let consumption: ConsumptionService
     let pools: [PostgresPool]
 
@@ -40,6 +42,16 @@ struct PollerServices {
                     clock: store.clock, windows: auditWindows, logger: logger),
                 deliveries: deliveries,
                 leadership: StreamLeadership(database.configuration(.poller), for: .audits), apps: apps,
+                clock: store.clock, logger: logger)
+        }
+        backfills = verifier.map { verifier in
+            HistoryBackfills(
+                backfiller: Backfiller(
+                    client: store.api, verifier: verifier, log: LogReader(pool: pool),
+                    histories: HistoryLog(pool: pool),
+                    subscriptions: SubscriptionReader(pool: pool), appender: appender, clock: store.clock),
+                log: BackfillLog(pool: pool),
+                leadership: StreamLeadership(database.configuration(.poller), for: .backfills), apps: apps,
                 clock: store.clock, logger: logger)
         }
         consumption = ConsumptionService(
@@ -73,6 +85,15 @@ struct AuditService: Service {
 
     func run() async throws {
         await cancelWhenGracefulShutdown { await audits.run() }
+    }
+}
+
+/// Reads the past of accounts. Stops before the appender; an account that is being read is abandoned and read again.
+struct BackfillService: Service {
+    let backfills: HistoryBackfills
+
+    func run() async throws {
+        await cancelWhenGracefulShutdown { await backfills.run() }
     }
 }
 

@@ -102,6 +102,7 @@ struct Server {
             receipts?.service,
             poller?.service,
             poller?.audits.map { AuditService(audits: $0) },
+            poller?.backfills.map { BackfillService(backfills: $0) },
             poller?.consumption,
             google?.service,
             google?.voids,

@@ -55,6 +55,7 @@ extension Simulate {
         printError(apple.sent.handedIn.description("handed in"))
         printError(apple.sent.linked.description("sent link statements"))
         printError("asked in checks: \(apple.asked)")
+        if apple.backfilled > 0 { printError("histories read: \(apple.backfilled)") }
         for difference in apple.audit?.differences ?? [] { print(difference) }
         if let audit = apple.audit { print(audit.description) }
         for difference in apple.refunds?.differences ?? [] { print(difference) }

@@ -15,6 +15,8 @@ struct AppleCourse: StoreCourse {
     let poller: Poller
     /// Nil for a run without audits.
     let audits: DeliveryAudits?
+    /// Nil without a key.
+    let backfills: HistoryBackfills?
     let consumption: ConsumptionSender
     let wait: ProjectionWait
     private(set) var outcome = Outcome()
@@ -34,19 +36,22 @@ struct AppleCourse: StoreCourse {
         var steps: [Instant] = []
         /// The number of questions that the checks asked.
         var asked = 0
+        /// The number of accounts whose past was read.
+        var backfilled = 0
         /// In the order in which they were made.
         var audits: [DeliveryAudit] = []
     }
 
     init(
         timetable: Timetable, store: SimulatedStore, poster: TimetablePoster, poller: Poller, audits: DeliveryAudits?,
-        consumption: ConsumptionSender, wait: ProjectionWait
+        backfills: HistoryBackfills?, consumption: ConsumptionSender, wait: ProjectionWait
     ) {
         self.timetable = timetable
         self.store = store
         self.poster = poster
         self.poller = poller
         self.audits = audits
+        self.backfills = backfills
         self.consumption = consumption
         self.wait = wait
         nextAudit = audits == nil ? nil : Simulation.start
@@ -63,6 +68,10 @@ struct AppleCourse: StoreCourse {
         let due = timetable.count(through: now)
         await poster.send(position..<due)
         position = due
+        if let backfills {
+            try await wait()
+            outcome.backfilled += try await backfills.round()
+        }
         var round: PollRound
         repeat {
             try await wait()

@@ -13,6 +13,8 @@ extension SimulationInStep {
         let sent: PostingOutcome
         /// The number of questions that the checks asked.
         let asked: Int
+        /// The number of accounts whose past was read.
+        let backfilled: Int
         /// Nil without audits.
         let audit: AuditBooks?
         /// Nil if the server does not ask the API.
@@ -132,8 +134,8 @@ extension SimulationInStep.Run {
         guard let apple = simulation.simulation, let store = stores.apple, let polling, let poster else { return nil }
         return AppleCourse(
             timetable: apple.timetable, store: store, poster: poster, poller: polling.poller,
-            audits: simulation.sending == nil ? nil : polling.audits, consumption: polling.consumption.sender,
-            wait: wait)
+            audits: simulation.sending == nil ? nil : polling.audits, backfills: polling.backfills,
+            consumption: polling.consumption.sender, wait: wait)
     }
 
     private func settle(_ course: AppleCourse, _ site: Site) async throws -> SimulationInStep.AppleOutcome? {
@@ -151,8 +153,8 @@ extension SimulationInStep.Run {
         let comparison = AnswerComparison(
             simulation: apple, address: site.privateAddress, token: site.token, connections: simulation.connections)
         return SimulationInStep.AppleOutcome(
-            sent: course.poster.outcome, asked: course.outcome.asked, audit: audit, refunds: refunds,
-            comparison: try await comparison.run())
+            sent: course.poster.outcome, asked: course.outcome.asked, backfilled: course.outcome.backfilled,
+            audit: audit, refunds: refunds, comparison: try await comparison.run())
     }
 }
 
