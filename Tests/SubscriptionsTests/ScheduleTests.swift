@@ -86,12 +86,42 @@ struct ScheduleTests {
         #expect(failed.nextCheck(after: day("2018-06-18T00:00:00.001Z"), policy: .standard) == nil)
     }
 
-    @Test("grace changes nothing: access ends by the clock", arguments: GraceSetting.allCases)
+    @Test("without signed reports, grace changes nothing: access ends by the clock", arguments: GraceSetting.allCases)
     func grace(_ setting: GraceSetting) {
         let failed = Subscription(arriving: BillingIssueExample(setting: setting).untilFailure)
         let plain = Subscription(arriving: BillingIssueExample(setting: .none).untilFailure)
 
         #expect(failed.checks(after: failed.reports.latestAt) == plain.checks(after: plain.reports.latestAt))
+    }
+
+    @Test("of signed reports, a failed payment is looked at an hour after grace, then every six hours, and daily")
+    func signedRetry() {
+        let signedRow = row("1000000000000001", "2018-02-20", "2018-03-20") {
+            $0.signedDate = day("2018-03-20T00:01:00Z")
+        }
+        func failed(graceUntil: Instant?) -> Subscription {
+            let renewal = intention(autoRenew: true) {
+                $0.isInBillingRetryPeriod = true
+                $0.gracePeriodExpiresDate = graceUntil
+                $0.signedDate = day("2018-03-20T00:01:00Z")
+            }
+            return Subscription(arriving: [Told("2018-03-20T00:01:00Z", [signedRow], [renewal])])
+        }
+        let plain = failed(graceUntil: nil)
+        let graced = failed(graceUntil: day("2018-04-05"))
+
+        let checks = plain.checks(after: plain.reports.latestAt)
+        #expect(
+            checks.prefix(2) == [
+                check("2018-03-20T06:01:00Z", .retry), check("2018-03-20T12:01:00Z", .retry),
+            ])
+        #expect(checks[11].dueAt == day("2018-03-23T00:01:00Z"))
+        #expect(checks[12].dueAt == day("2018-03-24T00:01:00Z"))
+        #expect(checks.count == 68)
+        let later = graced.checks(after: graced.reports.latestAt)
+        #expect(
+            later.prefix(2) == [check("2018-04-05T01:00:00Z", .retry), check("2018-04-05T07:00:00Z", .retry)])
+        #expect(later.last.map { $0.dueAt <= day("2018-05-19") } == true)
     }
 
     @Test("a subscription that was switched off is looked at once more, at its end (case 3)")
@@ -218,7 +248,7 @@ struct ScheduleTests {
 
         let checks = subscription.checks(after: subscription.reports.latestAt, policy: sixHours)
 
-        #expect(checks.prefix(2) == [check("2018-02-20T12:05:30Z", .renewal), check("2018-02-20T12:06:45Z", .retry)])
+        #expect(checks.prefix(2) == [check("2018-02-20T12:07:00Z", .renewal), check("2018-02-20T12:08:15Z", .retry)])
         #expect(checks.allSatisfy { $0.dueAt <= day("2018-02-21T12:05:00Z") })
         // A week lasts three minutes, and a quarter of it less than the shortest step.
         let week = row("1000000000000001", day("2018-02-20T12:00:00Z"), day("2018-02-20T12:03:00Z"))

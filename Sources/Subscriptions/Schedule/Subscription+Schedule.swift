@@ -3,8 +3,9 @@ import Encoding
 extension Subscription {
     /// The next check of the subscription; nil if no answer could change anything, or no more is expected.
     ///
-    /// Computed from the state alone, so equal facts give equal schedules. Grace does not matter: access ends by the
-    /// clock. A report that states what a check would have found replaces it, because it is the later one.
+    /// Computed from the state alone, so equal facts give equal schedules. About a subscription that only signed reports
+    /// are known of, the App Store Server API is asked, and its lost notifications are fetched the day after; so nothing is
+    /// asked within grace, after which access ends by the clock, and then less often. A report that states what a check would have found replaces it, because it is the later one.
     ///
     /// - Parameter last: When the state was last confirmed: by the latest report (``reports``), or by a later check
     ///   that changed nothing. The next check is later than that.
@@ -27,10 +28,18 @@ extension Subscription {
         }
         // Switching renewal off ends a retry, too. An intent is stated during retries, and then is not final.
         let hasEnded = isOff || (renewal.expirationIntent != nil && renewal.isInBillingRetryPeriod != true)
-        guard !hasEnded,
-            let step = rhythm.stepMilliseconds(
-                after: last.milliseconds - end.milliseconds, isRetrying: renewal.isInBillingRetryPeriod == true)
-        else { return nil }
+        guard !hasEnded else { return nil }
+        var retry: CheckRhythm.Retry?
+        if renewal.isInBillingRetryPeriod == true {
+            retry = .unsigned
+            if reports.hasSigned, !reports.hasUnsigned {
+                let graceEnd = max(end, renewal.gracePeriodExpiresDate ?? end)
+                let dueAt = graceEnd.advanced(byMilliseconds: rhythm.delayMilliseconds)
+                if graceEnd > end, dueAt > last { return StoreCheck(dueAt: dueAt, reason: .retry) }
+                retry = .signed(lapsed: last.milliseconds - graceEnd.milliseconds)
+            }
+        }
+        guard let step = rhythm.stepMilliseconds(after: last.milliseconds - end.milliseconds, retry) else { return nil }
         return StoreCheck(dueAt: last.advanced(byMilliseconds: step), reason: .retry)
     }
 
@@ -57,23 +66,32 @@ private struct CheckRhythm {
 
     private var isShort: Bool { periodMilliseconds < Self.day }
 
+    /// How a failed payment is reported.
+    enum Retry {
+        /// Only in signed reports; the milliseconds from the end of access to the check.
+        case signed(lapsed: Int64)
+        case unsigned
+    }
+
     /// From the end of the period to its check: the App Store may report the renewal a little later.
-    var delayMilliseconds: Int64 { min(Self.hour, periodMilliseconds / 10) }
+    var delayMilliseconds: Int64 { isShort ? 2 * Self.minute : Self.hour }
 
     /// From a check to the next one; nil if the App Store has stopped retrying by then, which it does after 60 days.
     ///
     /// A payment that fails is mostly repaired soon or not at all, so the steps become longer. A period that is over
     /// without a renewal, a failure or an end is probably an answer that is late, so the first steps are short.
     ///
-    /// - Parameter isRetrying: Whether a failed payment is reported.
-    func stepMilliseconds(after elapsed: Int64, isRetrying: Bool) -> Int64? {
+    /// - Parameter retry: Nil if no failed payment is reported.
+    func stepMilliseconds(after elapsed: Int64, _ retry: Retry?) -> Int64? {
         var step =
-            switch elapsed {
-            case ..<Self.hour where !isRetrying: Self.hour - elapsed
-            case ..<(Self.hour + 10 * Self.minute) where !isRetrying: 15 * Self.minute
-            case ..<(2 * Self.hour + 10 * Self.minute) where !isRetrying: Self.hour
-            case ..<Self.day: isRetrying ? 3 * Self.hour : 6 * Self.hour
-            case ..<(7 * Self.day): 12 * Self.hour
+            switch (retry, elapsed) {
+            case (nil, ..<Self.hour): Self.hour - elapsed
+            case (nil, ..<(Self.hour + 10 * Self.minute)): 15 * Self.minute
+            case (nil, ..<(2 * Self.hour + 10 * Self.minute)): Self.hour
+            case (nil, ..<Self.day): 6 * Self.hour
+            case (.unsigned, ..<Self.day): 3 * Self.hour
+            case (.signed(let lapsed), _): lapsed < 3 * Self.day ? 6 * Self.hour : Self.day
+            case (_, ..<(7 * Self.day)): 12 * Self.hour
             default: Self.day
             }
         if isShort { step = max(Self.minute, min(step, periodMilliseconds / 4)) }
