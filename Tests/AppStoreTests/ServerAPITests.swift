@@ -1,4 +1,5 @@
 import AppStore
+import Crypto
 import Encoding
 import TestSupport
 import Testing
@@ -65,6 +66,64 @@ struct ServerAPITests {
     func noKey(pem: String) {
         #expect(throws: ServerAPIKey.Problem.notAKey) {
             try ServerAPIKey(issuerId: "57246542-96fe-1a63-e053-0824d011072a", keyId: "ABCDE12345", pem: pem)
+        }
+    }
+
+    @Test("a key of another kind is refused")
+    func otherKey() {
+        for pem in [P384.Signing.PrivateKey().pemRepresentation, P521.Signing.PrivateKey().pemRepresentation] {
+            #expect(throws: ServerAPIKey.Problem.notAKey) {
+                try ServerAPIKey(issuerId: "57246542-96fe-1a63-e053-0824d011072a", keyId: "ABCDE12345", pem: pem)
+            }
+        }
+    }
+
+    /// Apple's codes, and others in their form. The first three digits are the HTTP status.
+    private static let kinds: [(ServerAPIRefusal.Kind, [ClosedRange<Int64>])] = [
+        (.pageLost, [4_000_005...4_000_005, 4_000_014...4_000_014, 4_000_017...4_000_017]),
+        (.rateLimited, [4_290_000...4_290_000]),
+        (
+            .temporary,
+            [
+                4_040_002...4_040_002, 4_040_004...4_040_004, 4_040_006...4_040_006, 5_000_000...5_000_001,
+                5_030_000...5_030_000,
+            ]
+        ),
+        (.notFound, [4_040_010...4_040_010]),
+        (
+            .final,
+            [
+                4_000_000...4_000_004, 4_000_006...4_000_013, 4_000_015...4_000_016, 4_000_018...4_000_048,
+                4_000_161...4_000_164, 4_000_175...4_000_175, 4_000_183...4_000_187, 4_000_209...4_000_227,
+                4_000_999...4_000_999, 4_030_004...4_030_028, 4_040_001...4_040_001, 4_040_003...4_040_003,
+                4_040_005...4_040_005, 4_040_007...4_040_009, 4_040_014...4_040_022, 4_090_000...4_090_001,
+            ]
+        ),
+    ]
+
+    @Test("every error code leads to what Apple demands, and one that is not known to a retry from 500 on")
+    func codes() {
+        for (kind, ranges) in Self.kinds {
+            for code in ranges.joined() {
+                let body = Array(#"{"errorCode":\#(code),"errorMessage":"No."}"#.utf8)
+
+                let refusal = ServerAPIRefusal(httpStatus: Int(code / 10_000), body: body)
+
+                #expect(refusal.code == code && refusal.kind == kind, "\(code)")
+                #expect("\(refusal)".contains("(error \(code))"))
+            }
+        }
+    }
+
+    @Test(
+        "an error without a code counts by its status",
+        arguments: [
+            (401, ServerAPIRefusal.Kind.unauthorised), (429, .rateLimited), (500, .temporary), (503, .temporary),
+            (400, .final), (403, .final), (404, .final),
+        ])
+    func withoutCode(status: Int, kind: ServerAPIRefusal.Kind) {
+        for body in ["", "Unauthenticated", "<html>", "{}", #"{"errorCode":null}"#] {
+            #expect(ServerAPIRefusal(httpStatus: status, body: Array(body.utf8)).kind == kind, "\(body)")
         }
     }
 

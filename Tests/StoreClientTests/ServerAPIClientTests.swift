@@ -175,6 +175,18 @@ struct ServerAPIClientTests {
         #expect(await bundle.statuses(.sandbox).text == "answered")
     }
 
+    @Test(
+        "a clock that is up to a minute ahead or four minutes behind is accepted; one further off is told like a wrong key",
+        arguments: [(59, true), (-239, true), (61, false), (-301, false)])
+    func clock(secondsAhead: Int, isAccepted: Bool) async throws {
+        var settings = SimulatedServerAPI.Settings()
+        settings.tokenClock = { ManualClock.date.advanced(by: .seconds(-secondsAhead)) }
+        let bundle = try ServerAPIBundle(.production, settings)
+
+        #expect(await bundle.statuses().text == (isAccepted ? "answered" : "key rejected"))
+        #expect(bundle.log.text.contains("key rejected by the App Store Server API") != isAccepted)
+    }
+
     @Test("a token is used for four minutes")
     func tokenAge() async throws {
         let bundle = try ServerAPIBundle()
