@@ -165,7 +165,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "Postgres",
+                "AppStore", "Encoding", "EventLog", "PlayStore", "Postgres", "StoreSimulator", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -140,7 +140,7 @@ extension ExplanationExample {
             reports: [
                 Told("2026-01-01", [rowA]),
                 Told("2026-01-10", [changed(rowA.refunded("2026-01-10")) { $0.revocationType = "REVOKED" }]),
-            ], at: "2026-01-20", active: false, positions: [1]),
+            ], at: "2026-01-20", active: false, positions: [2]),
         ExplanationExample(
             rule: .graceCutSwitchOff,
             reports: [

@@ -76,15 +76,24 @@ struct PlayStory {
         add(at, [.order(order)])
     }
 
-    /// The subscriptions that follow from the events, by id.
-    static func fold(_ events: [Event], products: ProductCatalog = .empty) -> [String: Subscription] {
+    private static func ledger(_ events: [Event]) -> MemoryLedger {
         var ledger = MemoryLedger()
         for (index, event) in events.enumerated() {
             // Received in this order, whenever the answers were given.
             ledger.append(event, receivedAt: SubscriptionFacts.arrival(index))
         }
-        return Dictionary(
-            uniqueKeysWithValues: ledger.subscriptions(products: [app: products]).map {
+        return ledger
+    }
+
+    /// The facts of each subscription, and of each purchase that continues another one.
+    var facts: [String: SubscriptionFacts] {
+        Self.ledger(events).facts(of: MemoryLedger.Stream(app: Self.app, environment: .production))
+    }
+
+    /// The subscriptions that follow from the events, by id.
+    static func fold(_ events: [Event], products: ProductCatalog = .empty) -> [String: Subscription] {
+        Dictionary(
+            uniqueKeysWithValues: ledger(events).subscriptions(products: [app: products]).map {
                 ($0.subscription.originalTransactionId, $0.subscription)
             })
     }

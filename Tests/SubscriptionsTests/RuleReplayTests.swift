@@ -17,9 +17,11 @@ struct RuleReplayTests {
     /// The periods that the rules give, cut and remove.
     private func replay(_ rules: [AppliedRule]) throws -> Set<Period> {
         var periods: [Period] = []
-        func each(_ rule: AppliedRule, grace: Bool, _ change: (inout Period) -> Void) {
+        func each(_ rule: AppliedRule, grace: Bool?, _ change: (inout Period) -> Void) {
             for index in periods.indices
-            where periods[index].transactionId == rule.transactionId && periods[index].isGrace == grace {
+            where periods[index].transactionId == rule.transactionId
+                && grace.map({ $0 == periods[index].isGrace }) ?? (periods[index].start == rule.period?.lowerBound)
+            {
                 change(&periods[index])
             }
         }
@@ -34,7 +36,8 @@ struct RuleReplayTests {
                         end: period.upperBound))
             case .replacedByUpgrade, .refundedPart, .familyRevoked, .graceCutSwitchOff, .revoked:
                 let at = try #require(rule.at)
-                each(rule, grace: rule.rule == .graceCutSwitchOff) { $0.end = min($0.end, at) }
+                // A purchase can also be replaced in its grace period.
+                each(rule, grace: rule.rule == .graceCutSwitchOff ? true : nil) { $0.end = min($0.end, at) }
             case .refundedWhole: each(rule, grace: false) { $0.end = $0.start }
             case .graceTakenBack:
                 #expect(!periods.contains { $0.transactionId == id && $0.isGrace })
@@ -79,6 +82,67 @@ struct RuleReplayTests {
 
             try check(SubscriptionFacts(arriving: arrival), "seed \(TestSeed.value), story \(number)")
         }
+    }
+
+    @Test("for generated purchases on Google Play")
+    func purchases() throws {
+        for number in 0..<400 {
+            try check(PlayChain(TestSeed.generator(number)).story, "seed \(TestSeed.value), chain \(number)")
+        }
+    }
+
+    @Test("for a deferral, its withdrawal, a refund in grace and a change of plan in grace on Google Play")
+    func ends() throws {
+        var bought = PlayStory()
+        bought.answer("2025-01-01T00:00:03Z", .active, start: "2025-01-01", until: "2025-02-01", order: "G1")
+        var deferred = bought
+        deferred.answer("2025-01-10", .active, start: "2025-01-01", until: "2025-02-11", order: "G1")
+        var withdrawn = deferred
+        withdrawn.answer("2025-01-12", .active, start: "2025-01-01", until: "2025-02-01", order: "G1")
+        var grace = bought
+        grace.answer("2025-02-01T00:00:20Z", .inGracePeriod, start: "2025-01-01", until: "2025-02-08", order: "G1")
+        var refunded = grace
+        refunded.void("2025-02-03", order: "G1")
+        var replaced = grace
+        replaced.answer(
+            "2025-02-04T00:00:03Z", .active, token: "t2", start: "2025-02-04", until: "2025-03-04", order: "G2",
+            product: "basic", linked: "t1")
+
+        for (name, story) in [
+            ("deferral", deferred), ("withdrawal", withdrawn), ("refund", refunded), ("replacement", replaced),
+        ] {
+            try check(story, name)
+        }
+        #expect(decisive(deferred, "2025-02-05") == AppliedBy(.extended, [2]))
+        #expect(decisive(withdrawn, "2025-01-15") == AppliedBy(.paid, [1]))
+        #expect(decisive(grace, "2025-02-05") == AppliedBy(.graceGranted, [2]))
+        #expect(decisive(refunded, "2025-02-05") == AppliedBy(.graceTakenBack, [3]))
+        #expect(decisive(refunded, "2025-01-05") == AppliedBy(.refundedWhole, [3]))
+        #expect(decisive(replaced, "2025-02-05") == AppliedBy(.replacedByUpgrade, [3]))
+    }
+
+    private struct AppliedBy: Equatable {
+        let rule: ExplanationRule?
+        let positions: [Int64]?
+
+        init(_ rule: ExplanationRule?, _ positions: [Int64]?) {
+            self.rule = rule
+            self.positions = positions
+        }
+    }
+
+    /// The decisive reason why the product of the first purchase is active at an instant or not.
+    private func decisive(_ story: PlayStory, _ date: String) -> AppliedBy {
+        let explained = ExplainedCustomers(
+            story.facts.values, links: CustomerLinks([Int64: LinkStatement]()), policy: .standard)
+        let reason = explained.explanation(
+            of: "premium:monthly", for: CustomerKey(.subscription, "t1"), at: day(date)
+        ).because.first
+        return AppliedBy(reason?.rule, reason?.positions)
+    }
+
+    private func check(_ story: PlayStory, _ message: String) throws {
+        for facts in story.facts.values where facts.line == nil { try check(facts, message) }
     }
 
     @Test("for the example of each rule", arguments: ExplanationExample.all)

@@ -13,7 +13,7 @@ package struct AccessBook: Sendable, Hashable {
         /// When a refund removed the access of the whole interval.
         var takenBackAt: Instant?
         /// The end that the purchase had at first.
-        let firstEnd: Instant
+        var firstEnd: Instant
         /// Why it ends before its end; nil if it does not.
         var cut: AccessReason.Kind?
         /// Whether a refund was reversed.
@@ -129,6 +129,15 @@ package struct AccessBook: Sendable, Hashable {
         boundaries.insert(instant)
     }
 
+    /// Ends grace at a payment, which makes up for the rest of it.
+    mutating func payGrace(after transactionId: String, at instant: Instant) {
+        change(transactionId, grace: true) {
+            $0.end = min($0.end, instant)
+            $0.firstEnd = $0.end
+        }
+        boundaries.insert(instant)
+    }
+
     mutating func extend(_ transactionId: String, to end: Instant) {
         change(transactionId, grace: false) { $0.end = max($0.end, end) }
         boundaries.insert(end)
@@ -182,7 +191,9 @@ extension AccessBook {
         }
         // Of several at once, a paid one counts before grace, and the latest before earlier ones.
         func latest(_ isWanted: (Interval) -> Bool) -> Interval? {
-            granting.filter(isWanted).max { ($0.start, $0.lastEnd) < ($1.start, $1.lastEnd) }
+            granting.filter(isWanted).max { left, right in
+                (left.start, left.lastEnd, left.isGrace ? 0 : 1) < (right.start, right.lastEnd, right.isGrace ? 0 : 1)
+            }
         }
         let isCurrent: (Interval) -> Bool = { !$0.isTakenBack && $0.start <= instant && instant < $0.end }
         if let current = latest({ isCurrent($0) && !$0.isGrace }) {

@@ -8,6 +8,8 @@ package struct AccessReason: Sendable, Hashable {
         case refundedPart = "refunded_part"
         case familyRevoked = "family_revoked"
         case switchedOffInGrace = "grace_cut_switch_off"
+        /// The store ended it, and has not said that it was refunded.
+        case revoked
         case refunded = "refunded_whole"
         case graceTakenBack = "grace_taken_back"
         /// Not begun yet, or over.
@@ -20,4 +22,9 @@ package struct AccessReason: Sendable, Hashable {
     package let productId: String
     /// Whether a refund of the purchase was reversed.
     package let wasGivenBack: Bool
+
+    /// The reason in a format that does not say that the end was moved.
+    package var asPaid: AccessReason {
+        AccessReason(kind: .paid, transactionId: transactionId, productId: productId, wasGivenBack: wasGivenBack)
+    }
 }

@@ -54,6 +54,14 @@ package struct AccessPeriod: Sendable, Hashable {
 }
 
 extension AccessPeriod {
+    /// What ends the period of a transaction early, besides what the transaction states.
+    enum End {
+        /// The purchase that replaced it; nil if none did.
+        case replacement(Subscription.Replacement?)
+        /// Nothing: the transaction states its end, for which these events are the evidence.
+        case exact(Subscription.ResolvedTransaction.ExactEnd)
+    }
+
     /// Creates the period that a transaction pays for. Nil if it gives no access: it has no dates, is of a consumable,
     /// was refunded, or its period was cut to nothing.
     ///
@@ -61,10 +69,10 @@ extension AccessPeriod {
     /// it at the start of the replacement, a family revocation at the revocation date, and a partial refund at the
     /// refund date.
     ///
-    /// - Parameter replacement: The purchase that replaced this one; nil if none did.
+    /// - Parameter end: What ended it early, as far as the transaction itself does not say it.
     init?(
         of transaction: borrowing Transaction, kind: ProductCatalog.Kind?, position: Int64,
-        replacement: Subscription.Replacement?, _ rules: inout some RuleCollector
+        end early: End, _ rules: inout some RuleCollector
     ) {
         let (id, productId) = (transaction.transactionId, transaction.productId)
         guard let start = transaction.purchaseDate else {
@@ -89,28 +97,28 @@ extension AccessPeriod {
             start: start, end: end, cause: cause, cut: nil, transactionId: id, productId: productId, position: position)
         rules.collect(.giving(rule, whole))
         var cut: Cut?
-        func shorten(to instant: Instant?, reason: Cut, by replacement: Subscription.Replacement? = nil) {
+        func shorten(to instant: Instant?, reason: Cut, _ positions: [Int64] = [], by replacement: String? = nil) {
             guard let instant, instant < end else { return }
-            rules.collect(
-                .cutting(
-                    whole, at: instant, reason,
-                    replacement.map { [$0.position] } ?? (reason == .revoked ? [position] : []),
-                    by: replacement?.transactionId)
-            )
+            rules.collect(.cutting(whole, at: instant, reason, positions, by: replacement))
             end = instant
             cut = reason
         }
+        var stated = Subscription.ResolvedTransaction.ExactEnd()
+        if case .exact(let exact) = early { stated = exact }
         if transaction.isUpgraded {
             // A refund may follow the upgrade with a later date. The replacement still ended the period.
-            shorten(to: transaction.revocationDate, reason: .upgraded)
+            shorten(to: transaction.revocationDate, reason: .upgraded, stated.positions, by: stated.replacement)
         } else if transaction.isFamilyRevoked {
             shorten(to: transaction.revocationDate, reason: .familyRevoked)
         } else if transaction.isRefundedInPart {
             shorten(to: transaction.revocationDate, reason: .refundedInPart)
         } else if transaction.isEndedEarly {
-            shorten(to: transaction.revocationDate, reason: .revoked)
+            shorten(to: transaction.revocationDate, reason: .revoked, stated.positions)
         }
-        shorten(to: replacement?.at, reason: .upgraded, by: replacement)
+        if case .replacement(let replacement?) = early {
+            shorten(
+                to: replacement.at, reason: .upgraded, [replacement.position], by: replacement.transactionId)
+        }
         guard start < end else { return nil }
         self.init(
             start: start, end: end, cause: cause, cut: cut, transactionId: id, productId: productId, position: position)
@@ -119,15 +127,15 @@ extension AccessPeriod {
     /// Creates the period for which a fully refunded transaction was held: as if it had not been refunded, until the
     /// refund. Nil if there is none, for example because it was refunded before its period began.
     ///
-    /// - Parameter replacement: The purchase that replaced this one; nil if none did.
+    /// - Parameter end: What ended it early, as far as the transaction itself does not say it.
     init?(
         refunded transaction: borrowing Transaction, kind: ProductCatalog.Kind?, position: Int64,
-        replacement: Subscription.Replacement?, _ rules: inout some RuleCollector
+        end early: End, _ rules: inout some RuleCollector
     ) {
         guard let refundedAt = transaction.revocationDate else { return nil }
         var bought = copy transaction
         bought.revocationDate = nil
-        self.init(of: bought, kind: kind, position: position, replacement: replacement, &rules)
+        self.init(of: bought, kind: kind, position: position, end: early, &rules)
         guard refundedAt < end else { return }
         end = refundedAt
         cut = .refunded

@@ -30,8 +30,16 @@ package struct Subscription: Sendable, Hashable {
         package var positions: [Int64]
         /// True if any report about the transaction was signed.
         package var isSigned: Bool
-        /// True if no other transaction shortens the period: Google's answers say when it ended.
-        var hasExactEnd = false
+        /// Set if no other transaction shortens the period: Google's answers say when it ended.
+        var exactEnd: ExactEnd?
+
+        /// How a period ended early.
+        struct ExactEnd: Sendable, Hashable {
+            /// The events that say so, ascending; empty if it did not.
+            var positions: [Int64] = []
+            /// The first transaction of the purchase that replaced it.
+            var replacement: String?
+        }
 
         package var transaction: Transaction {
             _read { yield boxed.value }
@@ -65,7 +73,7 @@ package struct Subscription: Sendable, Hashable {
         self.products = products
         originalTransactionId = facts.originalTransactionId
         let line = facts.purchases.isEmpty ? nil : PurchaseLine(facts)
-        let bought = line?.resolve()
+        let bought = line?.resolve(&rules)
         if let bought {
             transactions = bought.transactions
         } else {
@@ -81,15 +89,16 @@ package struct Subscription: Sendable, Hashable {
         for row in transactions {
             let kind = Self.kind(of: row.transaction, in: facts, products)
             let position = row.positions.first ?? 0
-            let replacement = row.hasExactEnd ? nil : Self.replacement(of: row.settled, in: transactions)
+            let end =
+                row.exactEnd.map(AccessPeriod.End.exact)
+                ?? .replacement(
+                    Self.replacement(of: row.settled, in: transactions))
             if row.settled.isRefunded {
-                let period = AccessPeriod(
-                    refunded: row.settled, kind: kind, position: position, replacement: replacement, &rules)
+                let period = AccessPeriod(refunded: row.settled, kind: kind, position: position, end: end, &rules)
                 if let period { refunded.append(period) }
-                rules.collect(.takingBack(row.settled, row.hasExactEnd ? row.positions : []))
+                rules.collect(.takingBack(row.settled, row.exactEnd?.positions ?? []))
             } else {
-                let period = AccessPeriod(
-                    of: row.settled, kind: kind, position: position, replacement: replacement, &rules)
+                let period = AccessPeriod(of: row.settled, kind: kind, position: position, end: end, &rules)
                 if let period { paid.append(period) }
             }
         }
@@ -97,7 +106,6 @@ package struct Subscription: Sendable, Hashable {
         let grace: [AccessPeriod]
         if let bought {
             grace = bought.grace
-            for period in grace { Self.collect(period, &rules) }
         } else {
             grace = Self.gracePeriods(transactions, renewals, paid, &rules)
         }
@@ -264,12 +272,6 @@ package struct Subscription: Sendable, Hashable {
             if let period = cut(period, bySwitchOffIn: renewals, paid, &rules) { periods.append(period) }
         }
         return periods
-    }
-
-    /// Records grace that a store dates itself.
-    private static func collect<Rules: RuleCollector>(_ grace: AccessPeriod, _ rules: inout Rules) {
-        rules.collect(.giving(.graceGranted, grace))
-        if let cut = grace.cut { rules.collect(.cutting(grace, at: grace.end, cut, [grace.position])) }
     }
 
     /// Switching renewal off ends grace, unless paid access lasts at least until the end of grace, as it does after a

@@ -48,11 +48,24 @@ extension AppliedRule {
             positions: positions)
     }
 
-    /// - Parameter period: The grace period that would follow the transaction.
-    static func takingBackGrace(of transaction: Transaction, _ period: Range<Instant>) -> AppliedRule {
+    /// - Parameters:
+    ///   - period: The grace period that would follow the transaction.
+    ///   - positions: Empty for what the transaction itself states.
+    static func takingBackGrace(
+        of transaction: Transaction, _ period: Range<Instant>, _ positions: [Int64] = []
+    ) -> AppliedRule {
         AppliedRule(
             .graceTakenBack, transactionId: transaction.transactionId, productId: transaction.productId,
-            period: period, at: transaction.revocationDate)
+            period: period, at: transaction.revocationDate, positions: positions)
+    }
+
+    /// Another end in a later answer of Google about the same order.
+    static func moving(_ transaction: Transaction, _ move: PurchaseTrack.Move) -> AppliedRule {
+        let isExtended = move.from < move.to && !move.isRestored
+        return AppliedRule(
+            isExtended ? .extended : .laterStatementWins, transactionId: transaction.transactionId,
+            productId: transaction.productId, period: isExtended ? move.from..<move.to : nil, at: move.statedAt,
+            positions: [move.position])
     }
 
     /// - Parameters:

@@ -197,8 +197,11 @@ extension ExplainedCustomers {
                 let isAboutGrace: (AppliedRule) -> Bool = {
                     $0.rule == .graceCutSwitchOff || $0.rule == .graceTakenBack
                 }
-                let endings = rules.filter {
-                    ($0.rule.effect == .cuts || $0.rule.effect == .removes) && isAboutGrace($0) == isGrace
+                let endings = rules.filter { rule in
+                    guard rule.rule.effect == .cuts || rule.rule.effect == .removes else { return false }
+                    if isAboutGrace(rule) { return isGrace }
+                    // A purchase can also be replaced in its grace period.
+                    return rule.period.map { $0.lowerBound == period.lowerBound } ?? !isGrace
                 }
                 return Candidate(
                     line: line, given: given, period: period, endings: endings,

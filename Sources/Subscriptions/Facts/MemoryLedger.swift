@@ -7,6 +7,11 @@ package struct MemoryLedger: Sendable {
         package let app: String?
         package let environment: Environment
 
+        package init(app: String?, environment: Environment) {
+            self.app = app
+            self.environment = environment
+        }
+
         package static func < (left: Stream, right: Stream) -> Bool {
             (left.app ?? "", left.environment.rawValue) < (right.app ?? "", right.environment.rawValue)
         }
@@ -58,6 +63,11 @@ package struct MemoryLedger: Sendable {
         }
         return position
     }
+
+    /// The facts of a stream by subscription. Purchases that continue another one have an entry without facts.
+    package func facts(of stream: Stream) -> [String: SubscriptionFacts] { streams[stream]?.subscriptions ?? [:] }
+
+    package var allStreams: [Stream] { streams.keys.sorted() }
 
     /// The state of every subscription, sorted by app, environment and id. Several purchases of Google that continue each
     /// other are one.

@@ -23,6 +23,14 @@ struct PurchaseHistory {
         let position: Int64
     }
 
+    /// A purchase that continues the subscription.
+    struct Replacement: Hashable {
+        let purchaseToken: String
+        let at: Instant
+        /// The position of the event that says when it began.
+        let position: Int64
+    }
+
     let purchaseToken: String
     /// Oldest first.
     private(set) var answers: [Answer] = []
@@ -30,19 +38,19 @@ struct PurchaseHistory {
     private(set) var tracks: [PurchaseTrack] = []
     private(set) var suspensions: [Suspension] = []
     private(set) var orders: [String: PurchaseOrder] = [:]
-    /// When another purchase replaced this one; nil if none did.
-    private(set) var replacedAt: Instant?
+    /// The purchase that replaced this one; nil if none did.
+    private(set) var replacement: Replacement?
     /// The app user that an earlier purchase of the subscription states.
     var inherited: String?
 
     private var orderPositions: [String: Int64] = [:]
-    private var notices: [PurchaseNotice] = []
+    private var notices: [(notice: PurchaseNotice, position: Int64)] = []
 
     init(purchaseToken: String) {
         self.purchaseToken = purchaseToken
     }
 
-    /// Adds the next fact. Call ``finish(replacedAt:)`` after the last one.
+    /// Adds the next fact. Call ``finish(replacedBy:)`` after the last one.
     mutating func add(_ stated: SubscriptionFacts.StatedPurchase, _ evidence: SubscriptionFacts.Evidence) {
         switch stated.purchase.fact {
         case .snapshot(let snapshot):
@@ -55,15 +63,27 @@ struct PurchaseHistory {
             orders[order.orderId] = order
             orderPositions[order.orderId] = min(orderPositions[order.orderId] ?? .max, evidence.position)
         case .void(let void): voids.append((void, evidence.position))
-        case .notice(let notice): notices.append(notice)
+        case .notice(let notice): notices.append((notice, evidence.position))
         }
     }
 
     /// When the purchase began; nil while it is pending, or if only its token is known.
-    var startTime: Instant? {
+    var startTime: Instant? { start?.at }
+
+    /// ``startTime``, and the position of the event that says it.
+    private var start: (at: Instant, position: Int64)? {
         let paid = answers.lazy.filter { !$0.snapshot.isPending }
-        return paid.compactMap(\.snapshot.startTime).first ?? paid.first?.statedAt
+        let stated = paid.compactMap { answer in answer.snapshot.startTime.map { (at: $0, position: answer.position) } }
+        return stated.first ?? paid.first.map { ($0.statedAt, $0.position) }
     }
+
+    /// The purchase as what replaces the one that it continues; nil if it has not begun.
+    var asReplacement: Replacement? {
+        start.map { Replacement(purchaseToken: purchaseToken, at: $0.at, position: $0.position) }
+    }
+
+    /// When another purchase replaced this one; nil if none did.
+    var replacedAt: Instant? { replacement?.at }
 
     /// The app user as stated at the purchase.
     var accountId: String? { answers.last { $0.snapshot.accountId != nil }?.snapshot.accountId }
@@ -74,9 +94,9 @@ struct PurchaseHistory {
 
     /// Computes the periods from all facts.
     ///
-    /// - Parameter replacedAt: When another purchase continued the subscription; nil if none did.
-    mutating func finish(replacedAt: Instant?) {
-        let recoveries = notices.filter { $0.kind == .recovered }.map(\.at).sorted()
+    /// - Parameter replacement: The purchase that continued the subscription; nil if none did.
+    mutating func finish(replacedBy replacement: Replacement?) {
+        let recoveries = notices.map(\.notice).filter { $0.kind == .recovered }.map(\.at).sorted()
         for answer in answers {
             for item in answer.snapshot.items where !isDeferred(item, in: answer.snapshot) {
                 let index = trackIndex(of: item.productId)
@@ -89,12 +109,14 @@ struct PurchaseHistory {
         }
         addMissingOrders()
         endRevoked()
-        self.replacedAt = replacedAt
-        guard let replacedAt else { return }
-        for index in tracks.indices { tracks[index].end(at: replacedAt, isReplacement: true) }
+        self.replacement = replacement
+        guard let replacement else { return }
+        for index in tracks.indices {
+            tracks[index].end(at: replacement.at, isReplacement: true, position: replacement.position)
+        }
         suspensions = suspensions.compactMap { suspension in
             var cut = suspension
-            cut.end = min(cut.end, replacedAt)
+            cut.end = min(cut.end, replacement.at)
             return cut.start < cut.end ? cut : nil
         }
     }
@@ -144,11 +166,11 @@ struct PurchaseHistory {
     /// Ends the purchase when a notification said that it was revoked, if Google does not answer any more and no answer
     /// is later than that.
     private mutating func endRevoked() {
-        guard notices.contains(where: { $0.kind == .gone }),
-            let revoked = notices.filter({ $0.kind == .revoked }).map(\.at).max(),
+        guard let gone = notices.filter({ $0.notice.kind == .gone }).map(\.position).min(),
+            let revoked = notices.map(\.notice).filter({ $0.kind == .revoked }).map(\.at).max(),
             !answers.contains(where: { $0.statedAt >= revoked })
         else { return }
-        for index in tracks.indices { tracks[index].end(at: revoked, isReplacement: false) }
+        for index in tracks.indices { tracks[index].end(at: revoked, isReplacement: false, position: gone) }
     }
 
     // MARK: Suspensions

@@ -30,7 +30,10 @@ struct PurchaseLine {
         var histories: [PurchaseHistory] = []
         for (token, history) in byToken {
             var finished = history
-            finished.finish(replacedAt: (successors[token] ?? []).compactMap { byToken[$0]?.startTime }.min())
+            finished.finish(
+                replacedBy: (successors[token] ?? []).compactMap { byToken[$0]?.asReplacement }.min {
+                    ($0.at, $0.position) < ($1.at, $1.position)
+                })
             finished.inherited = Self.inheritedAccount(of: token, links, byToken)
             histories.append(finished)
         }
@@ -67,9 +70,11 @@ extension PurchaseLine {
         var renewals: [SubscriptionFacts.RenewalStatement] = []
     }
 
-    func resolve() -> Resolved {
+    func resolve(_ rules: inout some RuleCollector) -> Resolved {
         var resolved = Resolved()
         var used: Set<String> = []
+        // The first transaction of each purchase, by its token.
+        var first: [String: String] = [:]
         for history in histories {
             let shared = history.sharedOrders
             for track in history.tracks {
@@ -78,16 +83,23 @@ extension PurchaseLine {
                     if shared.contains(id) { id += ":\(track.productId)" }
                     // An order that is shown by two purchases, as for a change of plan at the next renewal.
                     while !used.insert(id).inserted { id += "+" }
+                    if first[history.purchaseToken] == nil { first[history.purchaseToken] = id }
                     let isLast = index == track.periods.count - 1
                     let transaction = transaction(id, period, history, isFirst: index == 0, isLast: isLast)
-                    resolved.grace += grace(of: id, transaction, period, track, history)
+                    resolved.grace += grace(of: id, transaction, period, track, history, &rules)
+                    for move in period.moves { rules.collect(.moving(transaction, move)) }
                     resolved.transactions.append(
                         Subscription.ResolvedTransaction(
                             boxed: Boxed(transaction), settledByCopy: nil,
-                            positions: positions(of: period, history), isSigned: false, hasExactEnd: true))
+                            positions: positions(of: period, history), isSigned: false,
+                            exactEnd: exactEnd(of: transaction, period, history)))
                 }
             }
             resolved.transactions += products(of: history, &used)
+        }
+        for index in resolved.transactions.indices {
+            guard let token = resolved.transactions[index].exactEnd?.replacement else { continue }
+            resolved.transactions[index].exactEnd?.replacement = first[token]
         }
         resolved.transactions.sort { left, right in
             (left.transaction.purchaseDate ?? .earliest, left.transaction.transactionId)
@@ -98,8 +110,23 @@ extension PurchaseLine {
     }
 
     private func positions(of period: PurchaseTrack.Period, _ history: PurchaseHistory) -> [Int64] {
-        let voided = history.voids(of: period.orderId, isNewest: history.newestOrder == period.orderId).map(\.position)
-        return Set([period.position] + voided).sorted()
+        Set([period.position] + voidPositions(of: period, history)).sorted()
+    }
+
+    private func voidPositions(of period: PurchaseTrack.Period, _ history: PurchaseHistory) -> [Int64] {
+        history.voids(of: period.orderId, isNewest: history.newestOrder == period.orderId).map(\.position)
+    }
+
+    /// The events that ended the period early. The replacement is the token of the purchase.
+    private func exactEnd(
+        of transaction: Transaction, _ period: PurchaseTrack.Period, _ history: PurchaseHistory
+    ) -> Subscription.ResolvedTransaction.ExactEnd {
+        if transaction.isRefunded {
+            return .init(positions: voidPositions(of: period, history))
+        }
+        return .init(
+            positions: period.cutPosition.map { [$0] } ?? [],
+            replacement: transaction.isUpgraded ? history.replacement?.purchaseToken : nil)
     }
 
     private func transaction(
@@ -139,16 +166,30 @@ extension PurchaseLine {
 
     private func grace(
         of id: String, _ transaction: Transaction, _ period: PurchaseTrack.Period, _ track: PurchaseTrack,
-        _ history: PurchaseHistory
+        _ history: PurchaseHistory, _ rules: inout some RuleCollector
     ) -> [AccessPeriod] {
-        guard !transaction.isRefunded else { return [] }
-        return track.graces.filter { $0.start == period.end }.map { grace in
+        var periods: [AccessPeriod] = []
+        for grace in track.graces where grace.start == period.end {
+            guard !transaction.isRefunded else {
+                rules.collect(
+                    .takingBackGrace(
+                        of: transaction, grace.start..<grace.end, voidPositions(of: period, history)))
+                continue
+            }
             let isReplaced = history.replacedAt.map { grace.end >= $0 } ?? false
-            return AccessPeriod(
+            let given = AccessPeriod(
                 start: grace.start, end: grace.end, cause: .grace,
                 cut: isReplaced ? .upgraded : grace.isCut ? .switchedOff : nil, transactionId: id,
                 productId: period.item.productKey, position: grace.position)
+            var whole = given
+            whole.end = grace.endBeforeCut ?? grace.end
+            rules.collect(.giving(.graceGranted, whole))
+            if let cut = given.cut {
+                rules.collect(.cutting(whole, at: given.end, cut, grace.cutPosition.map { [$0] } ?? []))
+            }
+            periods.append(given)
         }
+        return periods
     }
 
     /// The purchases of one-time products.
@@ -171,6 +212,7 @@ extension PurchaseLine {
             transaction.storefront = last.snapshot.region
             history.setPrice(of: &transaction, orderId: item.orderId, productId: item.productId)
             let voids = history.voids(of: item.orderId, isNewest: true)
+            var exactEnd = Subscription.ResolvedTransaction.ExactEnd(positions: voids.map(\.position))
             let units = (now.quantity ?? item.quantity ?? 1) - voids.reduce(0) { $0 + ($1.void.quantity ?? 0) }
             transaction.quantity = max(min(units, now.refundableQuantity ?? units), 0)
             if let void = voids.map(\.void).decisive ?? (units <= 0 ? voids.map(\.void).last : nil) {
@@ -181,10 +223,11 @@ extension PurchaseLine {
             } else if last.snapshot.state == .cancelled {
                 transaction.revocationDate = last.statedAt
                 transaction.revocationType = Transaction.fullRefund
+                exactEnd.positions = [last.position]
             }
             return Subscription.ResolvedTransaction(
                 boxed: Boxed(transaction), settledByCopy: nil,
-                positions: Set([paid.position] + voids.map(\.position)).sorted(), isSigned: false, hasExactEnd: true)
+                positions: Set([paid.position] + voids.map(\.position)).sorted(), isSigned: false, exactEnd: exactEnd)
         }
     }
 }

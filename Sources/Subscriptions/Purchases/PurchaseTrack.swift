@@ -18,6 +18,20 @@ struct PurchaseTrack {
         var coversGap = false
         /// The position of the event that first reported it.
         var position: Int64
+        /// The position of the event that reported the early end; nil if it has none.
+        var cutPosition: Int64?
+        /// The ends that later answers replaced, oldest first.
+        var moves: [Move] = []
+    }
+
+    /// A later answer about a period that has another end.
+    struct Move: Hashable {
+        let from: Instant
+        let to: Instant
+        /// The answer takes back an early end.
+        let isRestored: Bool
+        let statedAt: Instant
+        let position: Int64
     }
 
     struct Grace: Hashable {
@@ -25,7 +39,11 @@ struct PurchaseTrack {
         var end: Instant
         /// True if the customer or Google ended renewal during it.
         var isCut = false
+        /// The end before it was cut; nil if it was not.
+        var endBeforeCut: Instant?
         var position: Int64
+        /// The position of the event that reported the early end; nil if it has none.
+        var cutPosition: Int64?
     }
 
     let productId: String
@@ -83,8 +101,7 @@ struct PurchaseTrack {
         guard index == periods.count - 1 else { return }
         if report.snapshot.state != nil || expiry > periods[index].end {
             // The same order with another expiry: the developer moved the date.
-            periods[index].end = max(expiry, periods[index].start)
-            periods[index].endBeforeCut = nil
+            periods[index].move(to: max(expiry, periods[index].start), report)
             // One that is over is an answer that was late: it says nothing about a suspension since then.
             if expiry > report.statedAt { interruptedSince = nil }
         }
@@ -133,9 +150,10 @@ struct PurchaseTrack {
             if expiry < periods[last].end {
                 periods[last].endBeforeCut = periods[last].endBeforeCut ?? periods[last].end
                 periods[last].end = max(expiry, periods[last].start)
+                periods[last].cutPosition = report.position
                 graces.removeAll { $0.start >= periods[last].end }
             } else if interruptedSince == nil, let grace = graces.indices.last, expiry < graces[grace].end {
-                graces[grace].end = max(expiry, graces[grace].start)
+                graces[grace].cut(to: max(expiry, graces[grace].start), report.position)
                 graces[grace].isCut = true
             }
             // A later expiry is the end of account hold, which was not paid for.
@@ -210,6 +228,8 @@ struct PurchaseTrack {
         if let last = graces.indices.last, graces[last].start == start {
             graces[last].end = end
             graces[last].isCut = false
+            graces[last].endBeforeCut = nil
+            graces[last].cutPosition = nil
         } else {
             graces.append(Grace(start: start, end: end, position: position))
         }
@@ -246,9 +266,11 @@ struct PurchaseTrack {
 
     /// Ends everything at an instant.
     ///
-    /// - Parameter isReplacement: Another purchase continues the subscription then. The answers end the replaced purchase
-    ///   some tenths of a second earlier, which is no lapse.
-    mutating func end(at instant: Instant, isReplacement: Bool) {
+    /// - Parameters:
+    ///   - isReplacement: Another purchase continues the subscription then. The answers end the replaced purchase some
+    ///     tenths of a second earlier, which is no lapse.
+    ///   - position: Of the event that says so.
+    mutating func end(at instant: Instant, isReplacement: Bool, position: Int64) {
         for index in periods.indices {
             var period = periods[index]
             if isReplacement, period.end < instant,
@@ -257,16 +279,18 @@ struct PurchaseTrack {
             {
                 period.endBeforeCut = period.endBeforeCut ?? instant
                 period.end = min(instant, period.endBeforeCut ?? instant)
+                period.cutPosition = min(period.cutPosition ?? position, position)
             } else if period.end > instant {
                 period.endBeforeCut = period.endBeforeCut ?? period.end
                 period.end = instant
+                period.cutPosition = position
             }
             periods[index] = period
         }
         for index in graces.indices {
             let gap = graces[index].end.advanced(byMilliseconds: Self.replacementGapMilliseconds)
             if graces[index].end > instant || (isReplacement && graces[index].isCut && gap >= instant) {
-                graces[index].end = instant
+                graces[index].cut(to: instant, position)
             }
         }
         periods.removeAll { $0.start >= $0.end }
@@ -275,6 +299,30 @@ struct PurchaseTrack {
 
     /// The answers show a tenth of a second.
     private static let replacementGapMilliseconds: Int64 = 2000
+}
+
+extension PurchaseTrack.Grace {
+    /// - Parameter position: Of the event that says so.
+    fileprivate mutating func cut(to instant: Instant, _ position: Int64) {
+        endBeforeCut = endBeforeCut ?? end
+        end = instant
+        cutPosition = min(cutPosition ?? position, position)
+    }
+}
+
+extension PurchaseTrack.Period {
+    /// Ends at the instant that a later answer about the same order states, which also takes back an early end.
+    fileprivate mutating func move(to instant: Instant, _ report: PurchaseTrack.Report) {
+        if end != instant || endBeforeCut != nil {
+            moves.append(
+                PurchaseTrack.Move(
+                    from: end, to: instant, isRestored: endBeforeCut != nil, statedAt: report.statedAt,
+                    position: report.position))
+        }
+        end = instant
+        endBeforeCut = nil
+        cutPosition = nil
+    }
 }
 
 extension PurchaseOrder {

@@ -50,7 +50,7 @@ extension PlayLife {
         guard proceed(to: instant) else { return }
         switch book.state {
         case .inGracePeriod:
-            cutGrace(at: instant)
+            for period in currentPeriods() { key.access.payGrace(after: period, at: instant) }
             pay(from: paidEnd, charged: instant)
             send(.renewed, at: later(200...2000, than: instant))
         case .onHold, .paused:

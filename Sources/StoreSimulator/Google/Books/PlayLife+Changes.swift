@@ -76,6 +76,7 @@ extension PlayLife {
         key.set(.active, at: instant)
         key.buy(book.account.obfuscatedAccountId, at: instant)
         expectAcknowledgement(from: instant, end: end)
+        recordAccess(at: instant)
     }
 
     /// Ends a token that another one replaces. The end that the store shows lies a tenth of a second before.

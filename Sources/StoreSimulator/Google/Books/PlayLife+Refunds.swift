@@ -15,6 +15,7 @@ extension PlayLife {
         guard proceed(to: instant) else { return }
         guard let newest = book.items[0].successfulOrderId else { preconditionFailure("nothing was paid") }
         let orderId = orderId ?? newest
+        if orderId == newest, !staysActive { awaitVoid(of: orderId, at: instant) }
         takeBack(orderId, at: instant, source: source, reason: reason)
         if orderId == newest {
             key.set(.refunded, at: instant)
@@ -67,7 +68,18 @@ extension PlayLife {
                 isSubscription: true))
     }
 
+    /// Records that the store ends what the payment paid for, as long as nothing says that it was refunded. Call it before
+    /// the payment is taken back.
+    mutating func awaitVoid(of orderId: String, at instant: Instant) {
+        var shown = key.access
+        for item in orders.last(where: { $0.orderId == orderId })?.items ?? [] {
+            shown.cut(Self.period(orderId, item.productId), at: instant, .revoked)
+        }
+        accessBeforeVoid = shown
+    }
+
     mutating func sendVoid(of orderId: String, at instant: Instant) {
+        accessBeforeVoid = nil
         guard let void = voids.last(where: { $0.orderId == orderId }) else { return }
         send(
             .voided(orderId: orderId, isSubscription: true, isPartial: false), at: instant,

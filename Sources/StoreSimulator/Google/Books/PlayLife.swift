@@ -18,6 +18,11 @@ package struct PlayLife: Sendable {
     /// In the order in which they were caused, at most seconds apart from that of their times.
     package private(set) var messages: [PlayMessage] = []
     package internal(set) var key = PlayAnswerKey()
+    /// What is known after each message, and after each event without one that an answer shows.
+    package private(set) var accessHistory: [PlayAccessEntry] = []
+    /// What is known until the void of the newest payment is sent: the store shows only that its period has ended. Nil if
+    /// no void is awaited.
+    var accessBeforeVoid: AccessBook?
     /// The end of the last paid period. A deferral moves it.
     package internal(set) var paidEnd = Instant.earliest
     /// The end of the grace period after the last paid period, or of the day in which a charge is tried again.
@@ -116,6 +121,12 @@ extension PlayLife {
         messages.append(
             PlayMessage(
                 messageId: identifiers.messageId(), purchaseToken: token, eventTime: instant, content: content))
+        recordAccess(at: instant)
+    }
+
+    /// Adds what is known from the instant on to the history.
+    mutating func recordAccess(at instant: Instant) {
+        accessHistory.append(PlayAccessEntry(at: instant, access: accessBeforeVoid ?? key.access))
     }
 }
 
@@ -174,6 +185,7 @@ extension PlayLife {
             }
             $0.cancellation = PlayCancellation(kind: .system, at: instant)
         }
+        awaitVoid(of: orderId, at: instant)
         takeBack(orderId, at: instant, source: .google, reason: .unacknowledged)
         key.set(.refunded, at: instant)
         send(.revoked, at: later(500...1500, than: instant))

@@ -28,6 +28,8 @@ package struct PlayOneTimeLife: Sendable {
     package private(set) var voids: [PlayVoid] = []
     package private(set) var messages: [PlayMessage] = []
     package private(set) var key = PlayAnswerKey()
+    /// What is known after each message.
+    package private(set) var accessHistory: [PlayAccessEntry] = []
     package private(set) var acknowledgedAt: Instant?
     package private(set) var deadline: Instant?
     private let isAcknowledgedByApp: Bool
@@ -163,11 +165,11 @@ package struct PlayOneTimeLife: Sendable {
     }
 
     private mutating func send(_ content: PlayMessage.Content, after instant: Instant) {
-        let lag = Int64.random(in: 200...2000, using: &random)
+        let eventTime = instant.advanced(byMilliseconds: Int64.random(in: 200...2000, using: &random))
         messages.append(
             PlayMessage(
-                messageId: identifiers.messageId(), purchaseToken: token,
-                eventTime: instant.advanced(byMilliseconds: lag), content: content))
+                messageId: identifiers.messageId(), purchaseToken: token, eventTime: eventTime, content: content))
+        accessHistory.append(PlayAccessEntry(at: eventTime, access: key.access))
     }
 
     private mutating func update(at instant: Instant, _ change: (inout Book) -> Void) {

@@ -80,9 +80,12 @@ struct PlayDraw {
     }
 
     /// An instant in the last paid period, more than a minute after the last event.
-    mutating func within(_ life: PlayLife) -> Instant {
-        let last = life.current.history.last?.at ?? life.paidEnd
-        return between(last.advanced(byMilliseconds: 60_000), life.paidEnd)
+    mutating func within(_ life: PlayLife) -> Instant { between(Self.next(life), life.paidEnd) }
+
+    /// A minute after the last event: the books show a void of an older payment only in the list of voids.
+    private static func next(_ life: PlayLife) -> Instant {
+        let events = [life.current.history.last?.at, life.voids.last?.voidedTime].compactMap(\.self)
+        return (events.max() ?? life.paidEnd).advanced(byMilliseconds: 60_000)
     }
 
     /// Renews some times, sometimes early and sometimes two minutes late.
@@ -93,7 +96,10 @@ struct PlayDraw {
                 ? -Int64.random(in: 10_000...40_000_000, using: &random)
                 : Int64.random(in: 2000...135_000, using: &random)
             let drift: Int64 = random.chance(30) ? Int64.random(in: 1000...5000, using: &random) : 0
-            life.renew(after: .milliseconds(life.terms.isTest ? 2000 : delay), drift: .milliseconds(drift))
+            // An early charge does not precede what happened before.
+            let earliest = Self.next(life).milliseconds - life.paidEnd.milliseconds
+            life.renew(
+                after: .milliseconds(life.terms.isTest ? 2000 : max(delay, earliest)), drift: .milliseconds(drift))
         }
     }
 
