@@ -2757,7 +2757,8 @@ where movement.payer_state <> 'family';
 
 comment on view analyst.movements_detail is
   'Changes to subscriptions, of which each has one kind. Access begins with trial_start (the first period, free), new '
-  '(the first period, paid), recovered (a failed renewal was charged after at most 60 days without access) or '
+  '(the first period, paid), recovered (a failed renewal was charged, or a pause ended, after at most 60 days without '
+  'access) or '
   'resubscribed (after any other gap). It ends with trial_lost (after a free trial) or churn (after a paid period or '
   'grace). It continues with conversion (the first paid period, directly after a trial) or renewal (any other period '
   'directly after one). Grace is access, and an upgrade is a change of plan. A fully refunded period ends at the '
@@ -2834,7 +2835,8 @@ comment on column analyst.movements.product_id is
 comment on column analyst.movements.trial_starts is 'Subscriptions that began with a free trial';
 comment on column analyst.movements.new is 'Subscriptions that began with a paid period';
 comment on column analyst.movements.recovered is
-  'Subscriptions that began again because a failed renewal was charged, after at most 60 days without access';
+  'Subscriptions that began again because a failed renewal was charged or a pause ended, after at most 60 days without '
+  'access';
 comment on column analyst.movements.resubscribed is 'Subscriptions that began again after any other gap';
 comment on column analyst.movements.trials_lost is 'Subscriptions whose access ended after a free trial';
 comment on column analyst.movements.churned is 'Subscriptions whose access ended after a paid period or grace';

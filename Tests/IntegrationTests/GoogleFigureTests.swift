@@ -1,0 +1,197 @@
+import Encoding
+import Subscriptions
+import TestSupport
+import Testing
+
+/// The numbers are computed by hand from the purchases. Days are counted from 2024-01-01, which is day 1: February begins
+/// on day 32, March on day 61.
+@Suite("The analyst views count purchases on Google Play")
+struct GoogleFigureTests {
+    typealias Told = CustomerLog.Told
+
+    private static func answer(
+        _ token: String, _ state: PurchaseSnapshot.State, on date: Int, start: Int, end: Int, order: String,
+        product: String = "premium", price: Int64? = 9_990, currency: String = "USD",
+        change: (inout PurchaseSnapshot) -> Void = { _ in }
+    ) -> Told {
+        var snapshot = PurchaseSnapshot(purchaseToken: token, kind: .subscription, stateName: state.rawValue)
+        snapshot.startTime = day(start)
+        var item = PurchaseSnapshot.Item(productId: product)
+        item.expiryTime = day(end)
+        item.orderId = order
+        item.isAutoRenewing = state != .expired
+        item.price = price
+        item.currency = currency
+        item.phase = "BASE_PRICE"
+        snapshot.items = [item]
+        change(&snapshot)
+        return .purchase(.snapshot(snapshot), on: date)
+    }
+
+    private static func recovered(_ token: String, on date: Int) -> Told {
+        .purchase(.notice(PurchaseNotice(purchaseToken: token, kind: .recovered, at: day(date))), on: date)
+    }
+
+    /// Two subscriptions that are renewed once, in two currencies.
+    private static let renewed = [
+        answer("usd", .active, on: 5, start: 5, end: 36, order: "G-1"),
+        answer("usd", .active, on: 36, start: 5, end: 65, order: "G-1..0"),
+        answer("eur", .active, on: 10, start: 10, end: 41, order: "G-2", price: 8_490, currency: "EUR"),
+        answer("eur", .active, on: 41, start: 10, end: 70, order: "G-2..0", price: 8_490, currency: "EUR"),
+    ]
+
+    /// Paused from February 1 until March 1.
+    private static let paused = [
+        answer("pause", .active, on: 1, start: 1, end: 32, order: "G-3"),
+        answer("pause", .paused, on: 32, start: 1, end: 32, order: "G-3") { $0.autoResumeTime = day(61) },
+        recovered("pause", on: 61),
+        answer("pause", .active, on: 61, start: 1, end: 92, order: "G-3..0"),
+    ]
+
+    /// In account hold from February 3 until February 20.
+    private static let held = [
+        answer("hold", .active, on: 3, start: 3, end: 34, order: "G-4"),
+        answer("hold", .onHold, on: 34, start: 3, end: 34, order: "G-4"),
+        recovered("hold", on: 51),
+        answer("hold", .active, on: 51, start: 3, end: 80, order: "G-4..0"),
+    ]
+
+    /// Another plan from January 20 on, by a linked purchase.
+    private static let upgraded = [
+        answer("basic", .active, on: 7, start: 7, end: 38, order: "G-5", product: "basic"),
+        answer("pro", .active, on: 20, start: 20, end: 51, order: "G-6", product: "pro", price: 19_990) {
+            $0.linkedPurchaseToken = "basic"
+        },
+        answer("basic", .expired, on: 20, start: 7, end: 20, order: "G-5", product: "basic") {
+            $0.cancelReason = .replaced
+        },
+    ]
+
+    /// Bought on January 12 and taken back on January 15.
+    private static let voided: [Told] = [
+        answer("void", .active, on: 12, start: 12, end: 43, order: "G-7"),
+        .purchase(
+            .void(PurchaseVoid(purchaseToken: "void", orderId: "G-7", voidedAt: day(15), isExactTime: true)), on: 15),
+    ]
+
+    /// Topped up on January 30.
+    private static let prepaid = [
+        answer("top-1", .active, on: 2, start: 2, end: 33, order: "G-8", product: "prepaid", price: 5_000) {
+            $0.items[0].isPrepaid = true
+            $0.items[0].isAutoRenewing = nil
+        },
+        answer("top-2", .active, on: 30, start: 30, end: 61, order: "G-9", product: "prepaid", price: 5_000) {
+            $0.items[0].isPrepaid = true
+            $0.items[0].isAutoRenewing = nil
+            $0.linkedPurchaseToken = "top-1"
+        },
+    ]
+
+    private static let all = renewed + paused + held + upgraded + voided + prepaid
+
+    private static func with(_ told: [Told], _ test: (CustomerLog) async throws -> Void) async throws {
+        try await CustomerLog.with { log async throws in
+            try await log.tell(told, inBatches: true)
+            try await log.tell(
+                [answer("test", .active, on: 5, start: 5, end: 36, order: "G-T")], environment: .sandbox)
+            try await test(log)
+        }
+    }
+
+    private static let mrr = """
+        select concat_ws(' ', to_char(day, 'MM-DD'), currency, subscriptions, mrr)
+        from analyst.mrr
+        where environment = 'production'
+          and day in ('2024-01-15', '2024-01-25', '2024-02-15', '2024-02-25', '2024-03-03')
+          and subscriptions > 0
+        order by 1
+        """
+
+    @Test("MRR: two currencies, nothing while paused or in hold, one plan of an upgrade, no void, prepaid or test")
+    func mrr() async throws {
+        let expected = [
+            // usd, pause, hold, basic: four times 9.99.
+            "01-15 EUR 1 8.490", "01-15 USD 4 39.960",
+            // usd, pause, hold and, in place of basic, pro for 19.99.
+            "01-25 EUR 1 8.490", "01-25 USD 4 49.960",
+            // usd and pro; pause is paused, hold is in hold.
+            "02-15 EUR 1 8.490", "02-15 USD 2 29.980",
+            // usd and, since February 20, hold; pro ended that day.
+            "02-25 EUR 1 8.490", "02-25 USD 2 19.980",
+            // usd, hold and, since March 1, pause.
+            "03-03 EUR 1 8.490", "03-03 USD 3 29.970",
+        ]
+        for told in [Self.all, Self.all.reversed()] {
+            try await Self.with(told) { log async throws in
+                #expect(try await log.lines(Self.mrr) == expected)
+            }
+        }
+    }
+
+    @Test("active subscriptions: a void counts until it was taken back, a pause and hold do not count")
+    func active() async throws {
+        try await Self.with(Self.all) { log async throws in
+            let active = try await log.lines(
+                """
+                select concat_ws(' ', to_char(day, 'MM-DD'), sum(paying), sum(in_trial), sum(in_grace))
+                from analyst.active_subscriptions
+                where environment = 'production'
+                  and day in ('2024-01-14', '2024-01-15', '2024-01-25', '2024-02-15', '2024-03-03')
+                group by day
+                order by 1
+                """)
+
+            // usd, eur, pause, hold and basic or pro; on January 14 void as well.
+            #expect(active == ["01-14 6 0 0", "01-15 5 0 0", "01-25 5 0 0", "02-15 3 0 0", "03-03 4 0 0"])
+        }
+    }
+
+    @Test("movements: an upgrade is no movement, hold and a pause that end are recoveries, a void is churn")
+    func movements() async throws {
+        try await Self.with(Self.all) { log async throws in
+            let movements = try await log.lines(
+                """
+                select concat_ws(' ', to_char(at at time zone 'UTC', 'MM-DD'), movement, original_transaction_id,
+                  case when movement = 'churn' then churn_reason end)
+                from analyst.movements_detail
+                where environment = 'production'
+                order by at, original_transaction_id collate "C"
+                """)
+
+            #expect(
+                movements == [
+                    "01-01 new pause", "01-03 new hold", "01-05 new usd", "01-07 new basic", "01-10 new eur",
+                    "01-12 new void", "01-15 churn void refund", "02-01 churn pause unknown",
+                    "02-03 churn hold billing",
+                    "02-05 renewal usd", "02-10 renewal eur", "02-20 churn basic unknown", "02-20 recovered hold",
+                    "03-01 recovered pause", "03-05 churn usd unknown", "03-10 churn eur unknown",
+                    "03-20 churn hold unknown", "04-01 churn pause unknown",
+                ])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', to_char(month, 'MM'), sum(new), sum(recovered), sum(churned), sum(net), sum(renewals))
+                    from analyst.movements
+                    where environment = 'production'
+                    group by month
+                    order by 1
+                    """) == ["01 6 0 1 5 0", "02 0 1 3 -2 2", "03 0 1 3 -2 0", "04 0 0 1 -1 0"])
+        }
+    }
+
+    @Test("retention: three of six have access after a month, two after two months")
+    func retention() async throws {
+        try await Self.with(Self.all) { log async throws in
+            // After a month usd, eur and basic, as pro; after two months pause and hold again.
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', to_char(cohort, 'YYYY-MM'), months_since, subscriptions, active)
+                    from analyst.retention
+                    where environment = 'production'
+                      and months_since <= 3
+                    order by 1
+                    """) == ["2024-01 0 6 6", "2024-01 1 6 3", "2024-01 2 6 2", "2024-01 3 6 0"])
+        }
+    }
+}
