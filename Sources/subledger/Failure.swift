@@ -46,6 +46,8 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
         throw fail("\(error)", .unavailable)
     } catch let error as ListenError {
         throw fail("\(error)", .unavailable)
+    } catch is CancellationError {
+        throw fail("interrupted", .interrupted)
     } catch {
         throw fail("\(error)", .failure)
     }

@@ -14,7 +14,7 @@ struct Subledger: AsyncParsableCommand {
         ])
 }
 
-/// Exit statuses besides 0, 1 and 64 (usage), numbered as in sysexits.h.
+/// Exit statuses besides 0, 1 and 64 (usage), numbered as in sysexits.h, and by shells.
 extension ExitCode {
     /// Invalid input.
     static let dataError = ExitCode(65)
@@ -22,4 +22,6 @@ extension ExitCode {
     static let unavailable = ExitCode(69)
     /// An invalid setting.
     static let configurationError = ExitCode(78)
+    /// Ended by SIGINT or SIGTERM before it was finished, as shells report it.
+    static let interrupted = ExitCode(130)
 }

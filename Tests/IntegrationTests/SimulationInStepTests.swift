@@ -26,6 +26,32 @@ struct SimulationInStepTests {
         #expect(run.error.contains(/histories read: [1-9]/) == scenario.contains("--by-api"))
     }
 
+    @Test("an interrupted run says so, with exit status 130")
+    func interrupted() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let process = Process()
+        let errors = Pipe()
+        process.executableURL = ServerProcess.executable
+        process.arguments = ["simulate", "--in-step", "--subscriptions", "200", "--data-folder", folder]
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = errors
+        try process.run()
+        var text = ""
+        while !text.contains("simulated: ") {
+            let data = errors.fileHandleForReading.availableData
+            try #require(!data.isEmpty, "it ended by itself: \(text)")
+            text += String(decoding: data, as: UTF8.self)
+        }
+
+        process.interrupt()
+
+        text += String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 130)
+        #expect(text.hasSuffix("\nsubledger: interrupted\n"), "\(text)")
+    }
+
     /// The first run uses all stories of Google Play.
     @Test(
         "every answer about Google Play is right in the end, and every purchase is acknowledged in time",
