@@ -49,13 +49,13 @@ struct FirstLightTests {
                 "update subledger.check_schedule set next_at = null returning original_transaction_id")
             let after = try #require(try await server.backend.get(Self.subscription).json["check"] as? [String: Any])
 
-            // Renewal is off, and the period of three minutes ends at 08:14:46.
+            // Renewal is off. The period of three minutes ends at 08:14:46, and is checked two minutes later.
             let next = try #require(before["next"] as? [String: Any])
-            #expect(next["at"] as? String == "2019-11-08T08:15:04.000Z")
+            #expect(next["at"] as? String == "2019-11-08T08:16:46.000Z")
             #expect(next["reason"] as? String == "end")
             #expect(before["last"] == nil)
             let last = try #require(after["last"] as? [String: Any])
-            #expect(last["at"] as? String == "2019-11-08T08:15:04.000Z")
+            #expect(last["at"] as? String == "2019-11-08T08:16:46.000Z")
             #expect(last["result"] as? String == "refused")
             #expect(last["status"] as? Int == 21003)
             #expect(after["next"] == nil)

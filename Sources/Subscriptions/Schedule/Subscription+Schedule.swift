@@ -3,9 +3,11 @@ import Encoding
 extension Subscription {
     /// The next check of the subscription; nil if no answer could change anything, or no more is expected.
     ///
-    /// Computed from the state alone, so equal facts give equal schedules. About a subscription that only signed reports
-    /// are known of, the App Store Server API is asked, and its lost notifications are fetched the day after; so nothing is
-    /// asked within grace, after which access ends by the clock, and then less often. A report that states what a check would have found replaces it, because it is the later one.
+    /// Computed from the state alone, so equal facts give equal schedules. A report that states what a check would have
+    /// found replaces it, because it is the later one.
+    ///
+    /// If only signed reports are known, the App Store Server API is asked, and lost notifications are fetched the day
+    /// after. Then nothing is asked within grace, because access ends by the clock, and less often after it.
     ///
     /// - Parameter last: When the state was last confirmed: by the latest report (``reports``), or by a later check
     ///   that changed nothing. The next check is later than that.
