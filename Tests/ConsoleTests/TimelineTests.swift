@@ -109,6 +109,18 @@ struct TimelineTests {
         #expect(nothing.matches(of: /class="later"/).count == subscription.access.count + events.count)
     }
 
+    @Test("two clocks at about the same time share one label")
+    func labels() {
+        let (subscription, events) = Self.story
+        let near = Self.drawing(
+            subscription, events, known: Timeline.Known(at: Self.at(83), subscription: subscription))
+        let far = Self.drawing(
+            subscription, events, known: Timeline.Known(at: Self.at(20), subscription: subscription))
+
+        #expect(near.contains(">known, now</text>"))
+        #expect(far.contains(">known</text>") && far.contains(">now</text>"))
+    }
+
     @Test("marks beyond sixty are joined, and lead to a closer span")
     func joined() {
         var facts = SubscriptionFacts(originalTransactionId: "100")

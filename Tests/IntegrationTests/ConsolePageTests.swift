@@ -182,6 +182,33 @@ struct ConsolePageTests {
             #expect(unknown.contains("No entitlement"))
             #expect(unknown.contains("class=\"later\""))
             #expect(!now.contains("class=\"later\""))
+            // A distance from today is only written about today.
+            #expect(now.contains("(in ") && now.contains(" ago)"))
+            #expect(!earlier.contains("active until 2 Oct 2019 07:06</strong><span"))
+        }
+    }
+
+    @Test("tables contain only what was known then, and links lead to the same two times")
+    func knownTables() async throws {
+        try await CustomerRoutesTests.withCustomers { server in
+            let (browser, cookie) = try await server.session()
+            let times = "at=2019-11-08T00%3A00%3A00Z&knownAt=2019-11-01T00%3A00%3A00Z"
+            let now = try await browser.get("/console/customers/10?as=subscription&\(Self.stream)", cookie: cookie).body
+            let past = try await browser.get(
+                "/console/customers/10?as=subscription&\(Self.stream)&\(times)", cookie: cookie
+            ).body
+
+            #expect(now.contains("href=\"/console/subscriptions/10?\(Self.stream)\""))
+            let link = "/console/subscriptions/10?\(Self.stream)&\(times)"
+            #expect(past.contains("href=\"\(link.replacing("&", with: "&amp;"))\""), "\(past)")
+            for empty in ["No subscription was known.", "Nothing began or ended by then."] {
+                #expect(past.contains(empty), "\(past)")
+                #expect(!now.contains(empty))
+            }
+            let subscription = try await browser.get(
+                "/console/subscriptions/10?\(Self.stream)&\(times)", cookie: cookie
+            ).body
+            #expect(subscription.contains("No event."))
         }
     }
 

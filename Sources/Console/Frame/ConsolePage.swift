@@ -72,10 +72,15 @@ package struct PageFrame: Sendable {
         address.with("stream", stream?.text)
     }
 
+    /// The page of a customer at the two times of this page.
     package func customer(_ id: String, kind: String? = nil) -> Address {
-        here(Address("customers", id)).with("as", kind)
+        here(Address("customers", id)).with("as", kind).withClocks(of: address)
     }
 
-    package func subscription(_ id: String) -> Address { here(Address("subscriptions", id)) }
+    /// The page of a subscription at the two times of this page.
+    package func subscription(_ id: String) -> Address {
+        here(Address("subscriptions", id)).withClocks(of: address)
+    }
+
     package func event(_ position: Int64) -> Address { here(Address("events", "\(position)")) }
 }

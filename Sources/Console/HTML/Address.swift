@@ -22,6 +22,11 @@ package struct Address: Sendable, Hashable {
         return copy
     }
 
+    /// The address with the two times of a page, if that has them.
+    package func withClocks(of page: Address) -> Address {
+        page.query.reduce(self) { ["at", "knownAt"].contains($1.name) ? $0.with($1.name, $1.value) : $0 }
+    }
+
     package func at(_ fragment: String) -> Address {
         var copy = self
         copy.fragment = fragment

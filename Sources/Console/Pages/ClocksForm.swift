@@ -13,7 +13,7 @@ struct ClocksForm {
         html.element("p", [.class("note")]) { html in
             html.text("As it was known at ")
             html.time(knownAt)
-            html.text(". What was learned later is hatched in the pictures. ")
+            html.text(". What was learned later is hatched in the pictures, and not in the tables. ")
             html.link("What is known now", address.with("knownAt", nil))
         }
     }

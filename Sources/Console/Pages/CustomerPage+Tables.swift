@@ -14,18 +14,22 @@ extension CustomerPage {
                 .init("Subscription"), .init("Status"), .init("Product"), .init("Access until"), .init("Renewal"),
                 .init("Events", isNumber: true),
             ],
-            rows: record.subscriptions.map { owned in
-                let subscription = owned.subscription
+            rows: record.subscriptions.compactMap { owned in
+                // With all of its access, also that of other owners, unless the page is about another knowledge.
+                guard let subscription = knownAt == nil ? owned.subscription : past(owned.subscription) else {
+                    return nil
+                }
                 let renewal = subscription.renewal(at: at)
                 let id = subscription.originalTransactionId
                 return [
-                    .link(id, here(Address("subscriptions", id))), .text(subscription.status(at: at).rawValue),
+                    .link(id, here(Address("subscriptions", id)).withClocks(of: address)),
+                    .text(subscription.status(at: at).rawValue),
                     .optional(subscription.period(at: at)?.productId ?? renewal.productId),
                     .optional(subscription.accessEnd(at: at)),
                     .text(renewal.autoRenewStatus.map { $0 ? "on" : "off" } ?? "unknown"),
-                    .number(Int64(owned.positions.count)),
+                    .number(Int64(owned.positions.count(where: isKnown))),
                 ]
-            }, empty: "No subscription.")
+            }, empty: knownAt == nil ? "No subscription." : "No subscription was known.")
     }
 
     private func historyTable(_ here: (Address) -> Address) -> ConsoleTable {
@@ -35,14 +39,14 @@ extension CustomerPage {
                 .init("At"), .init("What"), .init("Product"), .init("Until"), .init("Subscription"),
                 .init("Event", isNumber: true),
             ],
-            rows: (history?.entries ?? []).map { entry in
+            rows: (history?.entries ?? []).filter(isKnown).map { entry in
                 let what =
                     entry.isGain.map { $0 ? "subscription gained" : "subscription lost to another customer" }
                     ?? entry.kind.rawValue.replacing("_", with: " ")
                 let id = entry.originalTransactionId
                 return [
                     .time(entry.at), .text(what), .optional(entry.productId), .optional(entry.until),
-                    .link(id, here(Address("subscriptions", id))),
+                    .link(id, here(Address("subscriptions", id)).withClocks(of: address)),
                     entry.position.map { .link("\($0)", here(Address("events", "\($0)"))) } ?? .empty,
                 ]
             }, empty: "Nothing began or ended by then.")
@@ -52,12 +56,21 @@ extension CustomerPage {
         ConsoleTable(
             "ids", caption: "Ids, and the event that ties each",
             columns: [.init("Kind"), .init("Id"), .init("Tied to"), .init("Event", isNumber: true)],
-            rows: record.ties.map { tie in
+            rows: record.ties.filter { isKnown($0.position) }.map { tie in
                 [
                     .text(tie.kind.replacing("_", with: " ")),
-                    .link(tie.id, here(Address("customers", tie.id)).with("as", tie.kind)), .code(tie.to),
+                    .link(tie.id, here(Address("customers", tie.id)).with("as", tie.kind).withClocks(of: address)),
+                    .code(tie.to),
                     .link("\(tie.position)", here(Address("events", "\(tie.position)"))),
                 ]
             }, empty: "No event ties another id to this one.", sql: record.tiesSQL.text)
+    }
+
+    /// Whether the event had been received at the instant whose knowledge counts.
+    private func isKnown(_ position: Int64) -> Bool { knownHead.map { position <= $0 } ?? true }
+
+    /// What only the clock causes was known once its time had come.
+    private func isKnown(_ entry: HistoryEntry) -> Bool {
+        entry.position.map(isKnown) ?? knownAt.map { entry.at <= $0 } ?? true
     }
 }

@@ -17,6 +17,8 @@ package struct CustomerPage: ConsolePage {
     package let unexplained: [String]
     package let at: Instant
     package let knownAt: Instant?
+    /// The position of the last event received until ``knownAt``; nil for today's knowledge.
+    package let knownHead: Int64?
     /// The customer's subscriptions by what was known; nil for today's knowledge.
     package let known: [Subscription]?
     package let events: [StoredEvent]
@@ -26,7 +28,8 @@ package struct CustomerPage: ConsolePage {
 
     package init(
         id: String, record: CustomerReader.Record, history: CustomerReader.History?, entitlements: [Entitlement],
-        explanations: [Explanation], unexplained: [String], at: Instant, knownAt: Instant?, known: [Subscription]?,
+        explanations: [Explanation], unexplained: [String], at: Instant, knownAt: Instant?, knownHead: Int64?,
+        known: [Subscription]?,
         events: [StoredEvent], span: Range<Instant>?, address: Address
     ) {
         self.id = id
@@ -37,6 +40,7 @@ package struct CustomerPage: ConsolePage {
         self.unexplained = unexplained
         self.at = at
         self.knownAt = knownAt
+        self.knownHead = knownHead
         self.known = known
         self.events = events
         self.span = span
@@ -157,10 +161,11 @@ package struct CustomerPage: ConsolePage {
 
     private func statusWords(of subscription: Subscription) -> String {
         guard knownAt != nil else { return subscription.status(at: at).words }
-        return past(subscription).map { "\($0.status(at: at).words), as it was known" } ?? "was not known"
+        return past(subscription).map { "\($0.status(at: at).words), as it was known" }
+            ?? "was not known as this customer's"
     }
 
-    private func past(_ subscription: Subscription) -> Subscription? {
+    func past(_ subscription: Subscription) -> Subscription? {
         known?.first { $0.originalTransactionId == subscription.originalTransactionId }
     }
 
@@ -168,8 +173,8 @@ package struct CustomerPage: ConsolePage {
 
     private func writeTotals(to html: inout HTMLWriter) {
         var paid: [String: (paid: Int64, refunded: Int64)] = [:]
-        for owned in record.subscriptions {
-            for row in owned.subscription.transactions where !row.transaction.isFamilyShared {
+        for subscription in known ?? record.subscriptions.map(\.subscription) {
+            for row in subscription.transactions where !row.transaction.isFamilyShared {
                 guard let price = row.transaction.price, (row.transaction.purchaseDate ?? .latest) <= at else {
                     continue
                 }

@@ -45,19 +45,30 @@ struct EntitlementAnswer {
             switch explanation.until {
             case let until? where until < .latest:
                 html.element("strong", text: "\(name) is active until \(until.longText)")
-                html.element("span", [.class("muted")], text: " (\(until.words(from: frame.now)))")
+                writeDistance(to: until, frame, to: &html)
             case _?: html.element("strong", text: "\(name) is active for ever")
             case nil:
                 guard let ended else {
                     html.element("strong", text: "\(name) is not active")
                     return
                 }
-                html.element("strong", text: "\(name) ended on \(ended.longText)")
-                html.element("span", [.class("muted")], text: " (\(ended.words(from: frame.now)))")
+                // An end that was only expected: by what was known, nothing followed it.
+                let wasExpected = explanation.knownAt.map { ended > $0 } ?? false
+                html.element(
+                    "strong", text: "\(name) \(wasExpected ? "would have ended" : "ended") on \(ended.longText)")
+                writeDistance(to: ended, frame, to: &html)
             }
             if let since { html.text("\(explanation.active ? ", since" : ", it began on") \(since.longText)") }
         }
     }
+
+    /// ` (in 3 days)`; nothing on a page about another time, where a distance from today would mislead.
+    private func writeDistance(to instant: Instant, _ frame: PageFrame, to html: inout HTMLWriter) {
+        guard abs(explanation.at.milliseconds - frame.now.milliseconds) < Self.nowMilliseconds else { return }
+        html.element("span", [.class("muted")], text: " (\(instant.words(from: frame.now)))")
+    }
+
+    private static let nowMilliseconds: Int64 = 60_000
 
     // MARK: - All reasons
 

@@ -43,7 +43,14 @@ package struct SubscriptionPage: ConsolePage {
     private var stream: String? { address.query.first { $0.name == "stream" }?.value }
 
     package var tables: [ConsoleTable] {
-        [periodsTable, purchasesTable, renewalsTable, versionsTable, .events(events, name: "events", stream: stream)]
+        [
+            periodsTable, purchasesTable, renewalsTable, versionsTable,
+            .events(eventsThen, name: "events", stream: stream),
+        ]
+    }
+
+    private var eventsThen: [StoredEvent] {
+        events.filter { event in knownAt.map { event.receivedAt <= $0 } ?? true }
     }
 
     package func write(in frame: PageFrame, to html: inout HTMLWriter) {
@@ -268,14 +275,18 @@ extension String {
 }
 
 extension StoredEvent {
-    /// The subscriptions that the facts name, each once.
+    /// The subscriptions that the facts name, and the purchases of Google Play by their tokens, each once.
     package var lines: [String] {
         guard let root = try? JSONDocument(facts).root else { return [] }
         var seen: Set<String> = []
         var lines: [String] = []
-        for list in [root["transactions"], root["renewals"]] {
-            for fact in list?.elements ?? [] {
-                guard let id = fact.string("originalTransactionId"), seen.insert(id).inserted else { continue }
+        let lists: [(StaticString, StaticString)] = [
+            ("transactions", "originalTransactionId"), ("renewals", "originalTransactionId"),
+            ("accountDeletions", "originalTransactionId"), ("purchases", "purchaseToken"),
+        ]
+        for (list, member) in lists {
+            for fact in root[list]?.elements ?? [] {
+                guard let id = fact.string(member), seen.insert(id).inserted else { continue }
                 lines.append(id)
             }
         }

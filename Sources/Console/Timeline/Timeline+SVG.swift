@@ -290,15 +290,26 @@ extension Timeline {
         if contains(now) { clocks.append((now, "now", "now")) }
         if abs(at.milliseconds - now.milliseconds) > 60_000, contains(at) { clocks.append((at, "at", "at")) }
         if let known, contains(known.at) { clocks.append((known.at, "now", "known")) }
-        for (time, kind, word) in clocks {
+        var labels: [(x: Double, text: String)] = []
+        for (time, kind, word) in clocks.sorted(by: { $0.0 < $1.0 }) {
+            if let last = labels.last, x(time) - last.x < Self.clockWidth {
+                labels[labels.count - 1].text = "\(last.text), \(word)"
+            } else {
+                labels.append((x(time), word))
+            }
             let path = "M\(Self.text(x(time))) \(Self.text(Self.top - 2))V\(Self.text(Self.height - 12))"
             html.element("path", [.text(.d, path), .class(kind)]) { _ in }
+        }
+        for label in labels {
             html.element(
                 "text",
-                [.number(.x, x(time)), .number(.y, Self.height - 2), .text(.anchor, "middle"), .class("small")],
-                text: word)
+                [.number(.x, label.x), .number(.y, Self.height - 2), .text(.anchor, "middle"), .class("small")],
+                text: label.text)
         }
     }
+
+    /// Labels of clocks that are nearer to each other become one.
+    private static let clockWidth = 50.0
 
     static func text(_ number: Double) -> String {
         let tenths = Int((number * 10).rounded())

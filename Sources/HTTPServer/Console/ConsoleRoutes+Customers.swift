@@ -29,6 +29,8 @@ extension ConsoleRoutes {
         async let past = customers.history(reference, at: at, through: at, limit: Limits.consoleRows)
         async let answer = customers.explained(CustomerReader.Question(reference, at: at), knownAt: knownAt)
         async let stored = reader.events(Array(Set(record.subscriptions.flatMap(\.positions))), in: stream)
+        var knownHead: Int64?
+        if let knownAt { knownHead = try await reader.head(at: knownAt, in: stream) }
         let explained = Self.found(try await answer)
         let entitlements = knownAt == nil ? record.entitlements : explained?.granted ?? []
         let names = Self.ordered(
@@ -38,7 +40,8 @@ extension ConsoleRoutes {
                 id: id, record: record, history: Self.found(try await past), entitlements: entitlements,
                 explanations: names.prefix(Limits.consoleExplanations).compactMap { explained?.explanation(of: $0) },
                 unexplained: Array(names.dropFirst(Limits.consoleExplanations)), at: at, knownAt: knownAt,
-                known: knownAt.map { _ in explained?.subscriptions ?? [] }, events: try await stored,
+                knownHead: knownHead, known: knownAt.map { _ in explained?.subscriptions ?? [] },
+                events: try await stored,
                 span: try Self.span(visit), address: visit.address))
     }
 

@@ -115,8 +115,10 @@ package struct ConsoleRoutes: Sendable {
         }
         get("/console/**", routes) { _ in
             Address()
-        } page: { _, _ in
-            throw ConsoleProblem(.notFound, "No such page", "The console has no page at this address.")
+        } page: { visit, _ in
+            throw ConsoleProblem(
+                .notFound, "No such page", "The console has no page at this address.",
+                choices: [("Overview", visit.frame.here(Address()))])
         }
     }
 

@@ -106,6 +106,12 @@ extension ConsoleReader {
         return try decoding { () throws(PostgresError) in try LogReader.storedEvents(rows) }
     }
 
+    /// The position of the last event that was received until an instant; 0 if there was none.
+    package func head(at instant: Instant, in stream: StreamState) async throws(ReadError) -> Int64 {
+        let rows = try await rows(Self.headThen, [Parameter(stream.streamId), Parameter(instant)])
+        return try decoding { () throws(PostgresError) in try rows.first?.value(at: 0) ?? 0 }
+    }
+
     static func all<Value>(
         _ rows: RowSet, _ decode: (Row) throws(PostgresError) -> Value
     ) throws(PostgresError) -> [Value] {
@@ -122,6 +128,17 @@ extension ConsoleReader {
         where stream_id = $1
           and position = any ($2::bigint[])
         order by position
+        """)
+
+    private static let headThen = Statement(
+        "console_head_then",
+        """
+        select position
+        from subledger.event
+        where stream_id = $1
+          and received_at <= $2
+        order by received_at desc, position desc
+        limit 1
         """)
 
     private static let proof = Statement(
