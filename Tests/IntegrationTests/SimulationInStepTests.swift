@@ -10,6 +10,7 @@ struct SimulationInStepTests {
         arguments: [
             ["--lose", "1.0"], ["--by-api", "--lose", "0.3", "--order", "shuffled"],
             ["--lose", "0.3", "--format", "both", "--order", "shuffled", "--duplicate", "0.1"],
+            ["--by-api", "--lose", "0.3", "--restore"],
         ])
     func found(_ scenario: [String]) throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path
@@ -24,6 +25,8 @@ struct SimulationInStepTests {
         #expect(run.error.contains(/handed in \d+, answered 200: [1-9]/))
         #expect(run.error.contains(/asked in checks: [1-9]\d\d/))
         #expect(run.error.contains(/histories read: [1-9]/) == scenario.contains("--by-api"))
+        #expect(
+            run.error.contains(/restored the database, which lacked [1-9]\d* events/) == scenario.contains("--restore"))
     }
 
     @Test("an interrupted run says so, with exit status 130")
@@ -63,6 +66,7 @@ struct SimulationInStepTests {
             [
                 "--store", "both", "--subscriptions", "8", "--lose", "0.3", "--order", "shuffled", "--duplicate", "0.2",
             ],
+            ["--store", "google", "--subscriptions", "42", "--lose", "0.3", "--restore"],
         ])
     func foundInGooglePlay(_ scenario: [String]) throws {
         let run = try Self.runWithGooglePlay(scenario)
@@ -70,6 +74,8 @@ struct SimulationInStepTests {
         #expect(run.status == 0, "\(run.output)\(run.error)")
         #expect(run.output.contains(/compared \d{3,} answers about Google Play, differences: 0(\n|, and)/))
         #expect(run.error.contains(/asked about purchases: [1-9]\d/))
+        #expect(
+            run.error.contains(/restored the database, which lacked [1-9]\d* events/) == scenario.contains("--restore"))
     }
 
     /// A purchase falls into the day of the outage, and is acknowledged after it.

@@ -16,7 +16,25 @@ package struct LogSize: Sendable {
         return size
     }
 
+    /// The bytes of everything that is not the log: what the fold derived from it.
+    package static func projections(_ database: ConnectionConfiguration) async throws -> Int64 {
+        let owner = try await TestCluster.connect(database)
+        let rows = try await owner.query(Statements.projections, deadline: .now + .seconds(60))
+        await owner.close()
+        return try rows[0].value(at: 0)
+    }
+
     private enum Statements {
+        static let projections = Statement(
+            "projection_sizes",
+            """
+            select sum(pg_total_relation_size(oid))::bigint
+            from pg_class
+            where relnamespace = 'subledger'::regnamespace
+              and relkind = 'r'
+              and relname not in ('event', 'event_conflict', 'jws_header', 'stream', 'stream_head', 'subscription_head')
+            """)
+
         static let sizes = Statement(
             "storage_sizes",
             """

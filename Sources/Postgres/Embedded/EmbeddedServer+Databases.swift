@@ -39,4 +39,19 @@ extension EmbeddedServer {
         }
         await connection.close()
     }
+    /// Drops a database if it exists.
+    ///
+    /// - Throws: ``PostgresError``, for example if it is in use (SQLSTATE 55006).
+    package func dropDatabase(_ name: String) async throws(PostgresError) {
+        let deadline = ContinuousClock.now + .seconds(30)
+        let connection = try await PostgresConnection.connect(
+            configuration(database: "postgres"), deadline: deadline)
+        do {
+            try await connection.script("drop database if exists \(quotedIdentifier(name))", deadline: deadline)
+        } catch {
+            await connection.close()
+            throw error
+        }
+        await connection.close()
+    }
 }

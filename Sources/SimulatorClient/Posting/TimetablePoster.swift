@@ -31,6 +31,15 @@ package final class TimetablePoster: Sendable {
     /// Sends the items at the positions: notifications and receipts concurrently, link statements one after the other,
     /// since servers order them by arrival. Returns when all are answered.
     package func send(_ positions: Range<Int>) async {
+        await send(positions, postsNotifications: postsNotifications)
+    }
+
+    /// Sends the receipts and link statements at the positions once more, as a backend does that keeps them.
+    package func sendAgain(_ positions: Range<Int>) async {
+        await send(positions, postsNotifications: false)
+    }
+
+    private func send(_ positions: Range<Int>, postsNotifications: Bool) async {
         let next = SharedCounter()
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -45,7 +54,7 @@ package final class TimetablePoster: Sendable {
                         guard position < positions.upperBound else { return }
                         switch self.timetable[position] {
                         case .notification(let delivery):
-                            if self.postsNotifications { await self.session.send(delivery) }
+                            if postsNotifications { await self.session.send(delivery) }
                         case .handIn(let handIn): await self.session.send(handIn)
                         case .statement: break
                         }

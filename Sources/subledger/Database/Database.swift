@@ -13,7 +13,7 @@ struct Database {
     let outcome: Schema.Outcome
     let durability: Durability.Settings
 
-    private static let embeddedName = "subledger"
+    static let embeddedName = "subledger"
 
     /// Starts the private PostgreSQL if there is no URL, and migrates the schema.
     static func open(_ settings: Settings, logger: Logger) async throws -> Database {
@@ -28,7 +28,7 @@ struct Database {
         }
     }
 
-    private static func startServer(folder: String, logger: Logger) async throws -> EmbeddedServer {
+    static func startServer(folder: String, logger: Logger) async throws -> EmbeddedServer {
         try await EmbeddedServer.start(
             folder: folder, logins: ReaderLimits.logins, settings: ReaderLimits.serverSettings, logger: logger)
     }

@@ -15,12 +15,13 @@ extension Simulate {
             simulation: simulation, google: google, settings: settings, connections: connections, target: target,
             sending: byAPI ? sending { await target.post($0) } : nil,
             pushing: pushing(audience: SimulationInStep.pushAudience) { await target.push($0) },
-            faults: faults(google), logger: logger)
+            faults: faults(simulation, google), logger: logger)
         let days = Int64(Simulation.start.duration(to: Simulation.end) / .seconds(86_400))
         let progress = ProgressReport("simulated", unit: "days")
         let outcome = try await run.run { instant in
             progress.update(Int64(Simulation.start.duration(to: instant) / .seconds(86_400)), of: days)
         }
+        if let lost = outcome.lostEvents { printError("restored the database, which lacked \(lost) events then") }
         if let apple = outcome.apple { report(apple) }
         if let google = outcome.google { report(google) }
         guard outcome.apple?.audit?.differences.isEmpty ?? true, outcome.apple?.refunds?.differences.isEmpty ?? true
@@ -34,10 +35,12 @@ extension Simulate {
         else { throw ExitCode.failure }
     }
 
-    /// With an outage of a day, in which the first purchase of a story is made. The seed determines it.
-    private func faults(_ google: PlaySimulation?) -> SimulationInStep.PlayFaultSettings {
-        var faults = SimulationInStep.PlayFaultSettings()
+    /// With an outage of a day, in which the first purchase of a story is made, and the days that a restored database lacks.
+    /// The seed determines them.
+    private func faults(_ apple: Simulation?, _ google: PlaySimulation?) -> SimulationInStep.FaultSettings {
+        var faults = SimulationInStep.FaultSettings()
         faults.fraction = storeFaults
+        faults.lost = restore ? lostTime(apple, google) : nil
         var random = SplitMix64(seed: scenario.seed, .max - 30)
         guard let outage = play.outage, let bought = google?.firstHandIns.randomElement(using: &random) else {
             return faults
@@ -48,6 +51,15 @@ extension Simulate {
         case .server: faults.serverOutage = start..<start.advanced(by: .seconds(86_400))
         }
         return faults
+    }
+
+    /// Three days in which something was handed in.
+    private func lostTime(_ apple: Simulation?, _ google: PlaySimulation?) -> LostTime? {
+        var random = SplitMix64(seed: scenario.seed, .max - 31)
+        let handedIn = (apple?.handIns.map(\.at) ?? []) + (google?.firstHandIns ?? [])
+        guard let middle = handedIn.randomElement(using: &random) else { return nil }
+        let start = middle.advanced(by: .seconds(-Int64.random(in: 1...60, using: &random) * 3600))
+        return LostTime(start: start, end: start.advanced(by: .seconds(3 * 86_400)))
     }
 
     private func report(_ apple: SimulationInStep.AppleOutcome) {

@@ -124,6 +124,13 @@ struct Simulate: AsyncParsableCommand {
             """)
     var byAPI = false
 
+    @Flag(
+        help: """
+            In a run in step, restore the server's database once to what it contained three days before; the seed \
+            determines when. Apps and backends then send again what they sent in these days. Requires --data-folder.
+            """)
+    var restore = false
+
     @Option(
         help: ArgumentHelp(
             "While posting, send customer links to this private listener. [the address of --compare]",
@@ -177,6 +184,9 @@ struct Simulate: AsyncParsableCommand {
             throw ValidationError("--in-step excludes --url, --output, --links, --compare and --serve-store.")
         }
         guard inStep || !byAPI else { throw ValidationError("--by-api requires --in-step.") }
+        guard !restore || inStep && database.databaseUrl == nil else {
+            throw ValidationError("--restore requires --in-step with --data-folder.")
+        }
         guard !byAPI || scenario.format == .v2 else { throw ValidationError("--by-api requires --format v2.") }
         guard !inStep || database.databaseUrl != nil || database.dataFolder != nil else {
             throw ValidationError("--in-step requires --data-folder or --database-url.")

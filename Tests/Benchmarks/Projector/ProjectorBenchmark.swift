@@ -42,13 +42,14 @@ struct ProjectorBenchmark: AsyncParsableCommand {
         let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: quiet)
         let projector = Projector(pool: pool, listener: session, now: { log.middle }, logger: quiet)
         guard await projector.foldAllStreams() else { throw Unusable() }
-        print("live       events   events/s   projector us/event   database us/event")
+        print("live       events   events/s   projector us/event   database us/event   projections bytes/event")
         for size in sizes {
             let before = try await log.grow(to: size)
             let usage = try await ProcessorTime.now()
             let start = ContinuousClock.now
             guard await projector.foldAllStreams() else { throw Unusable() }
-            Self.report(size, size - before, ContinuousClock.now - start, try await ProcessorTime.now() - usage)
+            let (time, used) = (ContinuousClock.now - start, try await ProcessorTime.now() - usage)
+            Self.report(size, size - before, time, used, bytes: try await LogSize.projections(database))
         }
         if views {
             await pool.close()
@@ -93,10 +94,13 @@ struct ProjectorBenchmark: AsyncParsableCommand {
         return numbers.isEmpty || numbers.contains { $0 <= 0 } || numbers != numbers.sorted() ? nil : numbers
     }
 
-    private static func report(_ size: Int, _ events: Int, _ time: Duration, _ used: ProcessorTime) {
+    private static func report(
+        _ size: Int, _ events: Int, _ time: Duration, _ used: ProcessorTime, bytes: Int64? = nil
+    ) {
         func each(_ seconds: Double) -> String { String(format: "%.1f", seconds * 1e6 / Double(events)) }
         let rate = String(format: "%.0f", Double(events) / time.inSeconds)
-        print("\(pad(size, 17)) \(pad(rate, 10)) \(pad(each(used.own), 20)) \(pad(each(used.database), 19))")
+        let disk = bytes.map { " " + pad($0 / Int64(size), 25) } ?? ""
+        print("\(pad(size, 17)) \(pad(rate, 10)) \(pad(each(used.own), 20)) \(pad(each(used.database), 19))\(disk)")
     }
 
     private static func pad(_ value: some CustomStringConvertible, _ width: Int) -> String {

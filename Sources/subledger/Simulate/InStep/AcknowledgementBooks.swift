@@ -30,14 +30,16 @@ struct AcknowledgementBooks: Sendable {
     /// - Parameters:
     ///   - granted: When the server stored the first answer that shows a purchase as paid, by purchase token.
     ///   - outages: When the API was away, or the server was.
+    ///   - lost: What the server was told then it does not know, and what it did then it did for reasons that are not in the
+    ///     log.
     init(
-        _ play: SimulatedPlay, granted: [String: Instant], outages: [Range<Instant>],
-        hasFaults: Bool
+        _ play: SimulatedPlay, granted: [String: Instant], outages: [Range<Instant>], hasFaults: Bool, lost: LostTime?
     ) {
+        func isLost(_ instant: Instant) -> Bool { lost?.contains(instant) ?? false }
         let wait = hasFaults ? Limits.waitWithFaults : Limits.wait
         let handIns = (0..<play.storyCount).flatMap { play.story($0).handIns }
         var known = Dictionary(handIns.map { ($0.purchaseToken, $0.at) }) { min($0, $1) }
-        for push in play.deliveries where push.isAcknowledged && !push.purchaseToken.isEmpty {
+        for push in play.deliveries where push.isAcknowledged && !push.purchaseToken.isEmpty && !isLost(push.at) {
             known[push.purchaseToken] = min(known[push.purchaseToken] ?? push.at, push.at)
         }
         /// The end of the outage in which something begins or ends; itself without one.
@@ -50,7 +52,7 @@ struct AcknowledgementBooks: Sendable {
             let name = "\(purchase.token) (\(purchase.story.name))"
             if let at = purchase.acknowledgedAt {
                 acknowledged += 1
-                if granted[purchase.token].map({ at < $0 }) ?? true {
+                if !isLost(at), granted[purchase.token].map({ at < $0 }) ?? true {
                     differences.append(
                         "\(name): acknowledged at \(at), granted \(granted[purchase.token].map { "at \($0)" } ?? "never")"
                     )

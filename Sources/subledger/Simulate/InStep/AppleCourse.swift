@@ -12,13 +12,8 @@ struct AppleCourse: StoreCourse {
     let timetable: Timetable
     let store: SimulatedStore
     let poster: TimetablePoster
-    let poller: Poller
-    /// Nil for a run without audits.
-    let audits: DeliveryAudits?
-    /// Nil without a key.
-    let backfills: HistoryBackfills?
-    let consumption: ConsumptionSender
-    let wait: ProjectionWait
+    /// Those of the server that runs now.
+    var server: Server
     private(set) var outcome = Outcome()
     private var position = 0
     private var nextDue: Instant?
@@ -29,6 +24,17 @@ struct AppleCourse: StoreCourse {
         static let step = Duration.seconds(6 * 3600)
         /// From the end of the stories on, checks are made for this long: until Apple has stopped retrying payments.
         static let checksAfterEnd = Duration.seconds(61 * 86_400)
+    }
+
+    /// What the server asks with.
+    struct Server: Sendable {
+        let poller: Poller
+        /// Nil for a run without audits.
+        let audits: DeliveryAudits?
+        /// Nil without a key.
+        let backfills: HistoryBackfills?
+        let consumption: ConsumptionSender
+        let wait: ProjectionWait
     }
 
     struct Outcome: Sendable {
@@ -42,19 +48,12 @@ struct AppleCourse: StoreCourse {
         var audits: [DeliveryAudit] = []
     }
 
-    init(
-        timetable: Timetable, store: SimulatedStore, poster: TimetablePoster, poller: Poller, audits: DeliveryAudits?,
-        backfills: HistoryBackfills?, consumption: ConsumptionSender, wait: ProjectionWait
-    ) {
+    init(timetable: Timetable, store: SimulatedStore, poster: TimetablePoster, server: Server) {
         self.timetable = timetable
         self.store = store
         self.poster = poster
-        self.poller = poller
-        self.audits = audits
-        self.backfills = backfills
-        self.consumption = consumption
-        self.wait = wait
-        nextAudit = audits == nil ? nil : Simulation.start
+        self.server = server
+        nextAudit = server.audits == nil ? nil : Simulation.start
     }
 
     var next: Instant? {
@@ -68,22 +67,29 @@ struct AppleCourse: StoreCourse {
         let due = timetable.count(through: now)
         await poster.send(position..<due)
         position = due
-        if let backfills {
-            try await wait()
+        if let backfills = server.backfills {
+            try await server.wait()
             outcome.backfilled += try await backfills.round()
         }
         var round: PollRound
         repeat {
-            try await wait()
-            round = try await poller.round(at: now)
+            try await server.wait()
+            round = try await server.poller.round(at: now)
             outcome.asked += round.asked
         } while round.asked > 0
         nextDue = round.nextDue
-        if let audits {
+        if let audits = server.audits {
             outcome.audits += try await audits.round(at: now)
             nextAudit = AuditDay(containing: now).end.advanced(by: Limits.step)
         }
-        _ = try await consumption.round(at: now)
+        _ = try await server.consumption.round(at: now)
         outcome.steps.append(now)
+    }
+
+    mutating func restore(_ lost: LostTime) async {
+        await poster.sendAgain(timetable.count(through: lost.start)..<position)
+        outcome.audits.removeAll { lost.contains($0.auditedAt) }
+        nextDue = lost.end
+        nextAudit = server.audits == nil ? nil : lost.end
     }
 }

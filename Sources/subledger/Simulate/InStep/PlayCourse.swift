@@ -8,10 +8,9 @@ import StoreSimulator
 /// the server asks about every purchase that is due and compares the list of voided purchases.
 struct PlayCourse: StoreCourse {
     private let play: SimulatedPlay
-    private let poster: PurchasePoster
-    private let poller: PurchasePoller
-    private let voids: VoidAudits
-    private let wait: ProjectionWait
+    let poster: PurchasePoster
+    /// Those of the server that runs now.
+    var server: Server
     /// When the server is down; nil for a run in which it never is.
     private let serverOutage: Range<Instant>?
     /// What apps will hand in, in the order of time. What is bought depends on what was acknowledged before.
@@ -26,6 +25,13 @@ struct PlayCourse: StoreCourse {
     private var now = Simulation.start
     private(set) var next: Instant? = Simulation.start
     private(set) var outcome = Outcome()
+
+    /// What the server asks with.
+    struct Server: Sendable {
+        let poller: PurchasePoller
+        let voids: VoidAudits
+        let wait: ProjectionWait
+    }
 
     struct Outcome: Sendable {
         /// The number of questions about purchases.
@@ -49,14 +55,11 @@ struct PlayCourse: StoreCourse {
     }
 
     init(
-        _ play: SimulatedPlay, poster: PurchasePoster, poller: PurchasePoller, voids: VoidAudits, wait: ProjectionWait,
-        serverOutage: Range<Instant>?
+        _ play: SimulatedPlay, poster: PurchasePoster, server: Server, serverOutage: Range<Instant>?
     ) {
         self.play = play
         self.poster = poster
-        self.poller = poller
-        self.voids = voids
-        self.wait = wait
+        self.server = server
         self.serverOutage = serverOutage
         plan(0..<play.storyCount)
     }
@@ -71,13 +74,13 @@ struct PlayCourse: StoreCourse {
         await handIn()
         var round: PollRound
         repeat {
-            try await wait()
-            round = try await poller.round(at: now)
+            try await server.wait()
+            round = try await server.poller.round(at: now)
             outcome.asked += round.asked
         } while round.asked > 0
         nextDue = round.nextDue
         if nextVoids <= now {
-            let made = try await voids.round(at: now)
+            let made = try await server.voids.round(at: now)
             outcome.comparisons += made.count
             for audit in made { outcome.voidsFound += audit.appended }
             nextVoids = now.advanced(by: made.isEmpty ? Limits.voidsPause : Limits.voidsInterval)
@@ -86,6 +89,19 @@ struct PlayCourse: StoreCourse {
         }
         followAcknowledgements()
         next = planned([play.nextPush, handIns.first?.handIn.at, nextDue, nextVoids])
+    }
+
+    /// Apps hand in again what was lost.
+    mutating func restore(_ lost: LostTime) async {
+        let stories = (0..<play.storyCount).filter { story in
+            let again = play.story(story).handIns.filter { lost.contains($0.at) }.map(\.purchaseToken)
+            handedIn.subtract(again)
+            return !again.isEmpty
+        }
+        plan(stories)
+        nextDue = lost.end
+        nextVoids = lost.end
+        next = planned([lost.end])
     }
 
     private struct HandIn {

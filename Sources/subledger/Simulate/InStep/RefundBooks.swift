@@ -14,22 +14,24 @@ struct RefundBooks: Sendable {
     ///   - audits: In the order in which they were made.
     ///   - answers: The answers that the store received.
     ///   - steps: The ends of the steps, ascending.
+    ///   - lost: What arrived then is not in the log because of it, nor what was answered.
     init(
         sent: [SimulatedNotification], audits: [DeliveryAudit], answers: [SimulatedConsumption],
-        steps: [Instant]
+        steps: [Instant], lost: LostTime?
     ) {
         let firstAudits = Dictionary(audits.map { ($0.day, $0.auditedAt) }) { first, _ in first }
         /// The step in which a notification arrived, or in which it was fetched.
         func arrival(_ notification: SimulatedNotification) -> Instant? {
             let posted = notification.attempts.first { $0.result == .success }.flatMap { attempt in
-                steps.first { attempt.at <= $0 }
+                lost?.contains(attempt.at) ?? false ? nil : steps.first { attempt.at <= $0 }
             }
             return [posted, firstAudits[AuditDay(containing: notification.signedDate)]].compactMap(\.self).min()
         }
         let decisions = Dictionary(grouping: sent.filter { ["REFUND", "REFUND_DECLINED"].contains($0.type) }) {
             $0.transactionId
         }
-        let given = Dictionary(grouping: answers, by: \.transactionId)
+        let given = Dictionary(
+            grouping: answers.filter { !(lost?.contains($0.receivedAt) ?? false) }, by: \.transactionId)
         var expected: [String: Instant] = [:]
         var questions = 0
         for question in sent where question.type == "CONSUMPTION_REQUEST" {

@@ -15,15 +15,17 @@ import Subscriptions
 extension SimulationInStep {
     /// The settings of the server.
     ///
-    /// - Parameter storeAddress: The base URL of the simulated stores.
+    /// - Parameters:
+    ///   - storeAddress: The base URL of the simulated stores.
+    ///   - site: Where it listens; nil for any free ports.
     func plan(
-        _ storeAddress: String, _ clock: SimulatedClock, _ publicPort: Expected<Int>, _ privatePort: Expected<Int>
+        _ storeAddress: String, _ clock: SimulatedClock, at site: ServerSite?, _ publicPort: Expected<Int>,
+        _ privatePort: Expected<Int>
     ) throws -> ServerPlan {
         let apps = try simulation.map { [try app(of: $0)] } ?? []
         guard let root = RootCertificates(file: Array(TestCertificates.standard.rootPEM.utf8)) else {
             throw SettingError(description: "the test root certificate cannot be read")
         }
-        let local = ListenAddress(host: "127.0.0.1", port: 0)
         var plan = ServerPlan(
             roles: [.receiver, .projector, .reader], apps: apps,
             googleApps: try google.map { [try app(of: $0, storeAddress)] } ?? [],
@@ -35,11 +37,12 @@ extension SimulationInStep {
             apiBudget: { _, _ in Self.callBudget },
             verification: VerifierServices.Settings(apps: apps, roots: root, revocationMode: .off),
             receiving: ReceiverServices.Settings(
-                address: local, identity: nil, connectionsPerAddress: Self.connectionsMax, quarantineMegabytes: nil,
+                address: ListenAddress(host: ServerSite.host, port: site?.publicPort ?? 0), identity: nil,
+                connectionsPerAddress: Self.connectionsMax, quarantineMegabytes: nil,
                 quarantineDays: nil, onListening: { publicPort.set($0) }),
             backends: PrivateServices.Settings(
-                address: local, identity: nil, connectionsPerAddress: Self.connectionsMax,
-                onListening: { privatePort.set($0) }))
+                address: ListenAddress(host: ServerSite.host, port: site?.privatePort ?? 0), identity: nil,
+                connectionsPerAddress: Self.connectionsMax, onListening: { privatePort.set($0) }))
         plan.googleAddresses = GoogleAddresses(
             api: "\(storeAddress)/google", signingKeys: "\(storeAddress)/google/oauth2/v3/certs")
         plan.googleAsking = (clock: clock.storeClock, budget: { _ in Self.callBudget })

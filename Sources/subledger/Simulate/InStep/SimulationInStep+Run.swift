@@ -33,88 +33,83 @@ extension SimulationInStep {
         let comparison: AnswerComparison.Outcome
     }
 
-    /// Lets the simulated time of a server and of its stores pass.
-    struct Run: Sendable {
-        /// Where the server listens.
-        struct Site: Sendable {
-            let publicAddress: String
-            let privateAddress: String
-            let token: String
-        }
+    /// The stores' parts in a run. They go on when the server is started again.
+    struct Courses: Sendable {
+        var apple: AppleCourse?
+        var google: PlayCourse?
 
+        /// After the database was restored.
+        func restored(_ lost: LostTime) async -> Courses {
+            var courses = self
+            await courses.apple?.restore(lost)
+            await courses.google?.restore(lost)
+            return courses
+        }
+    }
+
+    /// Lets the simulated time of a running server and of its stores pass.
+    struct Run: Sendable {
+        let site: ServerSite
         private let simulation: SimulationInStep
         private let stores: Stores
+        private let posters: Posters
+        private let parts: ServerParts
         private let clock: SimulatedClock
-        private let polling: PollerServices?
-        private let asking: GoogleServices?
-        private let readers: PostgresPool
 
         init(
-            _ simulation: SimulationInStep, stores: Stores, plan: ServerPlan, server: Server, database: Database,
+            _ simulation: SimulationInStep, stores: Stores, site: ServerSite, posters: Posters, parts: ServerParts,
             clock: SimulatedClock
-        ) throws {
-            guard let appending = server.appending, let store = server.store else {
-                throw SettingError(description: "the database user cannot append events")
-            }
+        ) {
             self.simulation = simulation
             self.stores = stores
+            self.site = site
+            self.posters = posters
+            self.parts = parts
             self.clock = clock
-            polling =
-                plan.apps.isEmpty
-                ? nil
-                : PollerServices(
-                    apps: plan.apps, store: store, verifier: server.verifier, appender: appending.appender,
-                    database: database, auditWindows: 1, logger: simulation.logger)
-            asking =
-                plan.googleApps.isEmpty
-                ? nil
-                : GoogleServices(
-                    apps: plan.googleApps, store: store, appender: appending.appender, database: database,
-                    logger: simulation.logger)
-            readers = database.pool(.reader, limit: 1, logger: simulation.logger)
-        }
-
-        func close() async {
-            for pool in (polling?.pools ?? []) + (asking?.pools ?? []) + [readers] { await pool.close() }
-        }
-
-        private var wait: ProjectionWait {
-            ProjectionWait(log: LogReader(pool: readers), streams: simulation.streams)
-        }
-
-        func outcome(at site: Site, _ onStep: @Sendable (Instant) -> Void) async throws -> Outcome {
             simulation.target.set(
                 NotificationTarget(url: "\(site.publicAddress)/apple/notifications"),
                 pushes: NotificationTarget(url: "\(site.publicAddress)/google/notifications"))
-            let posters = (apple: timetablePoster(site), google: purchasePoster(site))
-            var courses = (apple: appleCourse(posters.apple), google: playCourse(posters.google))
-            let passed: Result<Void, any Error>
-            do {
-                passed = .success(try await pass(&courses.apple, &courses.google, onStep))
-            } catch {
-                passed = .failure(error)
-            }
-            await posters.apple?.end()
-            await posters.google?.end()
-            try passed.get()
-            var outcome = Outcome()
-            if let course = courses.apple { outcome.apple = try await settle(course, site) }
-            if let course = courses.google, let poster = posters.google {
-                outcome.google = try await settle(course, poster, site)
-            }
-            return outcome
         }
 
-        private func pass(
-            _ apple: inout AppleCourse?, _ google: inout PlayCourse?, _ onStep: @Sendable (Instant) -> Void
-        ) async throws {
-            while let now = [apple?.next, google?.next].compactMap(\.self).min() {
+        /// Those of the start.
+        func courses() -> Courses { Courses(apple: appleCourse(), google: playCourse()) }
+
+        /// Those of a server that was stopped.
+        func courses(after former: Courses) -> Courses {
+            var courses = former
+            if let server = appleServer() { courses.apple?.server = server }
+            if let server = playServer() { courses.google?.server = server }
+            return courses
+        }
+
+        /// - Parameter end: The last instant; nil for the end of both courses.
+        func pass(
+            _ courses: Courses, until end: Instant?, _ onStep: @Sendable (Instant) -> Void
+        ) async throws -> Courses {
+            var courses = courses
+            while let now = [courses.apple?.next, courses.google?.next].compactMap(\.self).min(), now <= end ?? .latest
+            {
                 try Task.checkCancellation()
                 clock.set(now)
-                if apple?.next == now { try await apple?.step(to: now) }
-                if google?.next == now { try await google?.step(to: now) }
+                if courses.apple?.next == now { try await courses.apple?.step(to: now) }
+                if courses.google?.next == now { try await courses.google?.step(to: now) }
                 onStep(now)
             }
+            return courses
+        }
+
+        /// The number of events in the log.
+        func events() async throws -> Int64 {
+            var events: Int64 = 0
+            for stream in parts.wait.streams { events += try await parts.wait.log.lastPosition(of: stream) }
+            return events
+        }
+
+        func settle(_ courses: Courses) async throws -> Outcome {
+            var outcome = Outcome()
+            if let course = courses.apple { outcome.apple = try await settle(course) }
+            if let course = courses.google { outcome.google = try await settle(course) }
+            return outcome
         }
     }
 }
@@ -122,23 +117,27 @@ extension SimulationInStep {
 // MARK: - The App Store
 
 extension SimulationInStep.Run {
-    private func timetablePoster(_ site: Site) -> TimetablePoster? {
-        guard let apple = simulation.simulation else { return nil }
-        return TimetablePoster(
-            apple.timetable, url: "\(site.publicAddress)/apple/notifications",
-            target: LinkTarget(address: site.privateAddress, token: site.token, app: apple.settings.app),
-            postsNotifications: simulation.sending == nil, connections: simulation.connections)
+    private func appleCourse() -> AppleCourse? {
+        guard let apple = simulation.simulation, let store = stores.apple, let server = appleServer() else {
+            return nil
+        }
+        let poster = posters.apple {
+            TimetablePoster(
+                apple.timetable, url: "\(site.publicAddress)/apple/notifications",
+                target: LinkTarget(address: site.privateAddress, token: site.token, app: apple.settings.app),
+                postsNotifications: simulation.sending == nil, connections: simulation.connections)
+        }
+        return AppleCourse(timetable: apple.timetable, store: store, poster: poster, server: server)
     }
 
-    private func appleCourse(_ poster: TimetablePoster?) -> AppleCourse? {
-        guard let apple = simulation.simulation, let store = stores.apple, let polling, let poster else { return nil }
-        return AppleCourse(
-            timetable: apple.timetable, store: store, poster: poster, poller: polling.poller,
-            audits: simulation.sending == nil ? nil : polling.audits, backfills: polling.backfills,
-            consumption: polling.consumption.sender, wait: wait)
+    private func appleServer() -> AppleCourse.Server? {
+        guard let polling = parts.polling else { return nil }
+        return AppleCourse.Server(
+            poller: polling.poller, audits: simulation.sending == nil ? nil : polling.audits,
+            backfills: polling.backfills, consumption: polling.consumption.sender, wait: parts.wait)
     }
 
-    private func settle(_ course: AppleCourse, _ site: Site) async throws -> SimulationInStep.AppleOutcome? {
+    private func settle(_ course: AppleCourse) async throws -> SimulationInStep.AppleOutcome? {
         guard let apple = simulation.simulation, let store = stores.apple else { return nil }
         var audit: AuditBooks?
         var refunds: RefundBooks?
@@ -146,9 +145,10 @@ extension SimulationInStep.Run {
             let sent = store.notifications
             let stream = StreamKey(app: apple.settings.app.bundleId, environment: apple.settings.app.environment)
             let audits = course.outcome.audits.filter { $0.stream == stream }
-            audit = AuditBooks(sent: sent, audits: audits)
+            audit = AuditBooks(sent: sent, audits: audits, lost: simulation.faults.lost)
             refunds = RefundBooks(
-                sent: sent, audits: audits, answers: store.api.consumptions, steps: course.outcome.steps)
+                sent: sent, audits: audits, answers: store.api.consumptions, steps: course.outcome.steps,
+                lost: simulation.faults.lost)
         }
         let comparison = AnswerComparison(
             simulation: apple, address: site.privateAddress, token: site.token, connections: simulation.connections)
@@ -161,24 +161,21 @@ extension SimulationInStep.Run {
 // MARK: - Google Play
 
 extension SimulationInStep.Run {
-    private func purchasePoster(_ site: Site) -> PurchasePoster? {
-        simulation.google.map { google in
+    private func playCourse() -> PlayCourse? {
+        guard let google = simulation.google, let play = stores.google, let server = playServer() else { return nil }
+        let poster = posters.google {
             PurchasePoster(
                 address: site.privateAddress, token: site.token, packageName: google.packageName,
                 connections: simulation.connections)
         }
+        return PlayCourse(play, poster: poster, server: server, serverOutage: simulation.faults.serverOutage)
     }
 
-    private func playCourse(_ poster: PurchasePoster?) -> PlayCourse? {
-        guard let play = stores.google, let asking, let poster else { return nil }
-        return PlayCourse(
-            play, poster: poster, poller: asking.poller, voids: asking.voids.audits, wait: wait,
-            serverOutage: simulation.faults.serverOutage)
+    private func playServer() -> PlayCourse.Server? {
+        parts.asking.map { PlayCourse.Server(poller: $0.poller, voids: $0.voids.audits, wait: parts.wait) }
     }
 
-    private func settle(
-        _ course: PlayCourse, _ poster: PurchasePoster, _ site: Site
-    ) async throws -> SimulationInStep.PlayOutcome? {
+    private func settle(_ course: PlayCourse) async throws -> SimulationInStep.PlayOutcome? {
         guard let google = simulation.google, let play = stores.google else { return nil }
         let comparison = AnswerComparison(
             google, acknowledged: play.acknowledged, address: site.privateAddress, token: site.token,
@@ -187,16 +184,17 @@ extension SimulationInStep.Run {
         let faults = simulation.faults
         let acknowledgements = AcknowledgementBooks(
             play, granted: try await granted(google.packageName),
-            outages: [faults.storeOutage, faults.serverOutage].compactMap(\.self), hasFaults: faults.fraction > 0)
+            outages: [faults.storeOutage, faults.serverOutage, faults.lost?.range].compactMap(\.self),
+            hasFaults: faults.fraction > 0, lost: faults.lost)
         return SimulationInStep.PlayOutcome(
-            handedIn: poster.counts, course: course.outcome, pushes: deliveries.count,
+            handedIn: course.poster.counts, course: course.outcome, pushes: deliveries.count,
             failedPushes: deliveries.count { !$0.isAcknowledged }, acknowledgements: acknowledgements,
             comparison: try await comparison.run())
     }
 
     /// When the server stored the first answer that shows a purchase as paid, by purchase token.
     private func granted(_ packageName: String) async throws -> [String: Instant] {
-        let rows = try await readers.query(
+        let rows = try await parts.readers.query(
             Self.grantedStatement, [Parameter(packageName)], deadline: .now + Self.queryWaitMax)
         var granted: [String: Instant] = [:]
         for row in rows { granted[try row.value(at: 0)] = try row.value(at: 1) as Instant }

@@ -26,22 +26,26 @@ struct SimulationInStep {
     let sending: NotificationSending?
     /// How Google Play pushes its messages.
     let pushing: PlaySending
-    let faults: PlayFaultSettings
+    let faults: FaultSettings
     let logger: Logger
 
-    /// What goes wrong on Google Play's side, and with the server.
-    struct PlayFaultSettings: Sendable {
-        /// The fraction of requests with a fault.
+    /// What goes wrong.
+    struct FaultSettings: Sendable {
+        /// The fraction of requests to Google Play with a fault.
         var fraction = 0.0
-        /// When the API is away; nil for no such time.
+        /// When the API of Google Play is away; nil for no such time.
         var storeOutage: Range<Instant>?
         /// When the server is down; nil for no such time.
         var serverOutage: Range<Instant>?
+        /// What the database lacks after it was restored; nil if it never is.
+        var lost: LostTime?
     }
 
     struct Outcome: Sendable {
         var apple: AppleOutcome?
         var google: PlayOutcome?
+        /// The number of events that the database lacked after it was restored; nil if it never was.
+        var lostEvents: Int64?
     }
 
     /// The simulated stores of a run.
@@ -86,43 +90,59 @@ struct SimulationInStep {
 
     // MARK: The server
 
-    /// Runs the server until the simulated time is over.
+    /// Runs the server until the simulated time is over. To restore its database, it is stopped and started again.
     private func serve(
         _ stores: Stores, at storeAddress: String, _ onStep: @escaping @Sendable (Instant) -> Void
     ) async throws -> Outcome {
-        let ports = (public: Expected<Int>(), private: Expected<Int>())
-        let clock = SimulatedClock()
-        let plan = try plan(storeAddress, clock, ports.public, ports.private)
-        let database = try await Database.open(settings, logger: logger)
-        let token = try await database.stoppingOnError { try await prepare(database) }
-        let server = try await database.stoppingOnError {
-            try await Server(
-                plan, database: database, now: { clock.now }, metrics: MetricsRegistry(), logger: logger)
-        }
-        let run = try Run(self, stores: stores, plan: plan, server: server, database: database, clock: clock)
-        let steps = StepService {
-            let site = Run.Site(
-                publicAddress: "http://127.0.0.1:\(try await ports.public.value())",
-                privateAddress: "http://127.0.0.1:\(try await ports.private.value())", token: token.text)
-            return try await run.outcome(at: site, onStep)
-        }
-        var services = server.services.map { ServiceGroupConfiguration.ServiceConfiguration(service: $0) }
-        services.append(
-            .init(
-                service: steps, successTerminationBehavior: .gracefullyShutdownGroup,
-                failureTerminationBehavior: .gracefullyShutdownGroup))
-        let group = ServiceGroup(
-            configuration: .init(
-                services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: quiet))
+        let posters = Posters()
+        let life = ServerLife(simulation: self, stores: stores, storeAddress: storeAddress, posters: posters)
         do {
-            try await group.run()
+            let outcome = try await outcome(of: life, onStep)
+            await posters.end()
+            return outcome
         } catch {
-            await run.close()
+            await posters.end()
             throw error
         }
-        await run.close()
-        guard let outcome = steps.outcome else { throw CancellationError() }
-        return outcome
+    }
+
+    private func outcome(
+        of life: ServerLife, _ onStep: @escaping @Sendable (Instant) -> Void
+    ) async throws -> Outcome {
+        guard let lost = faults.lost else {
+            return try await life.live(at: nil) { try await $0.settle($0.pass($0.courses(), until: nil, onStep)) }
+        }
+        let (site, first) = try await life.live(at: nil) { run in
+            (run.site, try await run.pass(run.courses(), until: lost.start, onStep))
+        }
+        try await copyDatabase(Database.embeddedName, to: Self.backupName)
+        let (second, events) = try await life.live(at: site) { run in
+            let courses = try await run.pass(run.courses(after: first), until: lost.end, onStep)
+            return (courses, try await run.events())
+        }
+        try await copyDatabase(Self.backupName, to: Database.embeddedName)
+        return try await life.live(at: site) { run in
+            let lostEvents = try await events - run.events()
+            let restored = await run.courses(after: second).restored(lost)
+            var outcome = try await run.settle(run.pass(restored, until: nil, onStep))
+            outcome.lostEvents = lostEvents
+            return outcome
+        }
+    }
+
+    private static let backupName = "backup"
+
+    /// Replaces a database of the private PostgreSQL by a copy of another one. No server uses it.
+    private func copyDatabase(_ name: String, to copy: String) async throws {
+        let server = try await Database.startServer(folder: settings.dataFolder, logger: quiet)
+        do {
+            try await server.dropDatabase(copy)
+            try await server.createDatabase(copy, template: name)
+        } catch {
+            await server.stop()
+            throw error
+        }
+        await server.stop()
     }
 
     /// The streams in which facts of the stores are.

@@ -9,6 +9,8 @@ protocol StoreCourse {
     var next: Instant? { get }
     /// Sends everything that is due, and makes every check that is due. The clock of the server shows the time already.
     mutating func step(to now: Instant) async throws
+    /// The server's database was restored. Apps and backends send again what they sent in the lost time, and stores do not.
+    mutating func restore(_ lost: LostTime) async
 }
 
 /// Waits until a server has projected what it has stored.
