@@ -10,7 +10,7 @@ struct AnswerKeyTests {
         ProcessInfo.processInfo.environment["SUBLEDGER_TEST_SUBSCRIPTIONS"] ?? "60"
 
     /// The number of compared answers and the wrong ones, from the lines of `simulate --expected`.
-    private static let differences = Statement(
+    static let differences = Statement(
         "differences",
         """
         with answer as materialized (
@@ -42,7 +42,7 @@ struct AnswerKeyTests {
         """)
 
     /// Rows of only the view or only the function.
-    private static let viewDifferences = Statement(
+    static let viewDifferences = Statement(
         "view_differences",
         """
         select count(*)

@@ -13,7 +13,8 @@ struct AnswerReader {
 
     enum Limits {
         static let answerWaitMax = TimeAmount.seconds(30)
-        static let answerBytesMax = 1 << 22
+        static let answerBytesMax = 1 << 23
+        static let changesAtOnce = 1000
     }
 
     /// Whether the subscription is active at the instant; nil if the server gave no usable answer.
@@ -43,7 +44,7 @@ struct AnswerReader {
     /// The active entitlements by name; nil if the server gave no usable answer.
     func entitlements(of customer: SimulatedId, at instant: Instant) async -> [String: AccessText]? {
         let kind = URLQueryItem(name: "as", value: customer.kind.rawValue)
-        switch await answer("/customers/\(Self.segment(customer.text))/entitlements", at: instant, kind) {
+        switch await answer("/customers/\(Self.segment(customer.text))/entitlements", at: instant, [kind]) {
         case .unknown: return [:]
         case .document(let document):
             guard let listed = document.root["entitlements"], listed.isArray else { return nil }
@@ -58,12 +59,39 @@ struct AnswerReader {
         }
     }
 
+    /// The change feed from its first change to its last, folded; nil if the server gave no usable answer.
+    ///
+    /// - Returns: With the time until which it was read.
+    func feed() async -> (fold: FeedFold, asOf: Instant)? {
+        var fold = FeedFold()
+        var cursor: String?
+        while true {
+            let place = cursor.map { URLQueryItem(name: "after", value: $0) }
+            let more = [place, URLQueryItem(name: "limit", value: "\(Limits.changesAtOnce)")].compactMap(\.self)
+            let page: JSONValue
+            switch await answer("/changes", at: nil, more) {
+            case .document(let document): page = document.root
+            case .unknown, nil: return nil
+            }
+            guard let asOf = page["asOf"]?.string.flatMap({ Instant(iso8601: $0) }), let next = page["cursor"]?.string,
+                let changes = page["changes"], changes.isArray
+            else { return nil }
+            let listed = changes.elements
+            for element in listed {
+                guard let change = FeedChange(element) else { return nil }
+                fold.add(change)
+            }
+            guard !listed.isEmpty || page["more"]?.bool == true else { return (fold, asOf) }
+            cursor = next
+        }
+    }
+
     private enum Content {
         case document(JSONDocument), unknown
     }
 
-    private func answer(_ path: String, at instant: Instant, _ more: URLQueryItem...) async -> Content? {
-        let query = [URLQueryItem(name: "at", value: instant.description)] + more
+    private func answer(_ path: String, at instant: Instant?, _ more: [URLQueryItem] = []) async -> Content? {
+        let query = [instant.map { URLQueryItem(name: "at", value: $0.description) }].compactMap(\.self) + more
         guard var request = Self.request(address, path, app, query) else { return nil }
         request.authorize(token)
         do {

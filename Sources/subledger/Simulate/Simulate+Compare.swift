@@ -3,14 +3,17 @@ import SimulatorClient
 import StoreSimulator
 
 extension Simulate {
-    /// Compares all answers of a server about Google Play with those at the end of the stories.
+    /// Compares all answers of a server about Google Play, and its change feed, with those at the end of the stories.
     ///
     /// - Parameter address: The base URL of the private listener.
     func compare(_ google: PlaySimulation, at address: String) async throws {
         let token = Settings(flags: settings([(["token"], token)])).token
         let comparison = AnswerComparison(google, address: address, token: token, connections: connections)
         let outcome = try await outcome(of: comparison, at: address)
-        guard outcome.unexplained == 0 else { throw ExitCode.failure }
+        let feed = try await FeedComparison(google, address: address, token: token).run()
+        for difference in feed.differences { print(difference) }
+        print(feed.description)
+        guard outcome.unexplained == 0, feed.differences.isEmpty else { throw ExitCode.failure }
     }
 
     /// Compares the answers of the server at an address, and prints the differences.

@@ -4,7 +4,7 @@ import SimulatedStore
 import StoreSimulator
 
 extension Simulate {
-    /// Runs the stores and a server on one simulated clock, and reports what came of it.
+    /// Runs the stores and a server on one simulated clock, reports what came of it, and writes the expected answers.
     func runInStep(_ simulation: Simulation?, _ google: PlaySimulation?) async throws {
         let settings = Settings(flags: database.values)
         var logger = try settings.logger()
@@ -24,6 +24,10 @@ extension Simulate {
         if let lost = outcome.lostEvents { printError("restored the database, which lacked \(lost) events then") }
         if let apple = outcome.apple { report(apple) }
         if let google = outcome.google { report(google) }
+        if let expected {
+            try SimulationFiles.writeAnswers(
+                of: simulation, google, acknowledged: outcome.google?.acknowledged ?? [:], to: expected)
+        }
         guard outcome.apple?.audit?.differences.isEmpty ?? true, outcome.apple?.refunds?.differences.isEmpty ?? true
         else { throw ExitCode.failure }
         let sent = outcome.apple?.sent.all
@@ -84,6 +88,8 @@ extension Simulate {
                 + "voids found: \(google.course.voidsFound)")
         for difference in google.acknowledgements.differences { print(difference) }
         print(google.acknowledgements.description)
+        for difference in google.feed.differences { print(difference) }
+        print(google.feed.description)
         for difference in google.comparison.differences { print(difference.description) }
         print(google.comparison.description)
     }

@@ -245,7 +245,7 @@ struct Simulate: AsyncParsableCommand {
             if inStep { try await runInStep(simulation, google) }
             if let google, let name = play.writePurchases { try PlayFiles.writePurchases(of: google, to: name) }
             if let writeProducts { try SimulationFiles.writeProducts(of: simulation, google, to: writeProducts) }
-            if let expected { try SimulationFiles.writeAnswers(of: simulation, google, to: expected) }
+            if let expected, !inStep { try SimulationFiles.writeAnswers(of: simulation, google, to: expected) }
             if let google, let compare { try await self.compare(google, at: compare) }
             if let simulation { try await simulate(simulation) }
             if let serveStore { try await serve(simulation, google, port: serveStore) }

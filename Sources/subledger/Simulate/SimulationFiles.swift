@@ -90,10 +90,15 @@ enum SimulationFiles {
     /// each id of a customer `{"app":…,"environment":…,"customerId":…,"as":…,"entitlement":…,"at":…,"active":…,
     /// "until":…,"story":…}`. `as` is what the id is, see ``SimulatedId/Kind``. `until` is the end of the access at `at`,
     /// null if it has no end, absent if not active. If a notification is never delivered, `"incomplete":true` is added.
-    static func writeAnswers(of simulation: Simulation?, _ google: PlaySimulation?, to name: String) throws {
+    ///
+    /// - Parameter acknowledged: When a server acknowledged purchases, by the number of the story and by purchase token.
+    static func writeAnswers(
+        of simulation: Simulation?, _ google: PlaySimulation?, acknowledged: [Int: [String: Instant]] = [:],
+        to name: String
+    ) throws {
         var file = try OutputFile(name)
         if let simulation { try writeAnswers(of: simulation, google, to: &file) }
-        if let google { try PlayFiles.writeAnswers(of: google, to: &file) }
+        if let google { try PlayFiles.writeAnswers(of: google, acknowledged: acknowledged, to: &file) }
         try file.flush()
     }
 

@@ -87,9 +87,7 @@ extension PlaySimulation {
     package func answers(ofStory index: Int, acknowledged: [String: Instant] = [:]) -> [PlayAnswer] {
         let rendered = storyteller.story(at: index, acknowledged: acknowledged)
         var random = SplitMix64(seed: storyteller.settings.seed, UInt64(index), .max - 24)
-        let tokens =
-            rendered.subscriptions.compactMap(\.tokens.first?.token) + rendered.oneTimePurchases.map(\.token)
-        return zip(tokens, rendered.keys).flatMap { token, key in
+        return zip(rendered.firstTokens, rendered.keys).flatMap { token, key in
             let boundaries = Set(key.access.boundaries.filter { $0 < .latest } + key.statusChanges)
             return Self.instants(around: boundaries).shuffled(using: &random).prefix(Self.instantsMax).sorted().map {
                 let end = key.access.unbrokenEnd(at: $0)

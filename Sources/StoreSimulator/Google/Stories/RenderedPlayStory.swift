@@ -23,6 +23,11 @@ package struct RenderedPlayStory: Sendable {
 
     package var voids: [PlayVoid] { subscriptions.flatMap(\.voids) + oneTimePurchases.flatMap(\.voids) }
 
+    /// The first purchase token of each subscription and one-time purchase, in the order of ``keys``.
+    package var firstTokens: [String] {
+        subscriptions.compactMap(\.tokens.first?.token) + oneTimePurchases.map(\.token)
+    }
+
     /// What is expected of each subscription and one-time purchase.
     package var keys: [PlayAnswerKey] { subscriptions.map(\.key) + oneTimePurchases.map(\.key) }
 

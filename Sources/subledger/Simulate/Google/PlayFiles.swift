@@ -26,11 +26,15 @@ enum PlayFiles {
     }
 
     /// For each subscription and one-time purchase `{"app":…,"environment":…,"purchaseToken":…,"at":…,"active":…,
-    /// "status":…,"story":…}`, by its first purchase token, and for each app user the same lines as in the App Store.
-    static func writeAnswers(of simulation: PlaySimulation, to file: inout OutputFile) throws {
+    /// "until":…,"productId":…,"status":…,"story":…}`, by its first purchase token, and for each app user the same lines as
+    /// in the App Store. `until` is null if the access has no end, absent if it is not active.
+    static func writeAnswers(
+        of simulation: PlaySimulation, acknowledged: [Int: [String: Instant]] = [:], to file: inout OutputFile
+    ) throws {
         let app = simulation.storyteller.settings.packageName
         for index in 0..<simulation.count {
-            for answer in simulation.answers(ofStory: index) {
+            let acknowledged = acknowledged[index] ?? [:]
+            for answer in simulation.answers(ofStory: index, acknowledged: acknowledged) {
                 var writer = JSONWriter()
                 writer.object { writer in
                     writer.member("app", app)
@@ -38,12 +42,14 @@ enum PlayFiles {
                     writer.member("purchaseToken", answer.purchaseToken)
                     writer.member("at", answer.at)
                     writer.member("active", answer.active)
+                    if answer.active { writeEnd(answer.until, to: &writer) }
+                    writer.member("productId", answer.productId)
                     writer.member("status", answer.status?.rawValue)
                     writer.member("story", answer.story.name)
                 }
                 try file.write(line: writer.bytes)
             }
-            for answer in simulation.customerAnswers(ofStory: index) {
+            for answer in simulation.customerAnswers(ofStory: index, acknowledged: acknowledged) {
                 for entitlement in answer.entitlements {
                     try file.write(line: line(entitlement, of: answer, app))
                 }
@@ -63,15 +69,15 @@ enum PlayFiles {
             writer.member("entitlement", entitlement.name)
             writer.member("at", answer.at)
             writer.member("active", entitlement.active)
-            if let until = entitlement.until {
-                writer.member("until", until)
-            } else if entitlement.active {
-                writer.key("until")
-                writer.value(rawJSON: "null")
-            }
+            if entitlement.active { writeEnd(entitlement.until, to: &writer) }
             writer.member("story", answer.story.name)
         }
         return writer.bytes
+    }
+
+    private static func writeEnd(_ until: Instant?, to writer: inout JSONWriter) {
+        writer.key("until")
+        if let until { writer.value(until) } else { writer.value(rawJSON: "null") }
     }
 }
 

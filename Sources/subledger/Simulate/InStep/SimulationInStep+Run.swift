@@ -30,6 +30,9 @@ extension SimulationInStep {
         let pushes: Int
         let failedPushes: Int
         let acknowledgements: AcknowledgementBooks
+        /// When the server acknowledged purchases, by the number of the story and by purchase token.
+        let acknowledged: [Int: [String: Instant]]
+        let feed: FeedComparison.Outcome
         let comparison: AnswerComparison.Outcome
     }
 
@@ -177,9 +180,12 @@ extension SimulationInStep.Run {
 
     private func settle(_ course: PlayCourse) async throws -> SimulationInStep.PlayOutcome? {
         guard let google = simulation.google, let play = stores.google else { return nil }
+        let acknowledged = play.acknowledged
         let comparison = AnswerComparison(
-            google, acknowledged: play.acknowledged, address: site.privateAddress, token: site.token,
+            google, acknowledged: acknowledged, address: site.privateAddress, token: site.token,
             connections: simulation.connections)
+        let feed = FeedComparison(
+            google, acknowledged: acknowledged, address: site.privateAddress, token: site.token)
         let deliveries = play.deliveries
         let faults = simulation.faults
         let acknowledgements = AcknowledgementBooks(
@@ -189,7 +195,7 @@ extension SimulationInStep.Run {
         return SimulationInStep.PlayOutcome(
             handedIn: course.poster.counts, course: course.outcome, pushes: deliveries.count,
             failedPushes: deliveries.count { !$0.isAcknowledged }, acknowledgements: acknowledgements,
-            comparison: try await comparison.run())
+            acknowledged: acknowledged, feed: try await feed.run(), comparison: try await comparison.run())
     }
 
     /// When the server stored the first answer that shows a purchase as paid, by purchase token.
@@ -220,5 +226,7 @@ extension SimulationInStep.Run {
 
 extension SimulationInStep.PlayOutcome {
     /// Whether the books agree with the server.
-    var isRight: Bool { acknowledgements.differences.isEmpty && comparison.unexplained == 0 }
+    var isRight: Bool {
+        acknowledgements.differences.isEmpty && feed.differences.isEmpty && comparison.unexplained == 0
+    }
 }

@@ -1,0 +1,164 @@
+import Foundation
+import Postgres
+import StoreSimulator
+import TestSupport
+import Testing
+
+@Suite("SQL agrees with the simulator's expected answers about Google Play")
+struct GoogleAnswerKeyTests {
+    /// The number of compared answers about purchases and the wrong ones, from the lines of `simulate --expected`.
+    private static let differences = Statement(
+        "google_differences",
+        """
+        with answer as materialized (
+          select line ->> 'app' as app, line ->> 'environment' as environment, line ->> 'purchaseToken' as token,
+            (line ->> 'at')::timestamptz as at, (line ->> 'active')::boolean as active,
+            coalesce((line ->> 'until')::timestamptz, 'infinity') as until, line ->> 'productId' as product_id
+          from (
+            select text::jsonb as line
+            from unnest($1::text[]) as input (text)
+          ) as input
+          where line ? 'purchaseToken'
+        )
+        select count(*),
+          coalesce(string_agg(answer::text || ' ' || coalesce(given::text, 'nothing'), E'\n') filter (
+            where coalesce(given.active, false) is distinct from answer.active
+              or answer.active and given.until is distinct from answer.until
+              or answer.product_id is not null and given.product_id is distinct from answer.product_id
+          ), '')
+        from answer
+        left join lateral (
+          select bool_or(period.starts_at <= answer.at and period.ends_at > answer.at) as active,
+            max(period.ends_at) filter (where period.run = period.run_at) as until,
+            (array_agg(period.product_id order by period.cause = 'grace', period.starts_at desc) filter (
+              where period.starts_at <= answer.at and period.ends_at > answer.at
+            ))[1] as product_id
+          from (
+            select run.*, max(run.run) filter (where run.starts_at <= answer.at) over () as run_at
+            from (
+              select access_period.*,
+                count(*) filter (where covered_until is null or covered_until < starts_at)
+                  over (order by starts_at, ends_at) as run
+              from (
+                select starts_at, ends_at, cause, product_id,
+                  max(ends_at) over (
+                    order by starts_at, ends_at
+                    rows between unbounded preceding and 1 preceding
+                  ) as covered_until
+                from subledger.access_period
+                join subledger.stream using (stream_id)
+                where stream.app = answer.app
+                  and stream.environment = answer.environment
+                  and access_period.original_transaction_id = answer.token
+              ) as access_period
+            ) as run
+          ) as period
+        ) as given on true
+        """)
+
+    /// The ids of subscriptions with access that are not in the answers or, though active once, not in the view, and of those
+    /// of which the view says something else than their last end.
+    private static let presentDifferences = Statement(
+        "google_present_differences",
+        """
+        select count(*), coalesce(string_agg(coalesce(token, original_transaction_id), ' '), '')
+        from (
+          select line ->> 'environment' as environment, line ->> 'purchaseToken' as token,
+            bool_or((line ->> 'active')::boolean) as was_active
+          from (
+            select text::jsonb as line
+            from unnest($1::text[]) as input (text)
+          ) as input
+          where line ? 'purchaseToken'
+          group by 1, 2
+        ) as answer
+        full join subledger.subscription_now as present
+          on present.environment = answer.environment
+          and present.original_transaction_id = answer.token
+        where answer.token is null and present.access_ends_at is not null
+          or present.original_transaction_id is null and answer.was_active
+          or present.active is distinct from coalesce(present.access_ends_at > now(), false)
+        """)
+
+    @Test("every answer of every story, with lost, shuffled and repeated pushes; an altered row is found")
+    func everyStory() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())")
+        // A server that root starts has another user.
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: folder.path)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let file = folder.appendingPathComponent("expected.jsonl").path
+        let database = try await SharedDatabase.make()
+
+        let run = try ServerProcess.run(
+            [
+                "simulate", "--in-step", "--store", "google", "--seed", "11", "--subscriptions",
+                "\(PlayStory.allCases.count)", "--lose", "0.3", "--order", "shuffled", "--duplicate", "0.2",
+                "--expected", file, "--database-url", try #require(database.environment()["SUBLEDGER_DATABASE_URL"]),
+            ], limit: 300)
+
+        #expect(run.status == 0, "\(run.output)\(run.error)")
+        #expect(run.output.contains(/folded \d{3,} changes about Google Play, differences: 0\n/), "\(run.output)")
+        let lines = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n").map(String.init)
+        let owner = try await TestCluster.connect(database.configuration)
+        let purchases = try await Self.compare(Self.differences, lines, owner)
+        let customers = try await Self.compare(AnswerKeyTests.differences, lines, owner)
+        #expect(purchases.compared > 400 && customers.compared > 200)
+        #expect(purchases.wrong == "")
+        #expect(customers.wrong == "")
+        #expect(try await Self.compare(Self.presentDifferences, lines, owner).wrong == "")
+        let view = try await owner.query(AnswerKeyTests.viewDifferences, deadline: .now + .seconds(60))
+        #expect(try view[0].value(Int64.self, at: 0) == 0)
+        print("compared \(purchases.compared) answers about purchases and \(customers.compared) about customers")
+
+        try await Self.alter(lines, owner)
+        await owner.close()
+    }
+
+    /// Alters one row at a time, each of which must be reported.
+    private static func alter(_ lines: [String], _ owner: PostgresConnection) async throws {
+        let answers = try lines.map {
+            try #require(JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
+        }
+        let renewed = answers.filter { $0["story"] as? String == "renewals" && $0["active"] as? Bool == true }
+        let purchase = try #require(renewed.first { $0["purchaseToken"] != nil })
+        let customer = try #require(renewed.first { $0["customerId"] != nil })
+        let token = try #require(purchase["purchaseToken"] as? String)
+        let user = try #require(customer["customerId"] as? String)
+
+        let product = try await owner.query(
+            Statement(
+                "alter_product",
+                """
+                update subledger.access_period
+                set product_id = 'another'
+                where original_transaction_id = $1
+                  and starts_at <= $2::text::timestamptz
+                  and ends_at > $2::text::timestamptz
+                returning 1
+                """), [Parameter(token), Parameter(try #require(purchase["at"] as? String))],
+            deadline: .now + .seconds(10))
+        #expect(product.count == 1)
+        #expect(try await compare(differences, lines, owner).wrong.contains(token))
+
+        let identity = try await owner.query(
+            Statement(
+                "alter_identity",
+                """
+                update subledger.customer_identity
+                set id = 'another'
+                where kind = 'account'
+                  and id = $1
+                returning 1
+                """), [Parameter(user)], deadline: .now + .seconds(10))
+        #expect(identity.count == 1)
+        #expect(try await compare(AnswerKeyTests.differences, lines, owner).wrong.contains(user))
+    }
+
+    private static func compare(
+        _ statement: Statement, _ lines: [String], _ owner: PostgresConnection
+    ) async throws -> (compared: Int64, wrong: String) {
+        let found = try await owner.query(statement, [.array(lines)], deadline: .now + .seconds(120))
+        return (try found[0].value(at: 0), try found[0].value(at: 1))
+    }
+}
