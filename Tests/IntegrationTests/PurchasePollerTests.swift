@@ -374,6 +374,32 @@ struct PurchasePollerTests {
         }
     }
 
+    @Test(
+        "a notification that arrives after a later event leads to one question, and to no alarm",
+        arguments: [(2, "EXPIRED", ""), (4, "CANCELED", "canceled"), (7, "EXPIRED", "")])
+    func overtaken(_ type: Int, _ state: String, _ context: String) async throws {
+        try await Self.withPoller { bundle async throws in
+            let event = Self.start.advanced(by: .seconds(-7200))
+            let cancelled = event.advanced(by: .seconds(60))
+            let more =
+                context.isEmpty
+                ? "" : #""canceledStateContext":{"userInitiatedCancellation":{"cancelTime":"\#(cancelled)"}},"#
+            bundle.google.answer(
+                Self.path,
+                ScriptedGoogle.subscription(
+                    state, start: Self.start.advanced(by: .seconds(-40 * 86_400)),
+                    end: Self.start.advanced(by: .seconds(-3600)), more: more))
+            let body = ScriptedGoogle.push(type, "token-1", id: "1", at: event)
+            #expect(try await bundle.server.push(body, at: bundle.clock.now).status == 200)
+
+            let round = try await bundle.round()
+
+            #expect(round.asked == 1)
+            #expect(try await bundle.server.sql(Self.state) == ["appended 0 0 2 f"])
+            #expect(!bundle.server.logs.text.contains("do not show what a notification says"))
+        }
+    }
+
     @Test("a purchase that Google does not know is asked about three times more; one of another app not again")
     func unknown() async throws {
         try await Self.withPoller { bundle async throws in

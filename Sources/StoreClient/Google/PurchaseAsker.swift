@@ -329,19 +329,6 @@ struct PurchaseAsker: Sendable {
     }
 }
 
-extension PurchaseNotification {
-    /// Whether an answer shows what the notification says.
-    fileprivate func isMet(by snapshot: PurchaseSnapshot) -> Bool {
-        guard !expectedStates.isEmpty else { return true }
-        guard expectedStates.contains(snapshot.stateName) else { return false }
-        // A late answer has the right state and the end of the period before.
-        guard type == "SUBSCRIPTION_RENEWED", let end = snapshot.items.compactMap(\.expiryTime).max() else {
-            return true
-        }
-        return end > eventTime
-    }
-}
-
 extension PurchaseFact {
     fileprivate var snapshot: PurchaseSnapshot? {
         if case .snapshot(let snapshot) = self { snapshot } else { nil }
