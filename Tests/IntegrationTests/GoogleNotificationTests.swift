@@ -41,6 +41,50 @@ struct GoogleNotificationTests {
         }
     }
 
+    @Test("a later attempt of a message with a dead-letter topic is a duplicate, and no conflict")
+    func laterAttempt() async throws {
+        try await Self.withServer { server async throws in
+            let body = ScriptedGoogle.push(4, "token-1", id: "11", at: Self.now)
+            func attempt(_ number: Int) -> [UInt8] { body.dropLast() + Array(#","deliveryAttempt":\#(number)}"#.utf8) }
+
+            let answers = [try await server.push(attempt(1)), try await server.push(attempt(2))]
+
+            #expect(answers.map(\.status) == [200, 200])
+            #expect(answers.map { $0.json["position"] as? Int } == [1, 1])
+            #expect(answers.map { $0.json["duplicate"] as? Bool } == [false, true])
+            #expect(answers[1].json["conflict"] == nil)
+            // The evidence is the push that was stored.
+            let stored = try await server.sql(
+                "select convert_from(subledger.event_body(stream_id, position), 'UTF8') from subledger.event")
+            #expect(stored == [String(decoding: attempt(1), as: UTF8.self)])
+        }
+    }
+
+    @Test("pushes that Pub/Sub says it has delivered before are counted")
+    func repeatedPushes() async throws {
+        let folder = "/tmp/subledger-pushes-\(UUID())"
+        let apps = folder + ".json"
+        defer {
+            try? FileManager.default.removeItem(atPath: folder)
+            try? FileManager.default.removeItem(atPath: apps)
+        }
+        try Data(#"[{"packageName":"com.example.play","push":{"authentication":"none"}}]"#.utf8)
+            .write(to: URL(fileURLWithPath: apps))
+        let server = try ServerProcess(dataFolder: folder, environment: ["SUBLEDGER_APPS_FILE": apps])
+        let ports = try await server.ports()
+        let google = HTTPClient(port: ports.public)
+
+        for (id, attempt) in [("1", ""), ("2", #","deliveryAttempt":1"#), ("3", #","deliveryAttempt":4"#)] {
+            let body = ScriptedGoogle.push(4, "token-1", id: id, at: Self.now).dropLast() + Array("\(attempt)}".utf8)
+            #expect(try await google.post(Array(body), to: "/google/notifications").status == 200)
+        }
+        let metrics = try await HTTPClient(port: ports.private).get("/metrics").body
+        server.signal(SIGTERM)
+        try await server.hasEnded()
+
+        #expect(metrics.contains("\nsubledger_google_pushes_repeated_total 1\n"), "\(metrics)")
+    }
+
     @Test("a test notification is stored, and so is malformed data of a genuine push")
     func odd() async throws {
         try await Self.withServer { server async throws in

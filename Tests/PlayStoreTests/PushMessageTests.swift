@@ -136,6 +136,27 @@ struct PushMessageTests {
         #expect(verified.notification == nil)
     }
 
+    @Test("states the number of its delivery with a dead-letter topic, in either spelling; it is no part of the event")
+    func deliveryAttempt() throws {
+        let notification = subscriptionNotification("2")
+        func message(_ outer: String) throws -> PushMessage {
+            try PushMessage(decoding: push(notification, outer: outer))
+        }
+        let first = try message(#","deliveryAttempt":1"#)
+        let third = try message(#","delivery_attempt":3,"deliveryAttempt":3"#)
+
+        #expect(try message("").deliveryAttempt == nil)
+        #expect(first.deliveryAttempt == 1)
+        #expect(third.deliveryAttempt == 3)
+        #expect(try message(#","delivery_attempt":12"#).deliveryAttempt == 12)
+        #expect(try message(#","deliveryAttempt":"2""#).deliveryAttempt == 2)
+        #expect(try message(#","deliveryAttempt":"soon""#).deliveryAttempt == nil)
+        #expect(first.event() == third.event())
+        #expect(first.event().defects.isEmpty)
+        #expect(String(decoding: third.evidence.bytes, as: UTF8.self).contains(#""deliveryAttempt":3"#))
+        #expect(try message(#","deliveryAttempt":1,"delivery_attempt":2"#).isAmbiguous)
+    }
+
     @Test("without an id has a key of its purchase, type and time")
     func secondKey() throws {
         func key(_ notification: String) throws -> DedupeKey {

@@ -3,6 +3,7 @@ import EventLog
 import HTTPTypes
 import Hummingbird
 import Logging
+import Metrics
 import PlayStore
 import StoreClient
 
@@ -16,6 +17,19 @@ struct GoogleNotificationRoutes: Sendable {
     let answers: NotificationAnswers
     let bodies: BodyReader
     let now: @Sendable () -> Instant
+    private let repeated = Counter(label: "subledger_google_pushes_repeated_total")
+
+    init(
+        verifier: PushVerifier, keys: GoogleSigningKeys, answers: NotificationAnswers, bodies: BodyReader,
+        now: @escaping @Sendable () -> Instant
+    ) {
+        self.verifier = verifier
+        self.keys = keys
+        self.answers = answers
+        self.bodies = bodies
+        self.now = now
+        repeated.increment(by: 0)
+    }
 
     func add(to router: Router<BasicRequestContext>) {
         router.post("/google/notifications") { request, _ in await receive(request) }
@@ -29,6 +43,7 @@ struct GoogleNotificationRoutes: Sendable {
                 let receivedAt = now()
                 let message = try PushMessage(decoding: body, headers: PushHeaders(request.headers))
                 let push = try await verify(message, request.headers[.authorization], at: receivedAt)
+                if let attempt = push.deliveryAttempt, attempt > 1 { repeated.increment() }
                 return PreparedEvent(push, receivedAt: receivedAt)
             }
             return await answers.append(prepared)

@@ -12,7 +12,8 @@ package struct PushMessage: Sendable {
     package let publishTime: Instant?
     /// `projects/{project}/subscriptions/{name}`; nil if the push does not say it.
     package let subscription: String?
-    /// Counted only for a push subscription with a dead-letter topic.
+    /// The number of this delivery, from 1; nil without a dead-letter topic, for which alone Pub/Sub counts. Deliveries of
+    /// one message differ in it, so it is no part of the event.
     package let deliveryAttempt: Int?
     /// Nil if the data is missing or malformed.
     package let notification: DeveloperNotification?

@@ -12,6 +12,8 @@ package struct VerifiedPush: ProvenEvent {
     package let bodyDigest: [UInt8]
     /// The identity token proves the sender at the time of receipt, and is not stored.
     package let chain: SigningChain? = nil
+    /// See ``PushMessage/deliveryAttempt``.
+    package let deliveryAttempt: Int?
     /// What to ask about; nil if the push is malformed or ambiguous, or asks for nothing.
     package let notification: DeveloperNotification?
 
@@ -20,6 +22,7 @@ package struct VerifiedPush: ProvenEvent {
         event = message.event()
         evidence = message.evidence
         bodyDigest = message.evidence.sha256
+        deliveryAttempt = message.deliveryAttempt
         notification = message.isAmbiguous ? nil : message.notification
     }
 }
