@@ -177,8 +177,8 @@ let package = Package(
         .executableTarget(
             name: "Benchmarks",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "HTTPServer", "Postgres", "Projector", "StoreSimulator",
-                "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Postgres", "Projector", "Readers",
+                "SimulatedStore", "StoreClient", "StoreSimulator", "Subscriptions", "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -228,8 +228,8 @@ let package = Package(
         .testTarget(
             name: "StoreClientTests",
             dependencies: [
-                "AppStore", "Encoding", "HTTPServer", "PlayStore", "SimulatedStore", "StoreClient", "StoreSimulator",
-                "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "SimulatedStore", "StoreClient",
+                "StoreSimulator", "Subscriptions", "TestSupport",
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),

@@ -2,7 +2,7 @@
 //
 //     swift build -c release --product Benchmarks && .build/release/Benchmarks --help
 //
-// `receiver`, `latency` and `hostile` start the server of the same build, so they need `--product subledger` too.
+// `receiver`, `latency`, `push` and `hostile` start the server of the same build, so they need `--product subledger` too.
 // deploy/bench runs `receiver`, and deploy/hostile runs `hostile`.
 
 import ArgumentParser
@@ -13,7 +13,8 @@ struct Benchmarks: AsyncParsableCommand {
         abstract: "Measure Subledger on this machine.",
         subcommands: [
             ReceiverBenchmark.self, DecodeBenchmark.self, VerifyBenchmark.self, StorageBenchmark.self,
-            ProjectorBenchmark.self, LatencyBenchmark.self, HostileBenchmark.self, ServeFloor.self,
+            ProjectorBenchmark.self, LatencyBenchmark.self, HostileBenchmark.self, PushBenchmark.self,
+            PurchasePollerBenchmark.self, ServeFloor.self,
         ])
 }
 

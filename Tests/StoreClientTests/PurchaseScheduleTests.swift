@@ -87,12 +87,4 @@ struct PurchaseScheduleTests {
         #expect(Self.next(.active, end: 1000, part: 0.5) == 1450)
         #expect(Self.next(.active, end: 1000, in: .sandbox, part: 0.5) == 1035)
     }
-
-    @Test("a million monthly subscriptions need 28 questions a minute on average, of 1,500")
-    func load() {
-        let perDay = 1_000_000 / 30
-        // One question for a subscription that is renewed in time, four for one in twenty that is not.
-        let questions = Double(perDay) * (0.95 * 1 + 0.05 * 4)
-        #expect(questions / 1440 < 28)
-    }
 }

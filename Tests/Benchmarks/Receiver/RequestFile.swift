@@ -11,11 +11,15 @@ struct RequestFile: Sendable {
     /// The offset of a request's length prefix.
     func offset(of number: Int) -> Int { number < ranges.count ? ranges[number].lowerBound - Self.lengthDigits : 0 }
 
-    static func request(_ body: [UInt8]) -> [UInt8] {
+    /// - Parameter headers: Further ones, each as one line.
+    static func request(
+        _ body: [UInt8], target: String = "/apple/notifications", headers: [String] = []
+    ) -> [UInt8] {
+        let more = headers.map { $0 + "\r\n" }.joined()
         let head = """
-            POST /apple/notifications HTTP/1.1\r
+            POST \(target) HTTP/1.1\r
             Host: localhost\r
-            Content-Type: application/json\r
+            \(more)Content-Type: application/json\r
             Content-Length: \(body.count)\r
             \r
 
@@ -34,22 +38,26 @@ struct RequestFile: Sendable {
     struct Writer {
         private let path: String
         private let handle: FileHandle
+        private let target: String
+        private let headers: [String]
         private var ranges: [Range<Int>] = []
         private var end = 0
         private var pending = Data()
 
-        init(path: String) throws {
+        init(path: String, target: String = "/apple/notifications", headers: [String] = []) throws {
             guard FileManager.default.createFile(atPath: path, contents: nil),
                 let handle = FileHandle(forWritingAtPath: path)
             else { throw BenchError("cannot write \(path)") }
             self.path = path
             self.handle = handle
+            self.target = target
+            self.headers = headers
         }
 
         var count: Int { ranges.count }
 
         mutating func append(_ body: [UInt8]) throws {
-            let request = RequestFile.request(body)
+            let request = RequestFile.request(body, target: target, headers: headers)
             let digits = String(request.count)
             pending.append(contentsOf: String(repeating: "0", count: lengthDigits - digits.utf8.count).utf8)
             pending.append(contentsOf: digits.utf8)

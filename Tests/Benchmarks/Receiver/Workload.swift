@@ -28,7 +28,10 @@ struct Workload: Sendable {
 
     /// Makes more bodies than a run at the target rate sends.
     static func make(_ format: Format, seconds: Int, in folder: Folder) async throws -> Workload {
-        let count = format.goalPerSecond * (seconds + 1)
+        try await make(format, count: format.goalPerSecond * (seconds + 1), in: folder)
+    }
+
+    static func make(_ format: Format, count: Int, in folder: Folder) async throws -> Workload {
         progress("making \(count) distinct bodies, \(format.label)")
         let source = try source(format, count: count)
         var writer = try RequestFile.Writer(path: folder.file("\(format.rawValue).requests"))
