@@ -19,7 +19,7 @@ struct DocumentationTests {
             "deploy/install", "sudo subledger token", "sudo install", "deploy/container/build", "kubectl create",
             "deploy/check-install",
         ],
-        "Backups": ["pg_basebackup", "deploy/restore-drill"],
+        "Backups": ["pg_basebackup", "deploy/restore-drill", "subledger simulate --in-step"],
         "HighAvailability": ["export SUBLEDGER_DATABASE_URL=", "deploy/failover"],
         "Operating": ["subledger serve --roles", "subledger projector skip"],
         "ConnectingTheAppStore": ["curl"],
@@ -34,7 +34,7 @@ struct DocumentationTests {
         "Simulator": ["subledger simulate --in-step"],
         "Performance": [
             "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",
-            ".build/release/Benchmarks latency",
+            ".build/release/Benchmarks latency", "swift build", "swift build",
         ],
         "Contributing": [
             "deploy/test", "SUBLEDGER_WRITE_COOKBOOK=1", "deploy/storm", "deploy/hostile", "deploy/fuzz",
