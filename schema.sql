@@ -24,7 +24,7 @@
 --   google_intake, google_purchase, google_notification,
 --   google_void, google_void_audit                          questions to Google Play       no
 --   product, product_entitlement                            the owner's configuration      no
---   app_ownership                                           from the owner's apps file     no
+--   app_ownership, app_join                                 from the owner's apps file     no
 --   customer_edge, customer_link                            projections of the log         `subledger rebuild`
 --   ownership, customer_identity, shared_account_token      projections of the log         `subledger rebuild`
 --   change_head, change                                     the published change feed      no
@@ -41,8 +41,8 @@
 --   checks          comments
 --   google play     comments
 --   products        comments, view product_catalog
---   customers       comments, functions customer_entitlement and entitlement_at, views entitlement and
---                   subscription_defect
+--   customers       comments, functions joined_customer, customer_entitlement and entitlement_at, views entitlement
+--                   and subscription_defect
 --   changes         comments, view change_feed
 --   receipts        comments
 --   quarantine      comments
@@ -53,10 +53,10 @@
 --
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
 -- the stream, so apps and environments never mix. schema_version, certificate_verdict, product, product_entitlement,
--- app_ownership, app_checks, consumption_policy, token, console_session, console_ticket, receipt, google_purchase,
--- google_notification, google_void, google_void_audit, quarantine and quarantine_size do not belong to a stream; that of
--- a receipt or of a purchase of Google Play is known only after the store's answer, and that of a notification in
--- quarantine only after its app was configured.
+-- app_ownership, app_join, app_checks, consumption_policy, token, console_session, console_ticket, receipt,
+-- google_purchase, google_notification, google_void, google_void_audit, quarantine and quarantine_size do not belong to a
+-- stream; that of a receipt or of a purchase of Google Play is known only after the store's answer, and that of a
+-- notification in quarantine only after its app was configured.
 
 create schema subledger;
 create schema analyst;
@@ -674,6 +674,13 @@ create table subledger.app_ownership (
   constraint app_ownership_store_accounts_check check (store_accounts_per_token_max between 1 and 1000)
 );
 
+create table subledger.app_join (
+  app        text not null,
+  joined_app text not null,
+  constraint app_join_pkey primary key (app),
+  constraint app_join_joined_app_check check (joined_app <> app)
+);
+
 create table subledger.customer_edge (
   stream_id               integer not null,
   original_transaction_id text    not null,
@@ -1028,7 +1035,7 @@ grant select, insert, update on subledger.change_head to subledger_projector;
 grant select, insert, update, delete
   on subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
     subledger.refunded_period, subledger.check_schedule, subledger.projector_stall, subledger.app_ownership,
-    subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
+    subledger.app_join, subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
     subledger.customer_identity, subledger.shared_account_token
   to subledger_projector;
 
@@ -1083,7 +1090,7 @@ grant select
     subledger.history_backfill, subledger.delivery_audit, subledger.google_intake, subledger.google_purchase,
     subledger.google_notification, subledger.google_void, subledger.google_void_audit,
     subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.app_ownership,
-    subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
+    subledger.app_join, subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
     subledger.customer_identity, subledger.shared_account_token, subledger.change_head, subledger.change,
     subledger.quarantine_size, subledger.consumption_policy, subledger.consumption_answer
   to subledger_reader, subledger_analyst;
@@ -1711,6 +1718,11 @@ comment on column subledger.app_ownership.policy is
 comment on column subledger.app_ownership.store_accounts_per_token_max is
   'An account token with purchases of more store accounts identifies no app user, see shared_account_token';
 
+comment on table subledger.app_join is
+  'Pairs of an app of the App Store and one of Google Play that are one product: an app user''s purchases in both are one '
+  'customer''s when they are read. Each pair has two rows, one for each direction. The projector writes them when it '
+  'starts. Streams stay apart: no projection depends on this table';
+
 comment on table subledger.customer_edge is
   'What says whose a subscription is, according to Apple: the account token of a purchase (not the buyer''s if '
   'family-shared, and not the nil UUID), its appTransactionId, or another subscription in the same notification';
@@ -1766,6 +1778,83 @@ comment on column subledger.customer_identity.ends_at is 'Excluded; may be infin
 comment on column subledger.customer_identity.customer_kind is 'See ownership.customer_kind';
 comment on column subledger.customer_identity.customer_id is 'See ownership.customer_id';
 
+create or replace function subledger.joined_customer(
+  of_stream_id integer, of_kind text, of_id text, instant timestamptz
+)
+returns table (
+  stream_id integer, app text, customer_kind text, customer_id text, joined_kind text, joined_id text
+)
+language sql stable as $$
+  select part.stream_id, part.app, part.customer_kind, part.customer_id, joined.kind, joined.id
+  from subledger.stream as own
+  left join subledger.app_join on app_join.app = own.app
+  left join subledger.stream as other
+    on other.app = app_join.joined_app
+    and other.environment = own.environment
+  left join subledger.customer_identity as linked
+    on linked.stream_id = other.stream_id
+    and linked.kind = 'account'
+    and linked.id = joined_customer.of_id
+    and linked.customer_kind = 'link'
+    and linked.starts_at <= joined_customer.instant
+    and linked.ends_at > joined_customer.instant
+    and joined_customer.of_kind = 'account'
+  cross join lateral (
+    select
+      coalesce(linked.customer_kind, joined_customer.of_kind) as kind,
+      coalesce(linked.customer_id, joined_customer.of_id) as id
+  ) as joined
+  cross join lateral (
+    select own.stream_id, own.app, joined_customer.of_kind as customer_kind, joined_customer.of_id as customer_id
+    union
+    -- The customer of the same name in each of the two streams.
+    select here.stream_id, here.app, identity.customer_kind, identity.customer_id
+    from (
+      select own.stream_id, own.app
+      union all
+      select other.stream_id, other.app
+    ) as here
+    join subledger.customer_identity as identity
+      on identity.stream_id = here.stream_id
+      and identity.kind = joined.kind
+      and identity.id = joined.id
+      and identity.customer_kind = joined.kind
+      and identity.starts_at <= joined_customer.instant
+      and identity.ends_at > joined_customer.instant
+    where joined.kind in ('link', 'account')
+    union
+    -- The app users whose tokens the links of the other app give to the backend's customer.
+    select here.stream_id, here.app, identity.customer_kind, identity.customer_id
+    from (
+      select own.stream_id, own.app, other.stream_id as linking_stream_id
+      union all
+      select other.stream_id, other.app, own.stream_id
+    ) as here
+    join subledger.customer_identity as token
+      on token.stream_id = here.linking_stream_id
+      and token.customer_kind = 'link'
+      and token.customer_id = joined.id
+      and token.kind = 'account'
+      and token.starts_at <= joined_customer.instant
+      and token.ends_at > joined_customer.instant
+    join subledger.customer_identity as identity
+      on identity.stream_id = here.stream_id
+      and identity.kind = 'account'
+      and identity.id = token.id
+      and identity.customer_kind = 'account'
+      and identity.starts_at <= joined_customer.instant
+      and identity.ends_at > joined_customer.instant
+    where joined.kind = 'link'
+  ) as part
+  where own.stream_id = joined_customer.of_stream_id
+$$;
+
+comment on function subledger.joined_customer is
+  'The parts of a customer in the streams of two joined apps at an instant, see app_join; the customer itself if its app '
+  'is not joined. Parts are one customer if they are the same backend''s customer or the same account token, or if the '
+  'links of one app give the token to the backend''s customer. joined_kind and joined_id name the whole: the backend''s '
+  'customer if there is one. Apps whose links give a token to different customers of the backend are not joined by it';
+
 create or replace function subledger.customer_entitlement(
   stream_id integer, app text, customer_kind text, customer_id text, instant timestamptz
 )
@@ -1780,18 +1869,18 @@ language sql stable as $$
       entitlement,
       min(starts_at) as starts_at,
       max(ends_at) as ends_at,
-      array_agg(distinct position order by position) as positions,
+      coalesce(array_agg(distinct position order by position) filter (where is_own), '{}') as positions,
       array_agg(distinct product_id) as product_ids,
       array_agg(distinct original_transaction_id) as original_transaction_ids
     from (
       select
-        entitlement, starts_at, ends_at, position, product_id, original_transaction_id,
+        entitlement, starts_at, ends_at, position, product_id, original_transaction_id, is_own,
         count(*) filter (where covered_until is null or covered_until < starts_at)
           over (partition by entitlement order by starts_at, ends_at) as run
       from (
         select
           coalesce(product_entitlement.entitlement, owned.product_id) as entitlement,
-          owned.starts_at, owned.ends_at, owned.position, owned.product_id, owned.original_transaction_id,
+          owned.starts_at, owned.ends_at, owned.position, owned.product_id, owned.original_transaction_id, owned.is_own,
           max(owned.ends_at) over (
             partition by coalesce(product_entitlement.entitlement, owned.product_id)
             order by owned.starts_at, owned.ends_at
@@ -1801,20 +1890,34 @@ language sql stable as $$
           select
             greatest(access_period.starts_at, ownership.starts_at) as starts_at,
             least(access_period.ends_at, ownership.ends_at) as ends_at,
-            access_period.position, access_period.product_id, access_period.original_transaction_id
-          from subledger.ownership
+            access_period.position, access_period.product_id, access_period.original_transaction_id, part.app,
+            part.stream_id = customer_entitlement.stream_id as is_own
+          from (
+            select
+              customer_entitlement.stream_id, customer_entitlement.app, customer_entitlement.customer_kind,
+              customer_entitlement.customer_id
+            where not exists (select from subledger.app_join where app_join.app = customer_entitlement.app)
+            union all
+            select joined.stream_id, joined.app, joined.customer_kind, joined.customer_id
+            from subledger.joined_customer(
+              customer_entitlement.stream_id, customer_entitlement.customer_kind, customer_entitlement.customer_id,
+              customer_entitlement.instant
+            ) as joined
+            where exists (select from subledger.app_join where app_join.app = customer_entitlement.app)
+          ) as part
+          join subledger.ownership
+            on ownership.stream_id = part.stream_id
+            and ownership.customer_kind = part.customer_kind
+            and ownership.customer_id = part.customer_id
           join subledger.access_period
             on access_period.stream_id = ownership.stream_id
             and access_period.original_transaction_id = ownership.original_transaction_id
             and access_period.starts_at < ownership.ends_at
             and access_period.ends_at > ownership.starts_at
-          where ownership.stream_id = customer_entitlement.stream_id
-            and ownership.customer_kind = customer_entitlement.customer_kind
-            and ownership.customer_id = customer_entitlement.customer_id
-            and access_period.product_id is not null
+          where access_period.product_id is not null
         ) as owned
         left join subledger.product_entitlement
-          on product_entitlement.app = customer_entitlement.app
+          on product_entitlement.app = owned.app
           and product_entitlement.product_id = owned.product_id
       ) as period
     ) as numbered
@@ -1827,7 +1930,8 @@ $$;
 comment on function subledger.customer_entitlement is
   'What a customer is or was entitled to at an instant: for each entitlement, the last unbroken run of access that '
   'had begun by then, over all subscriptions while the customer owns them; periods that overlap or touch form one run. '
-  'It is in force if until is after the instant';
+  'It is in force if until is after the instant. If the app is joined with another, see app_join, the subscriptions of '
+  'both count, and positions are those in the stream that was asked for';
 
 create or replace function subledger.entitlement_at(instant timestamptz)
 returns table (
@@ -1840,8 +1944,8 @@ language sql stable as $$
     stream.environment,
     identity.id,
     identity.kind,
-    identity.customer_kind,
-    identity.customer_id,
+    coalesce(joined.kind, identity.customer_kind),
+    coalesce(joined.id, identity.customer_id),
     given.entitlement,
     given.until > entitlement_at.instant,
     given.until,
@@ -1851,6 +1955,14 @@ language sql stable as $$
   cross join lateral subledger.customer_entitlement(
     identity.stream_id, stream.app, identity.customer_kind, identity.customer_id, entitlement_at.instant
   ) as given
+  left join lateral (
+    select whole.joined_kind as kind, whole.joined_id as id
+    from subledger.joined_customer(
+      identity.stream_id, identity.customer_kind, identity.customer_id, entitlement_at.instant
+    ) as whole
+    where exists (select from subledger.app_join where app_join.app = stream.app)
+    limit 1
+  ) as joined on true
   where identity.starts_at <= entitlement_at.instant
     and identity.ends_at > entitlement_at.instant
 $$;
@@ -1871,7 +1983,7 @@ comment on column subledger.entitlement.customer is 'An id that leads to the cus
 comment on column subledger.entitlement.known_as is 'Kind of that id, see customer_identity.kind';
 comment on column subledger.entitlement.owner_kind is 'See ownership.customer_kind';
 comment on column subledger.entitlement.owner_id is
-  'Equal for all ids of a customer, with owner_kind: count their distinct pairs';
+  'Equal for all ids of a customer, with owner_kind, also in a joined app, see app_join: count their distinct pairs';
 comment on column subledger.entitlement.entitlement is
   'Entitlement to which the product is mapped; the product''s own id if there is no mapping';
 comment on column subledger.entitlement.active is 'Whether until is in the future';
@@ -1879,7 +1991,8 @@ comment on column subledger.entitlement.until is
   'End of the current unbroken access, over all purchases that grant the entitlement; infinity if owned permanently; '
   'if not active, the end of the last access';
 comment on column subledger.entitlement.positions is
-  'Positions of the first events that reported that access, ascending';
+  'Positions of the first events that reported that access, ascending; only those of this app if it is joined with '
+  'another';
 
 create or replace view subledger.subscription_defect as
 select

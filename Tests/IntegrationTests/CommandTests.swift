@@ -257,7 +257,38 @@ struct CommandTests {
             arguments: [
                 #"[{"packageName":"x","push":{"authentication":"none"}},{"packageName":"x","push":{"authentication":"none"}}]"#
             ], status: 78, says: "app x is configured twice\n"),
+        Misuse(
+            arguments: [joining("x", ("x", "x"))], status: 78,
+            says:
+                "app x: joinedWith \"x\" is the app itself: apps with the same name in both stores are one without it\n"
+        ),
+        Misuse(
+            arguments: [joining("a", ("x", "b"))], status: 78,
+            says: "app x: joinedWith \"b\" is not a configured app: expected the bundle id of an app of the App Store\n"
+        ),
+        Misuse(
+            arguments: [joining("a", ("x", "y"), ("y", nil))], status: 78,
+            says:
+                "app x: joinedWith \"y\" is an app of Google Play: expected the bundle id of an app of the App Store\n"),
+        Misuse(
+            arguments: [joining("a", ("x", "a"), ("y", "a"))], status: 78,
+            says: "app y: joinedWith \"a\" is joined with x already: expected at most one app\n"),
+        Misuse(
+            arguments: [joining("a", ("x", "a"), ("a", nil))], status: 78,
+            says: "app x: joinedWith \"a\": a is an app of both stores already: expected apps of one store each\n"),
+        Misuse(
+            arguments: [#"[{"bundleId":"a","joinedWith":"hush"}]"#], status: 78,
+            says: "unknown setting \"joinedWith\"\n"),
     ]
+
+    /// An apps file with an app of the App Store, and apps of Google Play that are joined with others.
+    private static func joining(_ bundleId: String, _ apps: (String, String?)...) -> String {
+        let google = apps.map { name, other in
+            let joined = other.map { ",\"joinedWith\":\"\($0)\"" } ?? ""
+            return "{\"packageName\":\"\(name)\",\"push\":{\"authentication\":\"none\"}\(joined)}"
+        }
+        return "[{\"bundleId\":\"\(bundleId)\"},\(google.joined(separator: ","))]"
+    }
 
     @Test("an invalid apps file is reported before the server starts", arguments: appsFiles)
     func appsFile(_ misuse: Misuse) throws {

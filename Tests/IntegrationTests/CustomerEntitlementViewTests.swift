@@ -22,6 +22,8 @@ struct CustomerEntitlementViewTests {
             """)
     }
 
+    private static let smallTables = [" on app_join", " on stream "]
+
     @Test("overlapping and adjacent periods of all subscriptions are merged, and a gap separates them")
     func runs() async throws {
         try await CustomerLog.with { log in
@@ -133,7 +135,9 @@ struct CustomerEntitlementViewTests {
                 let plan = try await log.explain(
                     "select * from \(relation) where customer = 'u-777' and environment = 'production'")
 
-                #expect(!plan.contains { $0.contains("Seq Scan") || $0.contains("Function Scan") }, "\(plan)")
+                // A table of a few pages is read as a whole.
+                let scans = plan.filter { $0.contains("Seq Scan") && !Self.smallTables.contains(where: $0.contains) }
+                #expect(scans.isEmpty && !plan.contains { $0.contains("Function Scan") }, "\(plan)")
                 #expect(plan.filter { $0.contains("Index") }.count >= 4, "\(plan)")
                 let buffers = plan.first { $0.contains("Buffers: shared hit=") }
                 let hits = buffers?.split(separator: "hit=").last?.prefix { $0.isNumber }

@@ -28,7 +28,9 @@ struct CustomerReaderTests {
             }
         switch answer {
         case .found(let found):
-            return found.entitlements.map { "\(found.knownAs): \($0.entitlement) \($0.until) \($0.subscriptions)" }
+            return found.entitlements.map {
+                "\(found.identity.knownAs): \($0.entitlement) \($0.until) \($0.subscriptions)"
+            }
         case .unknown: return []
         case .severalApps(let apps): return ["several apps: \(apps)"]
         case .severalKinds(let kinds): return ["several kinds: \(kinds.map(\.rawValue))"]

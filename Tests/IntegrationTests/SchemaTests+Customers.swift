@@ -28,6 +28,10 @@ extension SchemaTests {
         "insert into subledger.app_ownership (app, policy, store_accounts_per_token_max) values ('a', 'shared', \(limit))"
     }
 
+    private static func join(_ app: String, _ joinedApp: String) -> String {
+        "insert into subledger.app_join (app, joined_app) values ('\(app)', '\(joinedApp)')"
+    }
+
     private static func edge(_ kind: String, storeAccount: String) -> String {
         """
         insert into subledger.customer_edge (stream_id, original_transaction_id, kind, id, position, store_account)
@@ -53,6 +57,9 @@ extension SchemaTests {
         Broken(constraint: "app_ownership_policy_check", sqlstate: "23514", statement: policy("everybody")),
         Broken(constraint: "app_ownership_store_accounts_check", sqlstate: "23514", statement: tokens(of: 0)),
         Broken(constraint: "app_ownership_store_accounts_check", sqlstate: "23514", statement: tokens(of: 1001)),
+        Broken(
+            constraint: "app_join_pkey", sqlstate: "23505", statement: "\(join("a", "b")); \(join("a", "c"))"),
+        Broken(constraint: "app_join_joined_app_check", sqlstate: "23514", statement: join("a", "a")),
         Broken(
             constraint: "customer_edge_store_account_check", sqlstate: "23514",
             statement: edge("account", storeAccount: "null")),

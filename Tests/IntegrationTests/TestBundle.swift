@@ -86,7 +86,10 @@ struct TestBundle {
         let signal = ChangeSignal(listener: database.with(role: "subledger_reader"), logger: logger)
         let publicPort = AsyncStream<Int>.makeStream()
         let privatePort = AsyncStream<Int>.makeStream()
-        let projector = Projector(pool: projection, listener: projectorRole, now: now, logger: logger)
+        let projector = Projector(
+            pool: projection, listener: projectorRole,
+            joins: googleApps.compactMap { app in app.joinedWith.map { (app.packageName, $0) } }, now: now,
+            logger: logger)
         let anywhere = ListenAddress(host: "127.0.0.1", port: 0)
         let quarantine = Quarantine(pool: records, bounds: bounds)
         let intake = QuarantineIntake(

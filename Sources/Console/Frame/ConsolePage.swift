@@ -42,7 +42,7 @@ package struct PageFrame: Sendable {
     package let address: Address
     package let streams: [StreamState]
     /// The chosen stream; nil if there is none.
-    package let stream: StreamState?
+    package private(set) var stream: StreamState?
     package let now: Instant
     package let csrf: String
     package let isAdmin: Bool
@@ -65,6 +65,13 @@ package struct PageFrame: Sendable {
         self.isAdmin = isAdmin
         self.theme = theme
         self.hasKeys = hasKeys
+    }
+
+    /// The frame of a page about another stream.
+    func of(_ stream: StreamState?) -> PageFrame {
+        var frame = self
+        frame.stream = stream
+        return frame
     }
 
     /// An address with the chosen stream.

@@ -3,17 +3,17 @@ import Readers
 import Subscriptions
 
 extension CustomerPage {
-    func tables(here: (Address) -> Address) -> [ConsoleTable] {
+    func tables(here: (Address, String?) -> Address) -> [ConsoleTable] {
         [subscriptionsTable(here), historyTable(here), tiesTable(here)]
     }
 
-    private func subscriptionsTable(_ here: (Address) -> Address) -> ConsoleTable {
+    private func subscriptionsTable(_ here: (Address, String?) -> Address) -> ConsoleTable {
         ConsoleTable(
             "subscriptions", caption: "Subscriptions",
             columns: [
                 .init("Subscription"), .init("Status"), .init("Product"), .init("Access until"), .init("Renewal"),
                 .init("Events", isNumber: true),
-            ],
+            ] + (joined == nil ? [] : [.init("App")]),
             rows: record.subscriptions.compactMap { owned in
                 // With all of its access, also that of other owners, unless the page is about another knowledge.
                 guard let subscription = knownAt == nil ? owned.subscription : past(owned.subscription) else {
@@ -22,17 +22,17 @@ extension CustomerPage {
                 let renewal = subscription.renewal(at: at)
                 let id = subscription.originalTransactionId
                 return [
-                    .link(id, here(Address("subscriptions", id)).withClocks(of: address)),
+                    .link(id, here(Address("subscriptions", id), owned.joinedApp).withClocks(of: address)),
                     .text(subscription.status(at: at).rawValue),
                     .optional(subscription.period(at: at)?.productId ?? renewal.productId),
                     .optional(subscription.accessEnd(at: at)),
                     .text(renewal.autoRenewStatus.map { $0 ? "on" : "off" } ?? "unknown"),
-                    .number(Int64(owned.positions.count(where: isKnown))),
-                ]
+                    .number(Int64(owned.positions.count { isKnown($0, owned.joinedApp) })),
+                ] + (joined == nil ? [] : [.text(owned.joinedApp ?? record.identity.app)])
             }, empty: knownAt == nil ? "No subscription." : "No subscription was known.")
     }
 
-    private func historyTable(_ here: (Address) -> Address) -> ConsoleTable {
+    private func historyTable(_ here: (Address, String?) -> Address) -> ConsoleTable {
         ConsoleTable(
             "history", caption: history?.hasMore == true ? "History: the latest entries" : "History",
             columns: [
@@ -46,31 +46,36 @@ extension CustomerPage {
                 let id = entry.originalTransactionId
                 return [
                     .time(entry.at), .text(what), .optional(entry.productId), .optional(entry.until),
-                    .link(id, here(Address("subscriptions", id)).withClocks(of: address)),
-                    entry.position.map { .link("\($0)", here(Address("events", "\($0)"))) } ?? .empty,
+                    .link(id, here(Address("subscriptions", id), entry.joinedApp).withClocks(of: address)),
+                    entry.position.map { .link("\($0)", here(Address("events", "\($0)"), entry.joinedApp)) } ?? .empty,
                 ]
             }, empty: "Nothing began or ended by then.")
     }
 
-    private func tiesTable(_ here: (Address) -> Address) -> ConsoleTable {
+    private func tiesTable(_ here: (Address, String?) -> Address) -> ConsoleTable {
         ConsoleTable(
             "ids", caption: "Ids, and the event that ties each",
             columns: [.init("Kind"), .init("Id"), .init("Tied to"), .init("Event", isNumber: true)],
-            rows: record.ties.filter { isKnown($0.position) }.map { tie in
+            rows: record.ties.filter { isKnown($0.position, $0.joinedApp) }.map { tie in
                 [
                     .text(tie.kind.replacing("_", with: " ")),
-                    .link(tie.id, here(Address("customers", tie.id)).with("as", tie.kind).withClocks(of: address)),
+                    .link(
+                        tie.id,
+                        here(Address("customers", tie.id), tie.joinedApp).with("as", tie.kind).withClocks(of: address)),
                     .code(tie.to),
-                    .link("\(tie.position)", here(Address("events", "\(tie.position)"))),
+                    .link("\(tie.position)", here(Address("events", "\(tie.position)"), tie.joinedApp)),
                 ]
-            }, empty: "No event ties another id to this one.", sql: record.tiesSQL.text)
+            }, empty: "No event ties another id to this one.", sql: record.tiesSQL.map(\.text).joined(separator: "\n\n")
+        )
     }
 
     /// Whether the event had been received at the instant whose knowledge counts.
-    private func isKnown(_ position: Int64) -> Bool { knownHead.map { position <= $0 } ?? true }
+    private func isKnown(_ position: Int64, _ joinedApp: String?) -> Bool {
+        (joinedApp == nil ? knownHead : joined?.knownHead).map { position <= $0 } ?? true
+    }
 
     /// What only the clock causes was known once its time had come.
     private func isKnown(_ entry: HistoryEntry) -> Bool {
-        entry.position.map(isKnown) ?? knownAt.map { entry.at <= $0 } ?? true
+        entry.position.map { isKnown($0, entry.joinedApp) } ?? knownAt.map { entry.at <= $0 } ?? true
     }
 }

@@ -22,6 +22,8 @@ package struct CustomerPage: ConsolePage {
     /// The customer's subscriptions by what was known; nil for today's knowledge.
     package let known: [Subscription]?
     package let events: [StoredEvent]
+    /// The stream of the joined app; nil if the customer has no part in one.
+    package let joined: Joined?
     package let span: Range<Instant>?
     /// The page with the parameters that the request had.
     package let address: Address
@@ -30,7 +32,7 @@ package struct CustomerPage: ConsolePage {
         id: String, record: CustomerReader.Record, history: CustomerReader.History?, entitlements: [Entitlement],
         explanations: [Explanation], unexplained: [String], at: Instant, knownAt: Instant?, knownHead: Int64?,
         known: [Subscription]?,
-        events: [StoredEvent], span: Range<Instant>?, address: Address
+        events: [StoredEvent], joined: Joined?, span: Range<Instant>?, address: Address
     ) {
         self.id = id
         self.record = record
@@ -43,8 +45,23 @@ package struct CustomerPage: ConsolePage {
         self.knownHead = knownHead
         self.known = known
         self.events = events
+        self.joined = joined
         self.span = span
         self.address = address
+    }
+
+    /// What the page needs of a joined app's stream.
+    package struct Joined: Sendable {
+        package let stream: StreamState
+        package let events: [StoredEvent]
+        /// See ``CustomerPage/knownHead``.
+        package let knownHead: Int64?
+
+        package init(stream: StreamState, events: [StoredEvent], knownHead: Int64?) {
+            self.stream = stream
+            self.events = events
+            self.knownHead = knownHead
+        }
     }
 
     /// Most pictures of a page; further subscriptions are in the table.
@@ -56,7 +73,7 @@ package struct CustomerPage: ConsolePage {
 
     package var title: String { "Customer \(id)" }
     package var section: ConsoleSection? { nil }
-    package var tables: [ConsoleTable] { tables(here: { $0.with("stream", streamText) }) }
+    package var tables: [ConsoleTable] { tables { $0.with("stream", $1 == nil ? streamText : joined?.stream.text) } }
 
     private var streamText: String? { address.query.first { $0.name == "stream" }?.value }
 
@@ -65,7 +82,12 @@ package struct CustomerPage: ConsolePage {
         writeEntitlements(frame, to: &html)
         writePictures(frame, to: &html)
         writeTotals(to: &html)
-        for table in tables(here: frame.here) { table.write(on: address, to: &html) }
+        for table in tables(here: { self.frame(frame, of: $1).here($0) }) { table.write(on: address, to: &html) }
+    }
+
+    /// The frame of a page about the stream of an app.
+    private func frame(_ frame: PageFrame, of joinedApp: String?) -> PageFrame {
+        joinedApp == nil ? frame : frame.of(joined?.stream)
     }
 
     // MARK: - Entitlements
@@ -87,7 +109,7 @@ package struct CustomerPage: ConsolePage {
                     let entitlement = granted[explanation.entitlement]
                     EntitlementAnswer(
                         explanation: explanation, since: entitlement.flatMap(since),
-                        ended: entitlement.flatMap { $0.until <= at ? $0.until : nil }
+                        ended: entitlement.flatMap { $0.until <= at ? $0.until : nil }, joinedStream: joined?.stream
                     ).write(in: frame, to: &html)
                 }
             }
@@ -112,9 +134,15 @@ package struct CustomerPage: ConsolePage {
 
     /// The start of the run of access that grants the entitlement; nil if its periods are not read.
     private func since(_ entitlement: Entitlement) -> Instant? {
+        let ofJoined = Set(
+            record.subscriptions.filter { $0.joinedApp != nil }.map(\.subscription.originalTransactionId))
         let positions = Set(entitlement.positions)
-        return shown.flatMap(\.access).filter { period in
-            positions.contains(period.position) && period.productId.map(entitlement.productIds.contains) ?? false
+        let joinedPositions = Set(entitlement.joined?.positions ?? [])
+        return shown.flatMap { subscription in
+            let positions = ofJoined.contains(subscription.originalTransactionId) ? joinedPositions : positions
+            return subscription.access.filter { period in
+                positions.contains(period.position) && period.productId.map(entitlement.productIds.contains) ?? false
+            }
         }.map(\.start).min()
     }
 
@@ -138,14 +166,18 @@ package struct CustomerPage: ConsolePage {
             }
             for (number, owned) in byActivity.prefix(Self.picturesMax).enumerated() {
                 let subscription = owned.subscription
+                let frame = self.frame(frame, of: owned.joinedApp)
+                let events = (owned.joinedApp == nil ? self.events : joined?.events ?? []).filter {
+                    owned.positions.contains($0.position)
+                }
                 html.element("div", [.class("line")]) { html in
                     html.element("h3") { html in
                         html.link(
                             subscription.originalTransactionId, frame.subscription(subscription.originalTransactionId))
-                        html.text(" \(statusWords(of: subscription))")
+                        html.text(" \(statusWords(of: subscription))\(owned.joinedApp.map { ", in \($0)" } ?? "")")
                     }
                     Timeline(
-                        subscription, events: events.filter { owned.positions.contains($0.position) }, at: at,
+                        subscription, events: events, at: at,
                         now: frame.now, known: knownAt.map { Timeline.Known(at: $0, subscription: past(subscription)) },
                         span: span, marksMax: max(Timeline.marksMax / pictures, Self.marksMin)
                     ).write(in: frame, page: address, number: number, to: &html)

@@ -1,4 +1,5 @@
 import Encoding
+import Readers
 import Subscriptions
 
 /// Whether an entitlement is active, in a sentence, with the decisive reason; all reasons are folded below it.
@@ -8,6 +9,8 @@ struct EntitlementAnswer {
     let since: Instant?
     /// The end of the last access, if it is not active; nil if there was none.
     let ended: Instant?
+    /// The stream of the app that is joined with the page's; nil if there is none.
+    var joinedStream: StreamState?
 
     /// Most events that one reason lists.
     private static let eventsMax = 5
@@ -105,6 +108,7 @@ struct EntitlementAnswer {
             for reason in reasons {
                 html.element("li") { html in
                     write(reason, frame, to: &html)
+                    let frame = self.frame(frame, of: reason)
                     if let id = reason.originalTransactionId, !reason.text.contains(id) {
                         html.text(" Subscription ")
                         html.link(id, frame.subscription(id))
@@ -119,6 +123,7 @@ struct EntitlementAnswer {
 
     /// The text of a reason, with links to the events that are its evidence.
     private func write(_ reason: Explanation.Reason, _ frame: PageFrame, to html: inout HTMLWriter) {
+        let frame = self.frame(frame, of: reason)
         html.text(reason.text)
         if !reason.positions.isEmpty {
             html.text(reason.positions.count == 1 ? " (event " : " (events ")
@@ -130,6 +135,10 @@ struct EntitlementAnswer {
             html.text(more > 0 ? " and \(Int64(more).grouped) before)" : ")")
         }
         html.text(".")
+    }
+
+    private func frame(_ frame: PageFrame, of reason: Explanation.Reason) -> PageFrame {
+        reason.joinedApp == nil ? frame : frame.of(joinedStream)
     }
 
     private func write(_ change: Explanation.PossibleChange, to html: inout HTMLWriter) {

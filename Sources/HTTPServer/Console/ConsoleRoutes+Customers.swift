@@ -28,9 +28,10 @@ extension ConsoleRoutes {
         let record = try await record(reference, at: at, visit)
         async let past = customers.history(reference, at: at, through: at, limit: Limits.consoleRows)
         async let answer = customers.explained(CustomerReader.Question(reference, at: at), knownAt: knownAt)
-        async let stored = reader.events(Array(Set(record.subscriptions.flatMap(\.positions))), in: stream)
+        async let stored = events(of: record, joinedApp: nil, in: stream)
         var knownHead: Int64?
         if let knownAt { knownHead = try await reader.head(at: knownAt, in: stream) }
+        let joined = try await joined(record, knownAt: knownAt, visit)
         let explained = Self.found(try await answer)
         let entitlements = knownAt == nil ? record.entitlements : explained?.granted ?? []
         let names = Self.ordered(
@@ -41,8 +42,28 @@ extension ConsoleRoutes {
                 explanations: names.prefix(Limits.consoleExplanations).compactMap { explained?.explanation(of: $0) },
                 unexplained: Array(names.dropFirst(Limits.consoleExplanations)), at: at, knownAt: knownAt,
                 knownHead: knownHead, known: knownAt.map { _ in explained?.subscriptions ?? [] },
-                events: try await stored,
+                events: try await stored, joined: joined,
                 span: try Self.span(visit), address: visit.address))
+    }
+
+    private func events(
+        of record: CustomerReader.Record, joinedApp: String?, in stream: StreamState
+    ) async throws -> [StoredEvent] {
+        let own = record.subscriptions.filter { $0.joinedApp == joinedApp }
+        return try await reader.events(Array(Set(own.flatMap(\.positions))), in: stream)
+    }
+
+    /// The stream of the joined app in which the customer has a part; nil if there is none.
+    private func joined(
+        _ record: CustomerReader.Record, knownAt: Instant?, _ visit: ConsoleRequest
+    ) async throws -> CustomerPage.Joined? {
+        guard let app = record.identity.joinedApp,
+            let stream = visit.streams.first(where: { $0.app == app && $0.environment == visit.stream?.environment })
+        else { return nil }
+        var knownHead: Int64?
+        if let knownAt { knownHead = try await reader.head(at: knownAt, in: stream) }
+        return CustomerPage.Joined(
+            stream: stream, events: try await events(of: record, joinedApp: app, in: stream), knownHead: knownHead)
     }
 
     /// The names of entitlements in the order in which a page shows them: the one that was asked for, active ones, those

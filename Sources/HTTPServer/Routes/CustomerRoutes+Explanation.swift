@@ -17,7 +17,7 @@ extension CustomerRoutes {
             CustomerReader.Question(reference, at: at), of: entitlement, knownAt: try query.instant("knownAt"))
         let only = try Self.only(answer, reference.environment)
         return JSONResponse.json(.ok) { writer in
-            reference.write(app: only.app, knownAs: only.knownAs, to: &writer)
+            reference.write(only.identity, to: &writer)
             only.explanations.first?.writeMembers(to: &writer)
         }
     }

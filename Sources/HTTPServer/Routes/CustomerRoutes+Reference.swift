@@ -83,11 +83,12 @@ extension CustomerRoutes {
 
 extension CustomerReader.Reference {
     /// Writes the members with which each answer about one customer begins.
-    func write(app: String, knownAs: CustomerKey.Kind, to writer: inout JSONWriter) {
-        writer.member("app", app)
+    func write(_ identity: CustomerReader.Identity, to writer: inout JSONWriter) {
+        writer.member("app", identity.app)
+        writer.member("joinedApp", identity.joinedApp)
         writer.member("environment", environment.rawValue)
         writer.member("customerId", id)
-        writer.member("knownAs", knownAs.rawValue)
+        writer.member("knownAs", identity.knownAs.rawValue)
     }
 }
 
@@ -96,7 +97,7 @@ extension CustomerReader.Answer<CustomerReader.Found> {
     func write(at instant: Instant, to writer: inout JSONWriter) {
         switch self {
         case .found(let customer):
-            writer.member("knownAs", customer.knownAs.rawValue)
+            writer.member("knownAs", customer.identity.knownAs.rawValue)
             writer.key("entitlements")
             writer.array(customer.entitlements) { $1.write(at: instant, to: &$0) }
         case .severalKinds(let kinds):

@@ -49,8 +49,14 @@ struct CustomerRoutes: Sendable {
             reference, at: now(), after: try Self.after(query), limit: Int(limit))
         let page = try Self.only(answer, reference.environment)
         return JSONResponse.json(.ok) { writer in
-            reference.write(app: page.app, knownAs: page.knownAs, to: &writer)
+            reference.write(page.identity, to: &writer)
             page.keys.write(to: &writer)
+            if page.identity.joinedApp != nil {
+                writer.key("joinedSubscriptions")
+                writer.array(page.keys.filter { $0.kind == .subscription && page.joinedKeys.contains($0) }) {
+                    $0.value($1.id.text)
+                }
+            }
             if page.hasMore {
                 writer.member("cursor", page.keys.last.map { KeyCursor($0).text })
                 writer.member("more", true)
@@ -72,7 +78,7 @@ struct CustomerRoutes: Sendable {
             }
         let only = try Self.only(answer, reference.environment)
         return JSONResponse.json(.ok) { writer in
-            reference.write(app: only.app, knownAs: only.knownAs, to: &writer)
+            reference.write(only.identity, to: &writer)
             writer.member("asOf", at)
             writer.member("knownAt", knownAt)
             writer.key("entitlements")
@@ -89,7 +95,7 @@ struct CustomerRoutes: Sendable {
         let answer = try await customers.history(reference, at: now(), through: until, limit: Int(limit))
         let only = try Self.only(answer, reference.environment)
         return JSONResponse.json(.ok) { writer in
-            reference.write(app: only.app, knownAs: only.knownAs, to: &writer)
+            reference.write(only.identity, to: &writer)
             writer.member("until", until)
             writer.key("history")
             writer.array(only.entries) { $1.write(to: &$0) }
@@ -147,19 +153,25 @@ struct CustomerRoutes: Sendable {
                 issues.append((id, publishedAt))
             }
             let only = try Self.only(try await customers.customer(reference, at: at), reference.environment)
-            let judged = ContentAccess.of(only.subscriptions, issues: issues.map(\.publishedAt), at: at)
-            let reached = Dictionary(uniqueKeysWithValues: judged.map { ($0.publishedAt, $0.reachedBy) })
+            func reached(by subscriptions: [Subscription]) -> [Instant: ContentAccess.Reach?] {
+                let judged = ContentAccess.of(subscriptions, issues: issues.map(\.publishedAt), at: at)
+                return Dictionary(uniqueKeysWithValues: judged.map { ($0.publishedAt, $0.reachedBy) })
+            }
+            let own = reached(by: only.subscriptions)
+            let joined = reached(by: only.joinedSubscriptions)
             return JSONResponse.json(.ok) { writer in
-                reference.write(app: only.app, knownAs: only.knownAs, to: &writer)
+                reference.write(only.identity, to: &writer)
                 writer.member("asOf", at)
                 writer.key("issues")
                 writer.array(issues) { writer, issue in
                     writer.object { writer in
-                        let reach = reached[issue.publishedAt] ?? nil
+                        let ownReach = own[issue.publishedAt] ?? nil
+                        let reach = ownReach ?? joined[issue.publishedAt] ?? nil
                         writer.member("id", issue.id)
                         writer.member("publishedAt", issue.publishedAt)
                         writer.member("readable", reach != nil)
                         writer.member("rule", reach?.rule.rawValue)
+                        if reach != nil, ownReach == nil { writer.member("app", only.identity.joinedApp) }
                         if let period = reach?.period {
                             writer.key("period")
                             period.write(to: &writer)

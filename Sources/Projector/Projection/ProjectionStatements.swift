@@ -50,6 +50,29 @@ enum ProjectionStatements {
           or app_ownership.store_accounts_per_token_max <> excluded.store_accounts_per_token_max
         """)
 
+    /// Removes the joins of some apps that are not configured.
+    static let removeJoins = Statement(
+        "projector_remove_joins",
+        """
+        delete from subledger.app_join
+        where (app = any ($1::text[]) or joined_app = any ($1::text[]))
+          and not exists (
+            select
+            from unnest($2::text[], $3::text[]) as configured (app, joined_app)
+            where configured.app = app_join.app
+              and configured.joined_app = app_join.joined_app
+          )
+        """)
+
+    /// Records which apps are joined.
+    static let recordJoins = Statement(
+        "projector_record_joins",
+        """
+        insert into subledger.app_join (app, joined_app)
+        select unnest($1::text[]), unnest($2::text[])
+        on conflict (app) do nothing
+        """)
+
     /// Records when the subscriptions of some apps are checked.
     static let recordChecks = Statement(
         "projector_record_checks",

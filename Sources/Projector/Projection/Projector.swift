@@ -19,6 +19,7 @@ package struct Projector: Sendable {
     private let refolds = RefoldHistory()
     private let watch: StallWatch
     private let ownership: [String: OwnershipRules]
+    private let joins: [(app: String, joinedApp: String)]
     private let checks: [String: CheckPolicy]
 
     /// How long a stream may stay at one position while events wait before it is reported as stalled.
@@ -27,12 +28,14 @@ package struct Projector: Sendable {
     /// - Parameters:
     ///   - ownership: The ownership rules of the configured apps, by bundle id. They are recorded in the database when
     ///     the projector runs.
+    ///   - joins: The pairs of apps whose customers are read as one; recorded in the same way. A pair is forgotten if it
+    ///     is not among them and one of its apps is in `ownership`.
     ///   - checks: When the subscriptions of these apps are checked; recorded in the same way.
     ///   - stallAfter: See ``stallAfter``.
     ///   - now: Decides when the beginning or end of a period is published.
     package init(
         pool: PostgresPool, listener: ConnectionConfiguration, ownership: [String: OwnershipRules] = [:],
-        checks: [String: CheckPolicy] = [:], stallAfter: Duration = Self.stallAfter,
+        joins: [(String, String)] = [], checks: [String: CheckPolicy] = [:], stallAfter: Duration = Self.stallAfter,
         now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.pool = pool
@@ -40,6 +43,7 @@ package struct Projector: Sendable {
         self.now = now
         self.logger = logger
         self.ownership = ownership
+        self.joins = joins.flatMap { one, other in [(app: one, joinedApp: other), (app: other, joinedApp: one)] }
         self.checks = checks
         watch = StallWatch(pool: pool, stallAfter: stallAfter, now: now, logger: logger)
     }
@@ -79,7 +83,7 @@ package struct Projector: Sendable {
     private func keepUp() async {
         var connection: PostgresConnection?
         var schedule = StreamSchedule(now: .now)
-        var hasRecordedRules = ownership.isEmpty && checks.isEmpty
+        var hasRecordedRules = ownership.isEmpty && joins.isEmpty && checks.isEmpty
         while !Task.isCancelled {
             if !hasRecordedRules { hasRecordedRules = await recordRules() }
             if connection == nil {
@@ -100,7 +104,7 @@ package struct Projector: Sendable {
         await connection?.close()
     }
 
-    /// Records the configured ownership rules and leads of checks. Rows that were computed by other ones are recomputed
+    /// Records the configured ownership rules, joins and leads of checks. Rows that were computed by other ones are recomputed
     /// when their stream is folded next.
     ///
     /// - Returns: False if the database failed.
@@ -114,6 +118,11 @@ package struct Projector: Sendable {
                     .array(owned.map(\.key)), .array(owned.map(\.value.policy.rawValue)),
                     .array(owned.map { Int64($0.value.storeAccountsPerTokenMax) }),
                 ]),
+            Step(
+                ProjectionStatements.removeJoins,
+                [.array(owned.map(\.key)), .array(joins.map(\.app)), .array(joins.map(\.joinedApp))]),
+            Step(
+                ProjectionStatements.recordJoins, [.array(joins.map(\.app)), .array(joins.map(\.joinedApp))]),
             Step(
                 ProjectionStatements.recordChecks, [.array(checked.map(\.key)), .array(checked.map(\.value.lead))]),
         ]

@@ -1,13 +1,15 @@
 import Postgres
 
-/// SQL for reading changes. Every statement is limited to one stream.
+/// SQL for reading changes. Every statement is limited to one stream, except ``parts``.
 enum ChangeReadStatements {
     /// The end of the changes of a stream. No row if there is no such stream.
     static let end = Statement(
         "change_end",
         """
-        select stream.stream_id, coalesce(change_head.number, 0), change_head.published_until, clock_timestamp()
+        select stream.stream_id, coalesce(change_head.number, 0), change_head.published_until, clock_timestamp(),
+          app_join.joined_app is not null
         from subledger.stream
+        left join subledger.app_join using (app)
         left join subledger.change_head using (stream_id)
         where stream.app = $1
           and stream.environment = $2
@@ -53,6 +55,15 @@ enum ChangeReadStatements {
           and id = any ($2::text[])
           and starts_at <= $3
           and ends_at > $3
+        """)
+
+    /// The parts of some customers of an app that is joined with another one.
+    static let parts = Statement(
+        "change_parts",
+        """
+        select customer.kind, customer.id, part.stream_id, part.app, part.customer_kind, part.customer_id
+        from unnest($2::text[], $3::text[]) as customer (kind, id)
+        cross join lateral subledger.joined_customer($1, customer.kind, customer.id, $4) as part
         """)
 
     /// The first ids of each kind of some customers, in the order of ``CustomerKey``, and whether the customer has more

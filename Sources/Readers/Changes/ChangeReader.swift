@@ -19,6 +19,8 @@ package struct ChangeReader: Sendable {
         package let publishedUntil: Instant?
         /// The database's clock at the time of reading.
         let databaseClock: Instant
+        /// Whether the app is joined with another one.
+        let isJoined: Bool
     }
 
     package struct PublishedChange: Sendable {
@@ -40,7 +42,8 @@ package struct ChangeReader: Sendable {
     }
 
     /// The customer that a change concerns: its ids, and its entitlements at the time of reading. Entitlements cover
-    /// all subscriptions of the customer, so one stays active if another subscription grants it.
+    /// all subscriptions of the customer, so one stays active if another subscription grants it. Those of a joined app
+    /// are among them, as they are in ``CustomerReader``.
     package struct Customer: Sendable {
         /// The first ids of each kind, in the order of ``CustomerKey``.
         package internal(set) var keys: [CustomerKey] = []
@@ -58,7 +61,8 @@ package struct ChangeReader: Sendable {
             guard rows.count == 1 else { return nil }
             return Head(
                 streamId: try rows[0].value(at: 0), number: try rows[0].value(at: 1),
-                publishedUntil: try rows[0].optional(at: 2), databaseClock: try rows[0].value(at: 3))
+                publishedUntil: try rows[0].optional(at: 2), databaseClock: try rows[0].value(at: 3),
+                isJoined: try rows[0].value(at: 4))
         } catch {
             throw ReadError(error)
         }
@@ -106,7 +110,7 @@ package struct ChangeReader: Sendable {
                 change.customer ?? owners[change.originalTransactionId]
             }
             let customers = try await customers(
-                Set(known.compactMap { customer(of: $0.change) }).sorted(), head.streamId, stream.app, asOf)
+                Set(known.compactMap { customer(of: $0.change) }).sorted(), head, stream.app, asOf)
             let changes = known.map { place, at, change in
                 PublishedChange(
                     place: place, publishedAt: at, change: change,
@@ -132,36 +136,86 @@ package struct ChangeReader: Sendable {
         return owners
     }
 
+    /// Customers in one stream, each for the customers that it is a part of.
+    private struct Parts {
+        let streamId: Int32
+        let app: String
+        var wholes: [CustomerKey: Set<CustomerKey>]
+    }
+
+    private func parts(
+        _ keys: [CustomerKey], _ head: Head, _ app: String, _ instant: Instant
+    ) async throws(PostgresError) -> [Parts] {
+        let own = Parts(
+            streamId: head.streamId, app: app, wholes: Dictionary(uniqueKeysWithValues: keys.map { ($0, [$0]) }))
+        guard head.isJoined else { return [own] }
+        var parts = [head.streamId: own]
+        for row in try await pool.query(
+            ChangeReadStatements.parts,
+            [
+                Parameter(head.streamId), .array(keys.map(\.kind.rawValue)), .array(keys.map(\.id.text)),
+                Parameter(instant),
+            ], deadline: .now + Limits.readWaitMax)
+        {
+            guard let whole = try row.customerKey(at: 0), let part = try row.customerKey(at: 4) else { continue }
+            let streamId: Int32 = try row.value(at: 2)
+            let app: String = try row.value(at: 3)
+            parts[streamId, default: Parts(streamId: streamId, app: app, wholes: [:])]
+                .wholes[part, default: []].insert(whole)
+        }
+        return parts.values.sorted { $0.streamId < $1.streamId }
+    }
+
     private func customers(
-        _ keys: [CustomerKey], _ streamId: Int32, _ app: String, _ instant: Instant
+        _ keys: [CustomerKey], _ head: Head, _ app: String, _ instant: Instant
     ) async throws(PostgresError) -> [CustomerKey: Customer] {
         guard !keys.isEmpty else { return [:] }
-        let asked: [Parameter] = [
-            Parameter(streamId), .array(keys.map(\.kind.rawValue)), .array(keys.map(\.id.text)),
-        ]
-        var customers: [CustomerKey: Customer] = [:]
-        for row in try await pool.query(
-            ChangeReadStatements.keysOfCustomers, asked + [Parameter(Int64(Limits.changeIdsMax))],
-            deadline: .now + Limits.readWaitMax)
-        {
-            guard let customer = try row.customerKey(at: 0), let key = try row.customerKey(at: 2) else { continue }
-            customers[customer, default: Customer()].keys.append(key)
-            if try row.value(Bool.self, at: 4) { customers[customer]?.hasMoreKeys = true }
-        }
+        var found: [CustomerKey: Set<CustomerKey>] = [:]
+        var customers = Dictionary(uniqueKeysWithValues: keys.map { ($0, Customer()) })
         var grants: [CustomerKey: [Entitlement.Grant]] = [:]
-        for row in try await pool.query(
-            ChangeReadStatements.grantsOfCustomers, asked + [Parameter(app)], deadline: .now + Limits.readWaitMax)
-        {
-            guard let customer = try row.customerKey(at: 0), let grant = try Entitlement.Grant.read(row, at: 2) else {
-                continue
+        for parts in try await parts(keys, head, app, instant) {
+            let asked: [Parameter] = [
+                Parameter(parts.streamId), .array(parts.wholes.keys.map(\.kind.rawValue)),
+                .array(parts.wholes.keys.map(\.id.text)),
+            ]
+            for row in try await pool.query(
+                ChangeReadStatements.keysOfCustomers, asked + [Parameter(Int64(Limits.changeIdsMax))],
+                deadline: .now + Limits.readWaitMax)
+            {
+                guard let part = try row.customerKey(at: 0), let key = try row.customerKey(at: 2) else { continue }
+                let hasMore: Bool = try row.value(at: 4)
+                for whole in parts.wholes[part] ?? [] {
+                    found[whole, default: []].insert(key)
+                    if hasMore { customers[whole]?.hasMoreKeys = true }
+                }
             }
-            grants[customer, default: []].append(grant)
+            for row in try await pool.query(
+                ChangeReadStatements.grantsOfCustomers, asked + [Parameter(parts.app)],
+                deadline: .now + Limits.readWaitMax)
+            {
+                guard let part = try row.customerKey(at: 0),
+                    let grant = try Entitlement.Grant.read(row, at: 2, joinedApp: parts.app == app ? nil : parts.app)
+                else { continue }
+                for whole in parts.wholes[part] ?? [] { grants[whole, default: []].append(grant) }
+            }
         }
         for customer in keys {
-            customers[customer, default: Customer()].keys.sort()
+            customers[customer]?.show(found[customer] ?? [])
             customers[customer]?.entitlements = Entitlement.all(of: grants[customer] ?? [], at: instant)
         }
         return customers
+    }
+}
+
+extension ChangeReader.Customer {
+    /// Sets the ids, at most ``Limits/changeIdsMax`` of each kind.
+    fileprivate mutating func show(_ found: Set<CustomerKey>) {
+        for kind in CustomerKey.Kind.allCases {
+            let all = found.filter { $0.kind == kind }.sorted()
+            keys += all.prefix(Limits.changeIdsMax)
+            if all.count > Limits.changeIdsMax { hasMoreKeys = true }
+        }
+        keys.sort()
     }
 }
 

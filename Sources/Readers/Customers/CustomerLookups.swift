@@ -86,18 +86,28 @@ actor CustomerLookups {
                 let index = Int(try row.value(Int64.self, at: 0)) - 1
                 let app: String = try row.value(at: 1)
                 let place: Int
-                if let found = known[index].firstIndex(where: { $0.app == app && $0.kind == kind }) {
+                if let found = known[index].firstIndex(where: { $0.knownBy == app && $0.kind == kind }) {
                     place = found
                 } else {
                     place = known[index].count
-                    known[index].append(KnownCustomer(app: app, kind: kind, customer: customer))
+                    known[index].append(
+                        KnownCustomer(
+                            knownBy: app, joinedApp: try row.optional(at: 11), kind: kind, customer: customer))
                 }
-                if let grant = try Entitlement.Grant.read(row, at: 5) { known[index][place].grants.append(grant) }
+                let asked = questions[index].customer.app ?? app
+                let part: String = try row.value(at: 12)
+                let joinedApp = part == asked ? nil : part
+                if joinedApp != nil { known[index][place].otherApp = joinedApp }
+                if let grant = try Entitlement.Grant.read(row, at: 5, joinedApp: joinedApp) {
+                    known[index][place].grants.append(grant)
+                }
             }
             return zip(questions, known).map { question, known in
-                CustomerReader.Answer(known).map { customer in
+                CustomerReader.Answer(known, of: question.customer.app).map { customer in
                     CustomerReader.Found(
-                        app: customer.app, knownAs: customer.kind,
+                        identity: CustomerReader.Identity(
+                            app: question.customer.app ?? customer.knownBy, joinedApp: customer.otherApp,
+                            knownAs: customer.kind),
                         entitlements: Entitlement.all(of: customer.grants, at: question.at))
                 }
             }
@@ -109,9 +119,12 @@ actor CustomerLookups {
 
 /// A customer of one app, found by one of the kinds that the requested id may be of.
 private struct KnownCustomer: CustomerMatch {
-    let app: String
+    let knownBy: String
+    let joinedApp: String?
     let kind: CustomerKey.Kind
     let customer: CustomerKey
+    /// The joined app, if the customer has a part there.
+    var otherApp: String?
     var grants: [Entitlement.Grant] = []
 }
 
@@ -119,11 +132,13 @@ extension Entitlement.Grant {
     /// Reads the columns from the subscription to the entitlement; nil if they have no product, as for a customer without
     /// periods of one. The columns of the start and the end are those of the part of the period in which the customer
     /// owns the subscription.
-    static func read(_ row: Row, at column: Int) throws(PostgresError) -> Entitlement.Grant? {
+    static func read(
+        _ row: Row, at column: Int, joinedApp: String? = nil
+    ) throws(PostgresError) -> Entitlement.Grant? {
         guard let product: String = try row.optional(at: column + 4) else { return nil }
         return Entitlement.Grant(
             entitlement: try row.optional(at: column + 5) ?? product, originalTransactionId: try row.value(at: column),
             start: try row.value(at: column + 1), end: try row.value(Timestamptz.self, at: column + 2).end,
-            productId: product, position: try row.value(at: column + 3))
+            productId: product, position: try row.value(at: column + 3), joinedApp: joinedApp)
     }
 }

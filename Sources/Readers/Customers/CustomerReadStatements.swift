@@ -5,15 +5,15 @@ import Postgres
 enum CustomerReadStatements {
     /// For each question, the customers to which the id leads at the instant, one for each app and kind that matches: a
     /// row for each period, cut to the interval in which the customer owns the subscription, and each of its
-    /// entitlements, with nulls if there are none. The caller computes the entitlements: the database would take several
+    /// entitlements, with nulls if there are none. Of a customer in joined apps, the periods in both. The caller computes the entitlements: the database would take several
     /// times as long, and all readers share it. `customer_entitlement` gives the same result in SQL.
     static let customerGrants = Statement(
         "customer_grants",
         """
-        select input.ordinal, stream.app, known.kind, known.customer_kind, known.customer_id,
+        select input.ordinal, stream.app, known.kind, part.joined_kind, part.joined_id,
           ownership.original_transaction_id, greatest(access_period.starts_at, ownership.starts_at),
           least(access_period.ends_at, ownership.ends_at), access_period.position, access_period.product_id,
-          product_entitlement.entitlement
+          product_entitlement.entitlement, stream.joined_app, part.app
         from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
           with ordinality as input (app, environment, id, lower_id, kind, at, ordinal)
         join subledger.customer_identity as known
@@ -22,14 +22,16 @@ enum CustomerReadStatements {
           and known.kind = coalesce(input.kind, known.kind)
           and known.starts_at <= input.at
           and known.ends_at > input.at
-        join subledger.stream
-          on stream.stream_id = known.stream_id
-          and stream.environment = input.environment
-          and stream.app = coalesce(input.app, stream.app)
+        cross join lateral (
+          \(stream)
+        ) as stream
+        cross join lateral (
+          \(parts(at: "input.at"))
+        ) as part
         left join subledger.ownership
-          on ownership.stream_id = known.stream_id
-          and ownership.customer_kind = known.customer_kind
-          and ownership.customer_id = known.customer_id
+          on ownership.stream_id = part.stream_id
+          and ownership.customer_kind = part.customer_kind
+          and ownership.customer_id = part.customer_id
         left join subledger.access_period
           on access_period.stream_id = ownership.stream_id
           and access_period.original_transaction_id = ownership.original_transaction_id
@@ -37,25 +39,59 @@ enum CustomerReadStatements {
           and access_period.ends_at > ownership.starts_at
           and access_period.product_id is not null
         left join subledger.product_entitlement
-          on product_entitlement.app = stream.app
+          on product_entitlement.app = part.app
           and product_entitlement.product_id = access_period.product_id
+        where stream.environment = input.environment
+          and (input.app is null or input.app in (stream.app, stream.joined_app))
         """)
 
-    /// The customers to which an id leads at an instant, one for each app and kind that matches.
+    /// The stream of the customer `known`, read by its key: the planner would rather compare all streams of an
+    /// environment with each question.
+    private static let stream: SQL = """
+        select stream.app, stream.environment, app_join.joined_app
+        from subledger.stream
+        left join subledger.app_join using (app)
+        where stream.stream_id = known.stream_id
+        offset 0
+        """
+
+    /// The parts of the customer `known` of `stream`: itself, unless its app is joined with another.
+    private static func parts(at instant: SQL) -> SQL {
+        """
+        select known.stream_id, stream.app, known.customer_kind, known.customer_id, known.customer_kind as joined_kind,
+          known.customer_id as joined_id
+        where stream.joined_app is null
+        union all
+        select joined.stream_id, joined.app, joined.customer_kind, joined.customer_id, joined.joined_kind,
+          joined.joined_id
+        from subledger.joined_customer(known.stream_id, known.customer_kind, known.customer_id, \(instant)) as joined
+        where stream.joined_app is not null
+        """
+    }
+
+    /// The parts of the customers to which an id leads at an instant, one customer for each app and kind that matches.
     static let matches = Statement(
         "customer_matches",
         """
-        select known.stream_id, stream.app, known.kind, known.customer_kind, known.customer_id, product_catalog.products
+        select stream.app, known.kind, part.joined_kind, part.joined_id, stream.joined_app, part.stream_id, part.app,
+          part.customer_kind, part.customer_id, product_catalog.products
         from subledger.customer_identity as known
-        join subledger.stream using (stream_id)
-        left join subledger.product_catalog using (app)
+        cross join lateral (
+          \(stream)
+        ) as stream
+        cross join lateral (
+          \(parts(at: "$6"))
+        ) as part
+        left join subledger.product_catalog
+          on product_catalog.app = part.app
         where known.id in ($3, $4)
           and known.id = case when known.kind = 'account' then $4 else $3 end
           and known.kind = coalesce($5, known.kind)
           and known.starts_at <= $6
           and known.ends_at > $6
           and stream.environment = $1
-          and stream.app = coalesce($2, stream.app)
+          and ($2::text is null or $2 in (stream.app, stream.joined_app))
+        order by part.app collate "C", part.customer_kind collate "C", part.customer_id collate "C"
         """)
 
     /// The ids of a customer after one of them, in the order of ``CustomerKey``: those that lead or led to it, and the
@@ -101,31 +137,39 @@ enum CustomerReadStatements {
         order by subscription.original_transaction_id collate "C", ownership.starts_at
         """)
 
-    /// The streams in which an id is or was known, with the configuration of their rows.
+    /// The streams in which an id is or was known, and those of the apps that are joined with theirs, with the
+    /// configuration of their rows.
     static let streams = Statement(
         "customer_streams",
         """
-        select stream.stream_id, stream.app, product_catalog.products, checkpoint.ownership
+        select stream.stream_id, stream.app, product_catalog.products, checkpoint.ownership, app_join.joined_app
         from subledger.stream
+        left join subledger.app_join using (app)
         left join subledger.product_catalog using (app)
         left join subledger.checkpoint using (stream_id)
         where stream.environment = $1
-          and stream.app = coalesce($2, stream.app)
-          and (
-            exists (
-              select
-              from subledger.customer_identity
-              where customer_identity.stream_id = stream.stream_id
-                and customer_identity.id in ($3, $4)
-            )
-            or exists (
-              select
-              from subledger.customer_link
-              where customer_link.stream_id = stream.stream_id
-                and customer_link.backend_customer_id = $3
-            )
+          and ($2::text is null or $2 in (stream.app, app_join.joined_app))
+          and exists (
+            select
+            from subledger.stream as knowing
+            where knowing.environment = $1
+              and knowing.app in (stream.app, app_join.joined_app)
+              and (
+                exists (
+                  select
+                  from subledger.customer_identity
+                  where customer_identity.stream_id = knowing.stream_id
+                    and customer_identity.id in ($3, $4)
+                )
+                or exists (
+                  select
+                  from subledger.customer_link
+                  where customer_link.stream_id = knowing.stream_id
+                    and customer_link.backend_customer_id = $3
+                )
+              )
           )
-        order by stream.app
+        order by stream.app collate "C"
         """)
 
     /// All keys that were ever tied to one of the given keys, directly or through other keys, with the facts of those

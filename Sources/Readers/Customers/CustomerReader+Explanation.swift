@@ -4,11 +4,9 @@ import Postgres
 import Subscriptions
 
 extension CustomerReader {
-    /// Explanations for a customer of one app.
+    /// Explanations for a customer.
     package struct Explained: Sendable {
-        package let app: String
-        /// The first of the id's kinds.
-        package let knownAs: CustomerKey.Kind
+        package let identity: Identity
         /// In byte order of their entitlements.
         package let explanations: [Explanation]
     }
@@ -24,7 +22,7 @@ extension CustomerReader {
     ) async throws(ReadError) -> Answer<Explained> {
         try await explained(question, knownAt: knownAt).map { match in
             Explained(
-                app: match.app, knownAs: match.kind,
+                identity: match.identity,
                 explanations: (entitlement.map { [$0] } ?? match.entitlements()).map { match.explanation(of: $0) })
         }
     }
@@ -40,17 +38,22 @@ extension CustomerReader {
     ) async throws(ReadError) -> Answer<ExplainedCustomer> {
         try await reading {
             var matches: [ExplainedCustomer] = []
-            for known in try await knowledge(around: question.customer, knownAt: knownAt) {
-                let explained = try await explained(known, knownAt)
-                for key in question.customer.keys {
-                    guard let customer = explained.customers.customer(key, at: question.at) else { continue }
+            for apps in try await knowledge(around: question.customer, knownAt: knownAt) {
+                var explained: [ExplainedCustomers] = []
+                for known in apps { explained.append(try await self.explained(known, knownAt)) }
+                for match in JoinedMatch.all(of: question, apps, explained.map(\.customers)) {
+                    let whole =
+                        apps.count == 1 && apps[0].app == match.identity.app
+                        ? explained[0]
+                        : ExplainedCustomers(
+                            joining: zip(explained, apps).map { customers, known in
+                                (customers, known.app == match.identity.app ? nil : known.app)
+                            }, match.parts, as: match.customer)
                     matches.append(
-                        ExplainedCustomer(
-                            app: known.app, kind: key.kind, customer: customer, at: question.at, knownAt: knownAt,
-                            explained: explained))
+                        ExplainedCustomer(match: match, at: question.at, knownAt: knownAt, explained: whole))
                 }
             }
-            return Answer(matches)
+            return Answer(matches, of: question.customer.app)
         }
     }
 
@@ -98,12 +101,16 @@ extension CustomerReader {
 
 /// A customer, by one of the kinds that the requested id may be of, whose entitlements can be explained.
 package struct ExplainedCustomer: CustomerMatch {
-    package let app: String
-    package let kind: CustomerKey.Kind
-    let customer: CustomerKey
+    let match: JoinedMatch
     let at: Instant
     let knownAt: Instant?
     let explained: ExplainedCustomers
+
+    var knownBy: String { match.knownBy }
+    var joinedApp: String? { match.joinedApp }
+    var kind: CustomerKey.Kind { match.kind }
+    var customer: CustomerKey { match.customer }
+    package var identity: CustomerReader.Identity { match.identity }
 
     /// By what was known, in byte order of their ids, each with the access that the customer has or had by owning it.
     package var subscriptions: [Subscription] { explained.subscriptions(of: customer) }

@@ -10,24 +10,20 @@ extension CustomerReader {
     /// Slower, since it folds the events of all affected subscriptions again.
     package func entitlements(_ question: Question, knownAt: Instant) async throws(ReadError) -> Answer<Found> {
         let past = try await past(question, knownAt: knownAt)
-        var granted: [String: [String]] = [:]
+        var grants: [Entitlement.Grant] = []
         do throws(PostgresError) {
-            if case .found(let match) = past { granted = try await mapping(match.app) }
+            if case .found(let match) = past {
+                for part in match.parts {
+                    grants += Entitlement.grants(
+                        of: part.subscriptions, entitlements: try await mapping(part.app),
+                        joinedApp: part.app == match.identity.app ? nil : part.app)
+                }
+            }
         } catch {
             throw ReadError(error)
         }
         return past.map { match in
-            Found(
-                app: match.app, knownAs: match.kind,
-                entitlements: Entitlement.all(of: match.subscriptions, entitlements: granted, at: question.at))
-        }
-    }
-
-    /// The customer to which an id leads at an instant, with its subscriptions, by the events received up to another
-    /// instant only. See ``entitlements(_:knownAt:)``.
-    package func customer(_ question: Question, knownAt: Instant) async throws(ReadError) -> Answer<Customer> {
-        try await past(question, knownAt: knownAt).map { match in
-            Customer(app: match.app, knownAs: match.kind, subscriptions: match.subscriptions)
+            Found(identity: match.identity, entitlements: Entitlement.all(of: grants, at: question.at))
         }
     }
 
@@ -37,8 +33,9 @@ extension CustomerReader {
     ) async throws(ReadError) -> SubscriptionReader.Known? {
         try await reading {
             let reference = Reference(app: stream.app, environment: stream.environment, id: id, kind: .subscription)
-            for known in try await knowledge(around: reference, knownAt: knownAt) {
-                guard let facts = known.facts.first(where: { ByteString($0.originalTransactionId) == ByteString(id) })
+            for known in try await knowledge(around: reference, knownAt: knownAt).joined() {
+                guard known.app == stream.app,
+                    let facts = known.facts.first(where: { ByteString($0.originalTransactionId) == ByteString(id) })
                 else { continue }
                 return SubscriptionReader.Known(
                     facts: facts, subscription: Subscription(facts, products: known.products))
@@ -50,21 +47,25 @@ extension CustomerReader {
     private func past(_ question: Question, knownAt: Instant) async throws(ReadError) -> Answer<PastCustomer> {
         try await reading {
             var matches: [PastCustomer] = []
-            for known in try await knowledge(around: question.customer, knownAt: knownAt) {
-                let customers = Customers(
-                    of: known.facts.map { $0.ownershipEvidence() }, links: known.links, policy: known.policy,
-                    sharedTokens: known.sharedTokens)
-                let all = known.facts.filter { $0.line == nil }
-                    .map { Subscription($0, products: known.products) }
-                for key in question.customer.keys {
-                    guard let customer = customers.customer(key, at: question.at) else { continue }
-                    matches.append(
-                        PastCustomer(
-                            app: known.app, kind: key.kind, customer: customer,
-                            subscriptions: customers.subscriptions(of: customer, among: all)))
+            for apps in try await knowledge(around: question.customer, knownAt: knownAt) {
+                let customers = apps.map { known in
+                    Customers(
+                        of: known.facts.map { $0.ownershipEvidence() }, links: known.links, policy: known.policy,
+                        sharedTokens: known.sharedTokens)
+                }
+                let all = apps.map { known in
+                    known.facts.filter { $0.line == nil }.map { Subscription($0, products: known.products) }
+                }
+                for match in JoinedMatch.all(of: question, apps, customers) {
+                    let parts = match.parts.map { part in
+                        PastCustomer.Part(
+                            app: apps[part.app].app,
+                            subscriptions: customers[part.app].subscriptions(of: part.customer, among: all[part.app]))
+                    }
+                    matches.append(PastCustomer(match: match, parts: parts))
                 }
             }
-            return Answer(matches)
+            return Answer(matches, of: question.customer.app)
         }
     }
 
@@ -72,6 +73,8 @@ extension CustomerReader {
     struct Knowledge {
         let streamId: Int32
         let app: String
+        /// The app with which it is joined; nil if it is not.
+        let joinedApp: String?
         let facts: [SubscriptionFacts]
         let links: CustomerLinks
         let policy: OwnershipPolicy
@@ -80,43 +83,92 @@ extension CustomerReader {
         let products: ProductCatalog
     }
 
+    /// What is known in each app that knows the id, with the app that is joined with it beside it.
+    ///
     /// - Parameter knownAt: Only events received up to this instant count, and are folded again; nil for all that the
     ///   projections have.
-    func knowledge(around customer: Reference, knownAt: Instant?) async throws -> [Knowledge] {
+    func knowledge(around customer: Reference, knownAt: Instant?) async throws -> [[Knowledge]] {
         let streams = try await pool.query(
             CustomerReadStatements.streams,
             [
                 Parameter(customer.environment.rawValue), Parameter(customer.app), Parameter(customer.id),
                 Parameter(customer.id.lowercased()),
             ], deadline: .now + Limits.readWaitMax)
-        var knowledge: [Knowledge] = []
-        for stream in streams {
-            knowledge.append(
-                try await known(
-                    try stream.value(at: 0), app: try stream.value(at: 1), customer.keys, knownAt,
-                    ProductCatalog(configured: try stream.optional(at: 2) ?? ""),
-                    (OwnershipRules(text: try stream.optional(at: 3) ?? "") ?? .standard).policy))
+        var apps: [[KnowingStream]] = []
+        for row in streams {
+            let stream = KnowingStream(
+                streamId: try row.value(at: 0), app: try row.value(at: 1), joinedApp: try row.optional(at: 4),
+                products: ProductCatalog(configured: try row.optional(at: 2) ?? ""),
+                policy: (OwnershipRules(text: try row.optional(at: 3) ?? "") ?? .standard).policy)
+            if let beside = apps.firstIndex(where: { $0[0].app == stream.joinedApp }) {
+                apps[beside].append(stream)
+            } else {
+                apps.append([stream])
+            }
+        }
+        var knowledge: [[Knowledge]] = []
+        for joined in apps {
+            let reached = try await reached(from: customer.keys, in: joined)
+            var known: [Knowledge] = []
+            for (stream, reached) in zip(joined, reached) {
+                known.append(try await self.known(stream, customer.keys, reached, knownAt))
+            }
+            knowledge.append(known)
         }
         return knowledge
     }
 
-    private func known(
-        _ streamId: Int32, app: String, _ asked: [CustomerKey], _ knownAt: Instant?, _ products: ProductCatalog,
-        _ policy: OwnershipPolicy
-    ) async throws -> Knowledge {
-        let reached = try await pool.query(
-            CustomerReadStatements.everTied,
-            [Parameter(streamId), .array(asked.map(\.kind.rawValue)), .array(asked.map(\.id.text))],
-            deadline: .now + Limits.readWaitMax)
-        var backendIds: [String] = []
+    private struct KnowingStream {
+        let streamId: Int32
+        let app: String
+        let joinedApp: String?
+        let products: ProductCatalog
+        let policy: OwnershipPolicy
+    }
+
+    /// The keys that were ever tied to some keys in a stream, and the facts of those that are subscriptions.
+    private struct Reached {
+        var keys: Set<CustomerKey> = []
         var stored: [String: SubscriptionFacts] = [:]
-        for row in reached {
+    }
+
+    /// Searches each stream. What names an app user or a backend's customer in one of two joined apps is searched in the
+    /// other one, too.
+    private func reached(from asked: [CustomerKey], in streams: [KnowingStream]) async throws -> [Reached] {
+        var searched = Set(asked)
+        while true {
+            var reached: [Reached] = []
+            for stream in streams {
+                reached.append(try await self.reached(from: searched.sorted(), in: stream.streamId))
+            }
+            let found = reached.flatMap { $0.keys.filter { $0.kind == .link || $0.kind == .account } }
+            if streams.count == 1 || searched.isSuperset(of: found) { return reached }
+            searched.formUnion(found)
+        }
+    }
+
+    private func reached(from keys: [CustomerKey], in streamId: Int32) async throws -> Reached {
+        let rows = try await pool.query(
+            CustomerReadStatements.everTied,
+            [Parameter(streamId), .array(keys.map(\.kind.rawValue)), .array(keys.map(\.id.text))],
+            deadline: .now + Limits.readWaitMax)
+        var reached = Reached()
+        for row in rows {
             guard let key = try row.customerKey(at: 0) else { continue }
-            if key.kind == .link { backendIds.append(key.id.text) }
+            reached.keys.insert(key)
             guard let facts = try row.optional(JSONText.self, at: 2) else { continue }
-            stored[key.id.text] = try SubscriptionFacts(
+            reached.stored[key.id.text] = try SubscriptionFacts(
                 originalTransactionId: key.id.text, json: try JSONDocument(facts.utf8).root)
         }
+        return reached
+    }
+
+    private func known(
+        _ stream: KnowingStream, _ asked: [CustomerKey], _ reached: Reached, _ knownAt: Instant?
+    ) async throws -> Knowledge {
+        let streamId = stream.streamId
+        let backendIds = reached.keys.filter { $0.kind == .link }.map(\.id.text)
+        let stored = reached.stored
         var facts = Array(stored.values)
         if let knownAt {
             let positions = Set(facts.flatMap(\.positions))
@@ -136,10 +188,12 @@ extension CustomerReader {
                     replacedPosition: try row.optional(at: 4)))
         }
         let evidence = facts.map { $0.ownershipEvidence() }
-        let tokens = Set(evidence.flatMap(\.purchases).map(\.token) + asked.filter { $0.kind == .account })
+        let tokens = reached.keys.union(asked).filter { $0.kind == .account }
+            .union(evidence.flatMap(\.purchases).map(\.token))
         return Knowledge(
-            streamId: streamId, app: app, facts: facts, links: CustomerLinks(links), policy: policy,
-            sharedTokens: try await sharedTokens(among: tokens, streamId), products: products)
+            streamId: streamId, app: stream.app, joinedApp: stream.joinedApp, facts: facts, links: CustomerLinks(links),
+            policy: stream.policy, sharedTokens: try await sharedTokens(among: tokens, streamId),
+            products: stream.products)
     }
 
     private func sharedTokens(
@@ -204,12 +258,21 @@ extension CustomerReader {
     }
 }
 
-/// A customer as it was known, by one of the kinds that the requested id may be of.
+/// A customer as it was known.
 private struct PastCustomer: CustomerMatch {
-    let app: String
-    let kind: CustomerKey.Kind
-    let customer: CustomerKey
-    let subscriptions: [Subscription]
+    struct Part: Sendable {
+        let app: String
+        let subscriptions: [Subscription]
+    }
+
+    let match: JoinedMatch
+    let parts: [Part]
+
+    var knownBy: String { match.knownBy }
+    var joinedApp: String? { match.joinedApp }
+    var kind: CustomerKey.Kind { match.kind }
+    var customer: CustomerKey { match.customer }
+    var identity: CustomerReader.Identity { match.identity }
 }
 
 extension CustomerReader.Reference {

@@ -10,20 +10,21 @@ package struct OwnedSubscription: Sendable {
     package internal(set) var intervals: [OwnedInterval]
     /// The positions of all events with facts about it.
     package let positions: Set<Int64>
+    /// The app that has it, if it is not the answer's but joined with it.
+    package let joinedApp: String?
 }
 
 extension CustomerReader {
-    /// A customer of one app with the evidence of its ids.
+    /// A customer with the evidence of its ids.
     package struct Record: Sendable {
-        package let app: String
-        /// The first of the id's kinds.
-        package let knownAs: CustomerKey.Kind
+        package let identity: Identity
         package let customer: CustomerKey
         /// In byte order of their ids.
         package let subscriptions: [OwnedSubscription]
         package let ties: [Tie]
         package let entitlements: [Entitlement]
-        package let tiesSQL: ReadableSQL
+        /// One query for each part of the customer.
+        package let tiesSQL: [ReadableSQL]
     }
 
     /// What ties an id to the customer.
@@ -33,34 +34,42 @@ extension CustomerReader {
         /// The subscription, or the other id of a link.
         package let to: String
         package let position: Int64
+        /// The app whose event ties them, if it is not the answer's but joined with it.
+        package let joinedApp: String?
     }
 
     /// The customer to which an id leads at an instant, with its subscriptions, entitlements and ids.
     package func record(_ reference: Reference, at instant: Instant) async throws(ReadError) -> Answer<Record> {
         try await answer(reference, instant) { stored in
             let owned = try await owned(by: stored)
-            let ids = owned.map(\.subscription.originalTransactionId)
-            let link = stored.customer.kind == .link ? stored.customer.id.text : ""
-            let rows = try await pool.query(
-                Self.ties,
-                [Parameter(stored.streamId), .array(ids), Parameter(link), Parameter(Limits.tiesShownMax)],
-                deadline: .now + Limits.readWaitMax)
             var ties: [Tie] = []
-            for row in rows {
-                ties.append(
-                    Tie(
-                        kind: try row.value(at: 0), id: try row.value(at: 1), to: try row.value(at: 2),
-                        position: try row.value(at: 3)))
+            var tiesSQL: [ReadableSQL] = []
+            var grants: [Entitlement.Grant] = []
+            for app in Set(stored.parts.map(\.app)).sorted(by: { $0 == stored.app && $1 != stored.app }) {
+                let joinedApp = app == stored.app ? nil : app
+                let own = owned.filter { $0.joinedApp == joinedApp }
+                grants += Entitlement.grants(
+                    of: own.map { $0.subscription.owned(during: $0.intervals.map(\.interval)) },
+                    entitlements: try await mapping(app), joinedApp: joinedApp)
+                guard let streamId = stored.parts.first(where: { $0.app == app })?.streamId else { continue }
+                let ids = own.map(\.subscription.originalTransactionId)
+                let link = stored.customer.kind == .link ? stored.customer.id.text : ""
+                let rows = try await pool.query(
+                    Self.ties, [Parameter(streamId), .array(ids), Parameter(link), Parameter(Limits.tiesShownMax)],
+                    deadline: .now + Limits.readWaitMax)
+                for row in rows {
+                    ties.append(
+                        Tie(
+                            kind: try row.value(at: 0), id: try row.value(at: 1), to: try row.value(at: 2),
+                            position: try row.value(at: 3), joinedApp: joinedApp))
+                }
+                tiesSQL.append(
+                    ReadableSQL(
+                        Self.ties, [.number(Int64(streamId)), .texts(ids), .text(link), .number(Limits.tiesShownMax)]))
             }
-            let mapping = try await mapping(stored.app)
             return Record(
-                app: stored.app, knownAs: stored.kind, customer: stored.customer, subscriptions: owned, ties: ties,
-                entitlements: Entitlement.all(
-                    of: owned.map { $0.subscription.owned(during: $0.intervals.map(\.interval)) },
-                    entitlements: mapping, at: instant),
-                tiesSQL: ReadableSQL(
-                    Self.ties,
-                    [.number(Int64(stored.streamId)), .texts(ids), .text(link), .number(Limits.tiesShownMax)]))
+                identity: stored.identity, customer: stored.customer, subscriptions: owned, ties: ties,
+                entitlements: Entitlement.all(of: grants, at: instant), tiesSQL: tiesSQL)
         }
     }
 

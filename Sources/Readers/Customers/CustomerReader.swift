@@ -24,11 +24,19 @@ package struct CustomerReader: Sendable {
         }
     }
 
-    /// The entitlements of a customer of one app.
-    package struct Found: Sendable {
+    /// The customer that an answer is about.
+    package struct Identity: Sendable {
+        /// The app that was asked for; without one, the first that knows the id.
         package let app: String
+        /// The app that is joined with it, if the customer has a part there.
+        package let joinedApp: String?
         /// The first of the id's kinds.
         package let knownAs: CustomerKey.Kind
+    }
+
+    /// The entitlements of a customer.
+    package struct Found: Sendable {
+        package let identity: Identity
         package let entitlements: [Entitlement]
     }
 
@@ -44,13 +52,13 @@ package struct CustomerReader: Sendable {
         try await lookups.find(questions)
     }
 
-    /// Some ids of a customer of one app.
+    /// Some ids of a customer.
     package struct IDPage: Sendable {
-        package let app: String
-        /// The first of the id's kinds.
-        package let knownAs: CustomerKey.Kind
+        package let identity: Identity
         /// In the order of ``CustomerKey``.
         package let keys: [CustomerKey]
+        /// Those that only the joined app has.
+        package let joinedKeys: Set<CustomerKey>
         /// Whether the customer has ids after these.
         package let hasMore: Bool
     }
@@ -63,49 +71,54 @@ package struct CustomerReader: Sendable {
         _ reference: Reference, at instant: Instant, after key: CustomerKey?, limit: Int
     ) async throws(ReadError) -> Answer<IDPage> {
         try await answer(reference, instant) { stored in
-            let rows = try await pool.query(
-                CustomerReadStatements.ids,
-                [
-                    Parameter(stored.streamId), Parameter(stored.customer.kind.rawValue),
-                    Parameter(stored.customer.id.text), Parameter(key?.kind.rawValue ?? ""),
-                    Parameter(key?.id.text ?? ""), Parameter(Int64(limit + 1)),
-                ],
-                deadline: .now + Limits.readWaitMax)
-            var keys: [CustomerKey] = []
-            for row in rows {
-                guard let key = try row.customerKey(at: 0) else { continue }
-                keys.append(key)
+            var own: Set<CustomerKey> = []
+            var joined: Set<CustomerKey> = []
+            for part in stored.parts {
+                let rows = try await pool.query(
+                    CustomerReadStatements.ids,
+                    [
+                        Parameter(part.streamId), Parameter(part.customer.kind.rawValue),
+                        Parameter(part.customer.id.text), Parameter(key?.kind.rawValue ?? ""),
+                        Parameter(key?.id.text ?? ""), Parameter(Int64(limit + 1)),
+                    ],
+                    deadline: .now + Limits.readWaitMax)
+                for row in rows {
+                    guard let key = try row.customerKey(at: 0) else { continue }
+                    if part.app == stored.app { own.insert(key) } else { joined.insert(key) }
+                }
             }
+            let keys = own.union(joined).sorted()
             return IDPage(
-                app: stored.app, knownAs: stored.kind, keys: Array(keys.prefix(limit)), hasMore: rows.count > limit)
+                identity: stored.identity, keys: Array(keys.prefix(limit)), joinedKeys: joined.subtracting(own),
+                hasMore: keys.count > limit)
         }
     }
 
-    /// The subscriptions of a customer of one app, as of today.
+    /// The subscriptions of a customer, as of today.
     package struct Customer: Sendable {
-        package let app: String
-        /// The first of the id's kinds.
-        package let knownAs: CustomerKey.Kind
+        package let identity: Identity
         /// In byte order of their ids, each with the access that the customer has or had by owning it.
         package let subscriptions: [Subscription]
+        /// Those of the joined app, in the same way.
+        package let joinedSubscriptions: [Subscription]
     }
 
     /// The customer to which an id leads at an instant, with its subscriptions.
     package func customer(_ reference: Reference, at instant: Instant) async throws(ReadError) -> Answer<Customer> {
         try await answer(reference, instant) { stored in
-            Customer(
-                app: stored.app, knownAs: stored.kind,
-                subscriptions: try await owned(by: stored).map { owned in
-                    owned.subscription.owned(during: owned.intervals.map(\.interval))
-                })
+            let owned = try await owned(by: stored)
+            func subscriptions(_ isOf: (OwnedSubscription) -> Bool) -> [Subscription] {
+                owned.filter(isOf).map { $0.subscription.owned(during: $0.intervals.map(\.interval)) }
+            }
+            return Customer(
+                identity: stored.identity, subscriptions: subscriptions { $0.joinedApp == nil },
+                joinedSubscriptions: subscriptions { $0.joinedApp != nil })
         }
     }
 
-    /// What a customer of one app gained and lost.
+    /// What a customer gained and lost.
     package struct History: Sendable {
-        package let app: String
-        /// The first of the id's kinds.
-        package let knownAs: CustomerKey.Kind
+        package let identity: Identity
         /// Newest first.
         package let entries: [HistoryEntry]
         /// Whether there are older entries.
@@ -118,21 +131,39 @@ package struct CustomerReader: Sendable {
     ) async throws(ReadError) -> Answer<History> {
         try await answer(reference, instant) { stored in
             let entries = try await owned(by: stored).flatMap { owned in
-                owned.subscription.history(ownedDuring: owned.intervals, through: last)
+                owned.subscription.history(ownedDuring: owned.intervals, through: last).map { entry in
+                    var entry = entry
+                    entry.joinedApp = owned.joinedApp
+                    return entry
+                }
             }.sorted(by: HistoryEntry.isNewer)
             return History(
-                app: stored.app, knownAs: stored.kind, entries: Array(entries.prefix(limit)),
-                hasMore: entries.count > limit)
+                identity: stored.identity, entries: Array(entries.prefix(limit)), hasMore: entries.count > limit)
         }
     }
 
     /// The subscriptions that a customer owns or owned, in byte order of their ids.
     func owned(by stored: StoredCustomer) async throws -> [OwnedSubscription] {
+        guard stored.parts.count > 1 else { return try await owned(by: stored.parts[0], stored.app) }
+        var owned: [[ByteString]: OwnedSubscription] = [:]
+        for part in stored.parts {
+            for own in try await self.owned(by: part, stored.app) {
+                let key = [ByteString(own.subscription.originalTransactionId), ByteString(own.joinedApp ?? "")]
+                guard let known = owned[key] else {
+                    owned[key] = own
+                    continue
+                }
+                owned[key]?.intervals = (known.intervals + own.intervals).united
+            }
+        }
+        return owned.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map(\.value)
+    }
+
+    private func owned(by part: StoredCustomer.Part, _ app: String) async throws -> [OwnedSubscription] {
         let rows = try await pool.query(
             CustomerReadStatements.subscriptions,
             [
-                Parameter(stored.streamId), Parameter(stored.customer.kind.rawValue),
-                Parameter(stored.customer.id.text),
+                Parameter(part.streamId), Parameter(part.customer.kind.rawValue), Parameter(part.customer.id.text),
             ],
             deadline: .now + Limits.readWaitMax)
         var owned: [OwnedSubscription] = []
@@ -150,18 +181,33 @@ package struct CustomerReader: Sendable {
                 originalTransactionId: id, json: try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root)
             owned.append(
                 OwnedSubscription(
-                    subscription: Subscription(facts, products: stored.products), intervals: [interval],
-                    positions: facts.positions))
+                    subscription: Subscription(facts, products: part.products), intervals: [interval],
+                    positions: facts.positions, joinedApp: part.app == app ? nil : part.app))
         }
         return owned
     }
 
     struct StoredCustomer: CustomerMatch {
-        let streamId: Int32
-        let app: String
+        let knownBy: String
+        let joinedApp: String?
         let kind: CustomerKey.Kind
         let customer: CustomerKey
-        let products: ProductCatalog
+        /// See ``Identity/app``.
+        let app: String
+        /// One for each stream, or several for a stream that has several customers who are one by the links of a joined
+        /// app. Never empty.
+        var parts: [Part]
+
+        struct Part: Sendable {
+            let streamId: Int32
+            let app: String
+            let customer: CustomerKey
+            let products: ProductCatalog
+        }
+
+        var identity: Identity {
+            Identity(app: app, joinedApp: parts.first { $0.app != app }?.app, knownAs: kind)
+        }
     }
 
     /// Finds a customer, and reads more about it.
@@ -196,14 +242,22 @@ package struct CustomerReader: Sendable {
             deadline: .now + Limits.readWaitMax)
         var matches: [StoredCustomer] = []
         for row in rows {
-            guard let kind = CustomerKey.Kind(rawValue: try row.value(at: 2)),
-                let customer = try row.customerKey(at: 3)
+            guard let kind = CustomerKey.Kind(rawValue: try row.value(at: 1)),
+                let customer = try row.customerKey(at: 2), let own = try row.customerKey(at: 7)
             else { continue }
+            let app: String = try row.value(at: 0)
+            let part = StoredCustomer.Part(
+                streamId: try row.value(at: 5), app: try row.value(at: 6), customer: own,
+                products: ProductCatalog(configured: try row.optional(at: 9) ?? ""))
+            if let known = matches.firstIndex(where: { $0.knownBy == app && $0.kind == kind }) {
+                matches[known].parts.append(part)
+                continue
+            }
             matches.append(
                 StoredCustomer(
-                    streamId: try row.value(at: 0), app: try row.value(at: 1), kind: kind,
-                    customer: customer, products: ProductCatalog(configured: try row.optional(at: 5) ?? "")))
+                    knownBy: app, joinedApp: try row.optional(at: 4), kind: kind, customer: customer,
+                    app: reference.app ?? app, parts: [part]))
         }
-        return Answer(matches)
+        return Answer(matches, of: reference.app)
     }
 }

@@ -16,12 +16,14 @@ package struct GoogleApp: Sendable, Hashable {
     package let licenseKey: String?
     /// Who owns a subscription that several app users bought or linked.
     package let ownership: OwnershipRules
+    /// The app of the App Store whose customers are also this app's; nil if there is none.
+    package let joinedWith: String?
 
     package var packageName: String { play.packageName }
 
     package init(
         _ play: PlayApp, credentials: GoogleCredentials? = nil, acknowledges: Bool = true, polling: Bool = true,
-        licenseKey: String? = nil, ownership: OwnershipRules = .standard
+        licenseKey: String? = nil, ownership: OwnershipRules = .standard, joinedWith: String? = nil
     ) {
         self.play = play
         self.credentials = credentials
@@ -29,6 +31,7 @@ package struct GoogleApp: Sendable, Hashable {
         self.polling = polling
         self.licenseKey = licenseKey
         self.ownership = ownership
+        self.joinedWith = joinedWith
     }
 }
 

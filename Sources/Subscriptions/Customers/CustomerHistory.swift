@@ -15,6 +15,22 @@ package struct OwnedInterval: Sendable, Hashable {
     }
 }
 
+extension [OwnedInterval] {
+    /// The intervals in order of time, with those that overlap or touch as one.
+    package var united: [OwnedInterval] {
+        sorted { $0.interval.lowerBound < $1.interval.lowerBound }.reduce(into: []) { united, next in
+            guard let last = united.last, next.interval.lowerBound <= last.interval.upperBound else {
+                united.append(next)
+                return
+            }
+            guard next.interval.upperBound > last.interval.upperBound else { return }
+            united[united.count - 1] = OwnedInterval(
+                last.interval.lowerBound..<next.interval.upperBound, position: last.position,
+                nextPosition: next.nextPosition)
+        }
+    }
+}
+
 /// Something that a customer gained or lost.
 package struct HistoryEntry: Sendable, Hashable {
     /// ``Change/Kind/customerChanged`` for the start or end of an interval of ownership; otherwise a change of access.
@@ -29,6 +45,8 @@ package struct HistoryEntry: Sendable, Hashable {
     package let isGain: Bool?
     /// The event that reported it; nil if none did.
     package let position: Int64?
+    /// The app that has the subscription, if it is not the answer's but joined with it.
+    package var joinedApp: String?
 }
 
 extension Subscription {
@@ -77,6 +95,7 @@ extension HistoryEntry {
             writer.member("at", at)
             writer.member("kind", kind.rawValue)
             writer.member("gained", isGain)
+            writer.member("app", joinedApp)
             writer.member("originalTransactionId", originalTransactionId)
             writer.member("productId", productId)
             if let until { writer.member("until", end: until) }

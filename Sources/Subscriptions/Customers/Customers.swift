@@ -32,6 +32,11 @@ package struct Customers: Sendable, Hashable {
     /// In order of key and start.
     package let identities: [CustomerIdentity]
 
+    init(ownership: [Ownership], identities: [CustomerIdentity]) {
+        self.ownership = ownership
+        self.identities = identities
+    }
+
     /// - Parameters:
     ///   - evidence: Of whole store accounts.
     ///   - links: All that name one of their keys.

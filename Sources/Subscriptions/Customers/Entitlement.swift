@@ -9,17 +9,30 @@ package struct Entitlement: Sendable, Hashable {
     package let productIds: [String]
     /// `originalTransactionId`s of the subscriptions that grant the run, sorted by bytes.
     package let subscriptions: [String]
-    /// The positions of the events that first reported the run's periods, ascending.
+    /// The positions of the events that first reported the run's periods, ascending; without those of ``joined``.
     package let positions: [Int64]
+    /// What comes from the app that is joined with the answer's; nil if nothing does.
+    package let joined: Joined?
+
+    /// The part of a run in the stream of a joined app.
+    package struct Joined: Sendable, Hashable {
+        package let app: String
+        /// Those of ``Entitlement/subscriptions`` that are of the app.
+        package let subscriptions: [String]
+        /// In the app's stream, ascending.
+        package let positions: [Int64]
+    }
 
     package init(
-        entitlement: String, until: Instant, productIds: [String], subscriptions: [String], positions: [Int64]
+        entitlement: String, until: Instant, productIds: [String], subscriptions: [String], positions: [Int64],
+        joined: Joined? = nil
     ) {
         self.entitlement = entitlement
         self.until = until
         self.productIds = productIds.sorted { ByteString($0) < ByteString($1) }
         self.subscriptions = subscriptions.sorted { ByteString($0) < ByteString($1) }
         self.positions = positions.sorted()
+        self.joined = joined
     }
 
     package func isActive(at instant: Instant) -> Bool { instant < until }
@@ -32,10 +45,12 @@ package struct Entitlement: Sendable, Hashable {
         let end: Instant
         let productId: String
         let position: Int64
+        /// The app that has the period, if it is not the answer's but joined with it.
+        let joinedApp: String?
 
         package init(
             entitlement: String, originalTransactionId: String, start: Instant, end: Instant, productId: String,
-            position: Int64
+            position: Int64, joinedApp: String? = nil
         ) {
             self.entitlement = entitlement
             self.originalTransactionId = originalTransactionId
@@ -43,6 +58,7 @@ package struct Entitlement: Sendable, Hashable {
             self.end = end
             self.productId = productId
             self.position = position
+            self.joinedApp = joinedApp
         }
     }
 
@@ -65,7 +81,11 @@ package struct Entitlement: Sendable, Hashable {
     }
 
     /// What each period of access grants.
-    static func grants(of subscriptions: [Subscription], entitlements: [String: [String]]) -> [Grant] {
+    ///
+    /// - Parameter joinedApp: The app of the subscriptions, if it is not the answer's but joined with it.
+    package static func grants(
+        of subscriptions: [Subscription], entitlements: [String: [String]], joinedApp: String? = nil
+    ) -> [Grant] {
         var grants: [Grant] = []
         for subscription in subscriptions {
             for period in subscription.access {
@@ -74,8 +94,8 @@ package struct Entitlement: Sendable, Hashable {
                     grants.append(
                         Grant(
                             entitlement: name, originalTransactionId: subscription.originalTransactionId,
-                            start: period.start,
-                            end: period.end, productId: product, position: period.position))
+                            start: period.start, end: period.end, productId: product, position: period.position,
+                            joinedApp: joinedApp))
                 }
             }
         }
@@ -91,9 +111,18 @@ package struct Entitlement: Sendable, Hashable {
                         entitlement: name.text, until: run.map(\.end).max() ?? .earliest,
                         productIds: Array(Set(run.map(\.productId))),
                         subscriptions: Array(Set(run.map(\.originalTransactionId))),
-                        positions: Array(Set(run.map(\.position))))
+                        positions: Array(Set(run.filter { $0.joinedApp == nil }.map(\.position))), joined: joined(run))
                 }
             }
+    }
+
+    /// The part of a run that a joined app has. An app is joined with one other at most.
+    private static func joined(_ run: [Grant]) -> Joined? {
+        let part = run.filter { $0.joinedApp != nil }
+        guard let app = part.first?.joinedApp else { return nil }
+        return Joined(
+            app: app, subscriptions: Set(part.map { ByteString($0.originalTransactionId) }).sorted().map(\.text),
+            positions: Set(part.map(\.position)).sorted())
     }
 
     /// Returns the last run that began by the instant; periods that overlap or touch form one run.
@@ -123,6 +152,15 @@ package struct Entitlement: Sendable, Hashable {
             writer.array(subscriptions) { $0.value($1) }
             writer.key("positions")
             writer.array(positions) { $0.value($1) }
+            guard let joined else { return }
+            writer.key("joined")
+            writer.object { writer in
+                writer.member("app", joined.app)
+                writer.key("subscriptions")
+                writer.array(joined.subscriptions) { $0.value($1) }
+                writer.key("positions")
+                writer.array(joined.positions) { $0.value($1) }
+            }
         }
     }
 }

@@ -22,6 +22,8 @@ package struct AppliedRule: Sendable, Hashable {
     package var customer: CustomerKey?
     /// The key of a link that moved, or an account token that counts for nothing.
     package var key: CustomerKey?
+    /// The app whose facts or links it was applied to, if it is not the answer's but joined with it.
+    package var joinedApp: String?
 
     package init(
         _ rule: ExplanationRule, of originalTransactionId: String = "", transactionId: String? = nil,

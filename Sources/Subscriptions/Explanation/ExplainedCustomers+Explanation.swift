@@ -9,8 +9,7 @@ extension ExplainedCustomers {
     package func explanation(
         of entitlement: String, for customer: CustomerKey, at instant: Instant, knownAt: Instant? = nil
     ) -> Explanation {
-        let owned = customers.subscriptions(of: customer, among: allLines.map(\.subscription))
-        let granted = Entitlement.grants(of: owned, entitlements: grants)
+        let granted = grants(to: customer)
             .filter { ByteString($0.entitlement) == ByteString(entitlement) }
         let answer = Entitlement.all(of: granted, at: instant).first
         let question = Question(
@@ -133,7 +132,7 @@ extension ExplainedCustomers {
         if let next = owned.first { return because(next, [next.clock(at)]) }
         let other = withoutPeriod(question.entitlement, question.customer)
         if !other.isEmpty { return other }
-        let lost = allLines.flatMap { losses(of: $0, question.customer) }
+        let lost = lines.flatMap { losses(of: $0, question.customer) }
         return lost.isEmpty ? [AppliedRule(.noPurchase)] : lost
     }
 
@@ -167,16 +166,18 @@ extension ExplainedCustomers {
     private func skips(_ question: Question) -> [AppliedRule] {
         let owned = Set(
             customers.ownership.filter { $0.owner == question.customer }.map(\.originalTransactionId))
-        return allSkipped.filter { owned.contains(ByteString($0.originalTransactionId)) }
+        return skipped.filter { owned.contains(ByteString($0.originalTransactionId)) }
     }
 }
 
 extension ExplainedCustomers.Candidate {
     /// The rule that the instant lies outside of the period.
     fileprivate func clock(_ instant: Instant) -> AppliedRule {
-        AppliedRule(
+        var clock = AppliedRule(
             .clock, of: line.id, transactionId: given.transactionId, productId: given.productId,
             period: effective.map { $0.start..<$0.end } ?? period, at: instant)
+        clock.joinedApp = line.joinedApp
+        return clock
     }
 }
 
@@ -196,6 +197,7 @@ extension Explanation.Reason {
     init(_ applied: AppliedRule, _ entitlement: String) {
         rule = applied.rule
         text = applied.text(entitlement)
+        joinedApp = applied.joinedApp
         originalTransactionId = applied.originalTransactionId.isEmpty ? nil : applied.originalTransactionId
         transactionId = applied.transactionId
         causeTransactionId = applied.causeTransactionId

@@ -5,13 +5,11 @@ import Encoding
 /// Folds the facts with the code of the projections, and collects the rules while it does.
 package struct ExplainedCustomers: Sendable {
     package let customers: Customers
-    private var lines: [Line]
+    private(set) var lines: [Line]
     /// By subscription.
     private let ownership: [ByteString: [Ownership]]
-    private let ownershipRules: [AppliedRule]
-    private let skipped: [AppliedRule]
-    /// By product.
-    private let entitlements: [String: [String]]
+    let ownershipRules: [AppliedRule]
+    let skipped: [AppliedRule]
 
     /// A subscription with the rules of its fold.
     struct Line: Sendable {
@@ -21,6 +19,10 @@ package struct ExplainedCustomers: Sendable {
         let positions: Set<Int64>
         /// The ids that say whose the subscription is, its own included.
         let keys: Set<CustomerKey>
+        /// Those that products grant, by product.
+        let entitlements: [String: [String]]
+        /// The app that has the subscription, if it is not the answer's but joined with it.
+        var joinedApp: String?
 
         var id: String { subscription.originalTransactionId }
     }
@@ -62,7 +64,7 @@ package struct ExplainedCustomers: Sendable {
             lines.append(
                 Line(
                     subscription: subscription, rules: rules.all, positions: facts.positions,
-                    keys: Set(own.edges.keys).union([own.subscription])))
+                    keys: Set(own.edges.keys).union([own.subscription]), entitlements: entitlements))
         }
         var rules = AppliedRules()
         customers = Customers(
@@ -70,10 +72,17 @@ package struct ExplainedCustomers: Sendable {
         ownership = Dictionary(grouping: customers.ownership, by: \.originalTransactionId)
         ownershipRules = rules.all
         self.lines = lines
-        self.entitlements = entitlements
         self.skipped = skipped.map {
             AppliedRule(.skipped, of: $0.originalTransactionId, at: $0.skippedAt, positions: [$0.position])
         }
+    }
+
+    init(customers: Customers, lines: [Line], ownershipRules: [AppliedRule], skipped: [AppliedRule]) {
+        self.customers = customers
+        self.lines = lines
+        ownership = Dictionary(grouping: customers.ownership, by: \.originalTransactionId)
+        self.ownershipRules = ownershipRules
+        self.skipped = skipped
     }
 
     /// The subscriptions of a customer, each with the access that it has or had by owning it.
@@ -83,7 +92,17 @@ package struct ExplainedCustomers: Sendable {
 
     /// The entitlements that the customer has or had at the instant.
     package func granted(to customer: CustomerKey, at instant: Instant) -> [Entitlement] {
-        Entitlement.all(of: subscriptions(of: customer), entitlements: entitlements, at: instant)
+        Entitlement.all(of: grants(to: customer), at: instant)
+    }
+
+    /// What each period of access grants to the customer.
+    func grants(to customer: CustomerKey) -> [Entitlement.Grant] {
+        lines.flatMap { line in
+            let intervals = ownership[ByteString(line.id), default: []].filter { $0.owner == customer }.map(\.interval)
+            return Entitlement.grants(
+                of: intervals.isEmpty ? [] : [line.subscription.owned(during: intervals)],
+                entitlements: line.entitlements, joinedApp: line.joinedApp)
+        }
     }
 
     /// The names of all entitlements that purchases of the customer grant or would grant, sorted by bytes.
@@ -94,9 +113,10 @@ package struct ExplainedCustomers: Sendable {
             subscription.map { ByteString($0) == ByteString(line.id) } ?? true
                 && (isOwner(customer, of: line) || !losses(of: line, customer).isEmpty)
         }
-        let products = Set(owned.flatMap { $0.rules.compactMap(\.productId) })
-        return Set(products.flatMap { Entitlement.names(of: $0, entitlements).names }.map(ByteString.init)).sorted()
-            .map(\.text)
+        let names = owned.flatMap { line in
+            Set(line.rules.compactMap(\.productId)).flatMap { Entitlement.names(of: $0, line.entitlements).names }
+        }
+        return Set(names.map(ByteString.init)).sorted().map(\.text)
     }
 }
 
@@ -191,7 +211,7 @@ extension ExplainedCustomers {
             return line.rules.compactMap { given -> Candidate? in
                 let isGrace = given.rule == .graceGranted || given.rule == .graceTakenBack
                 guard isGrace || (given.rule.effect == .gives && given.rule != .extended), let period = given.period,
-                    let product = grant(entitlement, by: given.productId)
+                    let product = grant(entitlement, by: given.productId, line)
                 else { return nil }
                 let rules = byTransaction[given.transactionId] ?? []
                 let isAboutGrace: (AppliedRule) -> Bool = {
@@ -214,17 +234,22 @@ extension ExplainedCustomers {
     }
 
     /// The rule by which a product grants an entitlement; nil if it does not.
-    private func grant(_ entitlement: String, by product: String?) -> AppliedRule? {
+    private func grant(_ entitlement: String, by product: String?, _ line: Line) -> AppliedRule? {
         guard let product else { return nil }
-        let (names, rule) = Entitlement.names(of: product, entitlements)
-        return names.contains(where: { ByteString($0) == ByteString(entitlement) })
-            ? AppliedRule(rule, productId: product) : nil
+        let (names, rule) = Entitlement.names(of: product, line.entitlements)
+        guard names.contains(where: { ByteString($0) == ByteString(entitlement) }) else { return nil }
+        var applied = AppliedRule(rule, productId: product)
+        applied.joinedApp = line.joinedApp
+        return applied
     }
 
     /// The purchases whose products grant the entitlement, but that give no period at all.
     func withoutPeriod(_ entitlement: String, _ customer: CustomerKey) -> [AppliedRule] {
-        lines.filter { isOwner(customer, of: $0) }.flatMap(\.rules).filter {
-            ($0.rule == .noAccessKind || $0.rule == .noPurchaseDate) && grant(entitlement, by: $0.productId) != nil
+        lines.filter { isOwner(customer, of: $0) }.flatMap { line in
+            line.rules.filter {
+                ($0.rule == .noAccessKind || $0.rule == .noPurchaseDate)
+                    && grant(entitlement, by: $0.productId, line) != nil
+            }
         }
     }
 
@@ -268,8 +293,4 @@ extension ExplainedCustomers {
                 && $0.period?.contains(instant) ?? false
         }
     }
-
-    var allLines: [Line] { lines }
-    var allSkipped: [AppliedRule] { skipped }
-    var grants: [String: [String]] { entitlements }
 }

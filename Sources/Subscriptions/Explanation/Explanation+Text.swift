@@ -27,10 +27,11 @@ extension Explanation {
 extension Explanation.Reason {
     /// The text with the events that are its evidence.
     fileprivate var cited: String {
-        switch positions.count {
+        let app = joinedApp.map { " of \($0)" } ?? ""
+        return switch positions.count {
         case 0: text
-        case 1: "\(text) (event \(positions[0]))"
-        default: "\(text) (events \(positions.map(String.init).joined(separator: ", ")))"
+        case 1: "\(text) (event \(positions[0])\(app))"
+        default: "\(text) (events \(positions.map(String.init).joined(separator: ", "))\(app))"
         }
     }
 }

@@ -21,6 +21,8 @@ package struct Explanation: Sendable, Hashable {
         package let rule: ExplanationRule
         /// A sentence without its full stop.
         package let text: String
+        /// The app that has the subscription and the events, if it is not the answer's but joined with it.
+        package let joinedApp: String?
         package let originalTransactionId: String?
         package let transactionId: String?
         /// See ``AppliedRule/causeTransactionId``.
@@ -106,6 +108,7 @@ extension Explanation.Reason {
         writer.object { writer in
             writer.member("rule", rule.rawValue)
             writer.member("text", text)
+            writer.member("app", joinedApp)
             writer.member("originalTransactionId", originalTransactionId)
             writer.member("transactionId", transactionId)
             writer.member("causeTransactionId", causeTransactionId)
@@ -129,6 +132,7 @@ extension Explanation.Reason {
         else { return nil }
         self.rule = rule
         self.text = text
+        joinedApp = json["app"]?.string
         originalTransactionId = json["originalTransactionId"]?.string
         transactionId = json["transactionId"]?.string
         causeTransactionId = json["causeTransactionId"]?.string

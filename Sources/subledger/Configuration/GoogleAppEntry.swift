@@ -8,7 +8,7 @@ import Subscriptions
 /// `{"packageName": "com.example.app", "push": {"audience": "https://…/google/notifications", "email":
 /// "push@project.iam.gserviceaccount.com", "subscription": "projects/…/subscriptions/…"}, "serviceAccount": "google.json",
 /// "acknowledge": true, "polling": true, "licenseKey": "MIIB…", "ownership": "latest-buyer", "maxStoreAccountsPerToken":
-/// 10}`. `packageName` and `push` are required; `{"authentication": "none"}` accepts every push. `refreshToken` names a
+/// 10, "joinedWith": "com.example.ios"}`. `packageName` and `push` are required; `{"authentication": "none"}` accepts every push. `refreshToken` names a
 /// file in place of `serviceAccount`.
 struct GoogleAppEntry: Decodable {
     let packageName: String
@@ -20,6 +20,7 @@ struct GoogleAppEntry: Decodable {
     let licenseKey: String?
     let ownership: String?
     let maxStoreAccountsPerToken: Int?
+    let joinedWith: String?
 
     struct Push: Decodable {
         let audience: String?
@@ -30,7 +31,7 @@ struct GoogleAppEntry: Decodable {
 
     private static let known: Set = [
         "packageName", "push", "serviceAccount", "refreshToken", "acknowledge", "polling", "licenseKey", "ownership",
-        "maxStoreAccountsPerToken",
+        "maxStoreAccountsPerToken", "joinedWith",
     ]
     private static let knownOfPush: Set = ["audience", "email", "subscription", "authentication"]
 
@@ -81,7 +82,41 @@ struct GoogleAppEntry: Decodable {
             polling: polling ?? true, licenseKey: licenseKey,
             ownership: OwnershipRules(
                 policy: try AppsFile.ownership(ownership, place),
-                storeAccountsPerTokenMax: try AppsFile.storeAccountsPerToken(maxStoreAccountsPerToken, place)))
+                storeAccountsPerTokenMax: try AppsFile.storeAccountsPerToken(maxStoreAccountsPerToken, place)),
+            joinedWith: joinedWith)
+    }
+
+    /// Checks that each app is joined with at most one app of the other store, and with no name that is of both stores.
+    ///
+    /// - Parameters:
+    ///   - apps: The apps of Google Play.
+    ///   - bundleIds: The apps of the App Store.
+    static func checkJoins(_ apps: [GoogleApp], _ bundleIds: Set<String>) throws(SettingError) {
+        var joined: [String: String] = [:]
+        for app in apps {
+            guard let other = app.joinedWith else { continue }
+            let place = "app \(app.packageName): joinedWith \"\(other)\""
+            guard other != app.packageName else {
+                throw SettingError(
+                    description: "\(place) is the app itself: apps with the same name in both stores are one without it"
+                )
+            }
+            guard bundleIds.contains(other) else {
+                let isGoogle = apps.contains { $0.packageName == other }
+                throw SettingError(
+                    description: "\(place) is \(isGoogle ? "an app of Google Play" : "not a configured app"): expected "
+                        + "the bundle id of an app of the App Store")
+            }
+            for name in [app.packageName, other]
+            where bundleIds.contains(name) && apps.contains(where: { $0.packageName == name }) {
+                throw SettingError(
+                    description: "\(place): \(name) is an app of both stores already: expected apps of one store each")
+            }
+            if let first = joined[other] {
+                throw SettingError(description: "\(place) is joined with \(first) already: expected at most one app")
+            }
+            joined[other] = app.packageName
+        }
     }
 
     private func pushAuthentication(_ place: String) throws(SettingError) -> PushAuthentication {

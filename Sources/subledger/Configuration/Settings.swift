@@ -215,6 +215,9 @@ struct Settings {
         let apps = try appsFile.map { (path) throws(SettingError) in try AppsFile.read(path).google } ?? []
         let repeated = Dictionary(grouping: apps, by: \.packageName).first { $0.value.count > 1 }
         if let repeated { throw SettingError(description: "app \(repeated.key) is configured twice") }
+        if apps.contains(where: { $0.joinedWith != nil }) {
+            try GoogleAppEntry.checkJoins(apps, Set(try self.apps().map(\.bundleId)))
+        }
         return apps
     }
 

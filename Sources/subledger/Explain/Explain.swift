@@ -95,10 +95,11 @@ struct Explain: AsyncParsableCommand {
             }
             var writer = JSONWriter()
             writer.object { writer in
-                writer.member("app", customer.app)
+                writer.member("app", customer.identity.app)
+                writer.member("joinedApp", customer.identity.joinedApp)
                 writer.member("environment", reference.environment.rawValue)
                 writer.member("customerId", reference.id)
-                writer.member("knownAs", customer.knownAs.rawValue)
+                writer.member("knownAs", customer.identity.knownAs.rawValue)
                 explanation.writeMembers(to: &writer)
             }
             print(writer.text)

@@ -26,6 +26,7 @@ struct ProjectorServices {
             projector: Projector(
                 pool: pool, listener: session,
                 ownership: Dictionary(ownership) { first, _ in first },
+                joins: googleApps.compactMap { app in app.joinedWith.map { (app.packageName, $0) } },
                 checks: Dictionary(uniqueKeysWithValues: apps.map { ($0.bundleId, $0.checks) }),
                 now: now, logger: logger))
     }
