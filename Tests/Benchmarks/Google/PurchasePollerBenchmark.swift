@@ -152,7 +152,7 @@ struct PurchasePollerBenchmark: AsyncParsableCommand {
     }
 }
 
-/// A clock that stands still, except that whoever sleeps moves it on to the end of the sleep.
+/// A clock that stands still, except that a sleep sets it to its end.
 private final class VirtualClock: Sendable {
     private struct State {
         var now: Instant

@@ -30,7 +30,7 @@ struct AcknowledgementBooks: Sendable {
     /// - Parameters:
     ///   - granted: When the server stored the first answer that shows a purchase as paid, by purchase token.
     ///   - outages: When the API was away, or the server was.
-    ///   - lost: What the server was told then it does not know, and what it did then it did for reasons that are not in the
+    ///   - lost: What the server received then it does not know, and the reasons for what it did then are not in the
     ///     log.
     init(
         _ play: SimulatedPlay, granted: [String: Instant], outages: [Range<Instant>], hasFaults: Bool, lost: LostTime?
