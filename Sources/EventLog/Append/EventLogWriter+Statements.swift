@@ -178,26 +178,31 @@ extension EventLogWriter {
               and environment = $2
             """)
 
-        /// Two writers at once may pick one number: the second waits for the first and writes nothing.
+        static let nextStreamId = Statement(
+            "log_next_stream_id",
+            """
+            select coalesce(max(stream_id), 0) + 1
+            from subledger.stream
+            """)
+
+        /// Two writers at once may create a stream, or pick one number: the second waits for the first and fails on a
+        /// unique key. A distributed database permits `on conflict` only to roles that may update the table.
         static let createStream = Statement(
             "log_create_stream",
             """
-            with created as (
-              insert into subledger.stream (stream_id, app, environment)
-              select coalesce(max(stream_id), 0) + 1, $1, $2
-              from subledger.stream
-              having not exists (
-                select
-                from subledger.stream
-                where app = $1
-                  and environment = $2
-              )
-              on conflict do nothing
-              returning stream_id, app, environment, created_at
-            )
+            insert into subledger.stream (stream_id, app, environment)
+            values ($3, $1, $2)
+            """)
+
+        /// In the transaction of ``createStream``, after it: no stream is ever seen without its head.
+        static let createHead = Statement(
+            "log_create_head",
+            """
             insert into subledger.stream_head (stream_id, position, chain)
             select stream_id, 0, subledger.chain_start(app, environment, created_at)
-            from created
+            from subledger.stream
+            where app = $1
+              and environment = $2
             """)
     }
 }

@@ -54,7 +54,19 @@ package struct EventLogWriter: Sendable {
             let found = try await pool.query(Statements.findStream, key, deadline: deadline)
             if found.count == 1 { return try found[0].value(at: 0) }
             guard ContinuousClock.now < deadline else { throw PostgresError(.deadlineExceeded) }
-            _ = try await pool.query(Statements.createStream, key, deadline: deadline)
+            let id: Int32 = try await pool.query(Statements.nextStreamId, [], deadline: deadline)[0].value(at: 0)
+            let steps = [
+                Step(Statements.createStream, key + [Parameter(id)]), Step(Statements.createHead, key),
+            ]
+            do throws(PostgresError) {
+                _ = try await pool.withConnection(deadline: deadline) {
+                    (connection) async throws(PostgresError) -> [RowSet] in
+                    try await connection.transaction(steps, deadline: deadline)
+                }
+            } catch {
+                // unique_violation
+                guard error.sqlstate == "23505" else { throw error }
+            }
         }
     }
 }

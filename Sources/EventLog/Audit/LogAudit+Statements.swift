@@ -5,13 +5,7 @@ extension LogAudit {
         static let streams = Statement(
             "audit_streams",
             """
-            select id.stream_id, stream.app, stream.environment, stream_head.position,
-              coalesce((
-                select max(event.position)
-                from subledger.event
-                where event.stream_id = id.stream_id
-              ), 0),
-              stream.created_at, stream_head.chain
+            select id.stream_id
             from (
               select stream_id
               from subledger.stream
@@ -31,9 +25,22 @@ extension LogAudit {
               select stream_id
               from subledger.projector_skip
             ) as id
+            order by id.stream_id
+            """)
+
+        static let stream = Statement(
+            "audit_stream",
+            """
+            select stream.app, stream.environment, stream_head.position,
+              coalesce((
+                select max(event.position)
+                from subledger.event
+                where event.stream_id = $1
+              ), 0),
+              stream.created_at, stream_head.chain
+            from (select $1::integer as stream_id) as id
             left join subledger.stream using (stream_id)
             left join subledger.stream_head using (stream_id)
-            order by id.stream_id
             """)
 
         static let headers = Statement(

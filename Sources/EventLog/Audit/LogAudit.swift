@@ -12,19 +12,22 @@ package struct LogAudit: Sendable {
 
     /// Every stream to which a row of the log belongs, in id order.
     package func streams() async throws(PostgresError) -> [AuditedStream] {
-        let rows = try await connection.query(Statements.streams, deadline: .now + Limits.auditWaitMax)
         var streams: [AuditedStream] = []
-        for row in rows {
+        for found in try await connection.query(Statements.streams, deadline: .now + Limits.auditWaitMax) {
+            let id: Int32 = try found.value(at: 0)
+            let rows = try await connection.query(
+                Statements.stream, [Parameter(id)], deadline: .now + Limits.auditWaitMax)
+            let row = rows[0]
             var key: StreamKey?
-            if let app = try row.optional(String.self, at: 1),
-                let environment = Environment(rawValue: try row.value(at: 2))
+            if let app = try row.optional(String.self, at: 0),
+                let environment = Environment(rawValue: try row.value(at: 1))
             {
                 key = StreamKey(app: app, environment: environment)
             }
             streams.append(
                 AuditedStream(
-                    id: try row.value(at: 0), key: key, head: try row.optional(at: 3), last: try row.value(at: 4),
-                    createdAt: try row.optional(at: 5), headChain: try row.optional(at: 6)))
+                    id: id, key: key, head: try row.optional(at: 2), last: try row.value(at: 3),
+                    createdAt: try row.optional(at: 4), headChain: try row.optional(at: 5)))
         }
         return streams
     }

@@ -90,11 +90,11 @@ package struct BackfillLog: Sendable {
             """
             select next.last_position, next.waiting, named.position, named.id
             from (
-              select stream.stream_id, coalesce(history_backfill.position, 0) as done,
+              select checkpoint.stream_id, coalesce(history_backfill.position, 0) as done,
                 least(coalesce(history_backfill.position, 0) + $3, checkpoint.position) as last_position,
                 checkpoint.position - coalesce(history_backfill.position, 0) as waiting
-              from subledger.stream
-              join subledger.checkpoint using (stream_id)
+              from subledger.checkpoint
+              join subledger.stream using (stream_id)
               left join subledger.history_backfill using (stream_id)
               where stream.app = $1
                 and stream.environment = $2

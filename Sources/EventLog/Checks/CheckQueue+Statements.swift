@@ -67,22 +67,25 @@ extension CheckQueue {
         static let nextDue = Statement(
             "check_next_due",
             """
-            select min(earliest.next_at)
-            from unnest($1::integer[]) as input (stream_id)
-            cross join lateral (
-              select true as has_receipt
-              union all
-              select false
-              where input.stream_id = any ($3::integer[])
-            ) as asked
+            select min(least(with_receipt.next_at, without_receipt.next_at))
+            from subledger.stream_head
             cross join lateral (
               select min(next_at) as next_at
               from subledger.check_schedule
-              where check_schedule.stream_id = input.stream_id
-                and check_schedule.has_receipt = asked.has_receipt
+              where check_schedule.stream_id = stream_head.stream_id
+                and has_receipt
+                and next_at > $2
+            ) as with_receipt
+            cross join lateral (
+              select min(next_at) as next_at
+              from subledger.check_schedule
+              where check_schedule.stream_id = stream_head.stream_id
+                and stream_head.stream_id = any ($3::integer[])
+                and not has_receipt
                 and next_at > $2
                 and \(isOfAppStore)
-            ) as earliest
+            ) as without_receipt
+            where stream_head.stream_id = any ($1::integer[])
             """)
 
         static let failures = Statement(

@@ -96,17 +96,32 @@ package struct PurchaseQueue: Sendable {
             case .made(let at): ("made", at)
             case .notNeeded: ("not_needed", nil)
             }
-        _ = try await query(
+        let purchase = [Parameter(claim.app), Parameter(claim.purchaseToken)]
+        let recorded = Step(
             PurchaseStatements.record,
-            [
-                Parameter(claim.app), Parameter(claim.purchaseToken), Parameter(claim.notices),
-                Parameter(record.askedAt), Parameter(record.result.rawValue), Parameter(record.environment?.rawValue),
+            purchase + [
+                Parameter(claim.notices), Parameter(record.askedAt), Parameter(record.result.rawValue),
+                Parameter(record.environment?.rawValue),
                 Parameter(record.resource?.rawValue), Parameter(record.productId), .array(record.settledCustomerIds),
                 Parameter(record.failures), Parameter(record.mismatches), Parameter(record.isMet),
                 Parameter(record.next?.rank.rawValue), Parameter(record.next?.at), Parameter(word), Parameter(at),
-                Parameter(record.subscription ?? claim.purchaseToken), Parameter(record.result.check),
-                Parameter(record.status), Parameter(record.position),
-            ], within: Limits.commitWaitMax)
+                Parameter(record.position),
+            ])
+        let check = Step(
+            PurchaseStatements.recordCheck,
+            purchase + [
+                Parameter(record.subscription ?? claim.purchaseToken), Parameter(record.askedAt),
+                Parameter(record.result.check), Parameter(record.status), Parameter(record.position),
+            ])
+        let deadline = ContinuousClock.now + Limits.commitWaitMax
+        do throws(PostgresError) {
+            _ = try await pool.withConnection(deadline: deadline) {
+                (connection) async throws(PostgresError) -> [RowSet] in
+                try await connection.transaction([recorded, check], deadline: deadline)
+            }
+        } catch {
+            throw ReadError(error)
+        }
     }
 
     /// The purchase with this token, without a claim; nil if it is not known.

@@ -94,8 +94,8 @@ enum PurchaseStatements {
         """
         select stream.stream_id, stream.app, stream.environment, coalesce(google_intake.position, 0),
           stream_head.position
-        from subledger.stream
-        join subledger.stream_head using (stream_id)
+        from subledger.stream_head
+        join subledger.stream using (stream_id)
         left join subledger.google_intake using (stream_id)
         where stream.app = any ($1::text[])
           and stream_head.position > coalesce(google_intake.position, 0)
@@ -204,45 +204,50 @@ enum PurchaseStatements {
     static let record = Statement(
         "purchase_record",
         """
-        with recorded as (
-          update subledger.google_purchase
-          set asking_until = null,
-            asked_at = $4,
-            result = $5,
-            environment = coalesce($6, environment),
-            resource = coalesce($7, resource),
-            product_id = coalesce($8, product_id),
-            answer_position = coalesce($20, answer_position),
-            customer_ids = array(
-              select customer_id
-              from unnest(customer_ids) with ordinality as handed (customer_id, place)
-              where customer_id <> all ($9::text[])
-              order by place
-            ),
-            failures = case when notices = $3 then $10 else 0 end,
-            mismatches = case when notices = $3 then $11 else 0 end,
-            notification_type = case when notices = $3 and $12 then null else notification_type end,
-            expected_states = case when notices = $3 and $12 then null else expected_states end,
-            notified_at = case when notices = $3 and $12 then null else notified_at end,
-            rank = case when notices = $3 then $13 else rank end,
-            due_at = case when notices = $3 then $14 else due_at end,
-            unacknowledged_since = case $15::text
-              when 'unchanged' then unacknowledged_since
-              when 'pending' then least(unacknowledged_since, $16)
-            end,
-            acknowledged_at = case when $15 = 'made' then coalesce(acknowledged_at, $16) else acknowledged_at end
-          where app = $1
-            and token_sha256 = sha256(convert_to($2, 'UTF8'))
-          returning app, environment
-        )
+        update subledger.google_purchase
+        set asking_until = null,
+          asked_at = $4,
+          result = $5,
+          environment = coalesce($6, environment),
+          resource = coalesce($7, resource),
+          product_id = coalesce($8, product_id),
+          answer_position = coalesce($17, answer_position),
+          customer_ids = array(
+            select customer_id
+            from unnest(customer_ids) with ordinality as handed (customer_id, place)
+            where customer_id <> all ($9::text[])
+            order by place
+          ),
+          failures = case when notices = $3 then $10 else 0 end,
+          mismatches = case when notices = $3 then $11 else 0 end,
+          notification_type = case when notices = $3 and $12 then null else notification_type end,
+          expected_states = case when notices = $3 and $12 then null else expected_states end,
+          notified_at = case when notices = $3 and $12 then null else notified_at end,
+          rank = case when notices = $3 then $13 else rank end,
+          due_at = case when notices = $3 then $14 else due_at end,
+          unacknowledged_since = case $15::text
+            when 'unchanged' then unacknowledged_since
+            when 'pending' then least(unacknowledged_since, $16)
+          end,
+          acknowledged_at = case when $15 = 'made' then coalesce(acknowledged_at, $16) else acknowledged_at end
+        where app = $1
+          and token_sha256 = sha256(convert_to($2, 'UTF8'))
+        """)
+
+    /// Records a question of ``record`` among the checks of its stream, after it.
+    static let recordCheck = Statement(
+        "purchase_record_check",
+        """
         insert into subledger.store_check (
           stream_id, original_transaction_id, asked_at, result, status, position
         )
-        select stream.stream_id, $17, $4, $18, $19, $20
-        from recorded
+        select stream.stream_id, $3, $4, $5, $6, $7
+        from subledger.google_purchase
         join subledger.stream
-          on stream.app = recorded.app
-          and stream.environment = coalesce(recorded.environment, 'unknown')
+          on stream.app = google_purchase.app
+          and stream.environment = coalesce(google_purchase.environment, 'unknown')
+        where google_purchase.app = $1
+          and google_purchase.token_sha256 = sha256(convert_to($2, 'UTF8'))
         on conflict (stream_id, original_transaction_id, asked_at) do nothing
         """)
 

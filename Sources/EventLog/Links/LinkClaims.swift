@@ -153,27 +153,28 @@ extension LogReader {
             """
             select input.kind, input.id, owner.customer_kind, owner.customer_id, owner.position
             from subledger.stream
+            join subledger.stream_head using (stream_id)
             cross join unnest($3::text[], $4::text[]) as input (kind, id)
             cross join lateral (
               select ownership.customer_kind, ownership.customer_id, null::bigint as position
               from subledger.ownership
-              where ownership.stream_id = stream.stream_id
+              where ownership.stream_id = stream_head.stream_id
                 and ownership.original_transaction_id = input.id
                 and input.kind = 'subscription'
               union
               select customer_identity.customer_kind, customer_identity.customer_id, null
               from subledger.customer_identity
-              where customer_identity.stream_id = stream.stream_id
+              where customer_identity.stream_id = stream_head.stream_id
                 and customer_identity.kind = input.kind
                 and customer_identity.id = input.id
               union
               select 'link', event.facts #>> '{link,backendCustomerId}', event.position
               from subledger.event
-              where event.stream_id = stream.stream_id
+              where event.stream_id = stream_head.stream_id
                 and event.position > coalesce((
                   select checkpoint.position
                   from subledger.checkpoint
-                  where checkpoint.stream_id = stream.stream_id
+                  where checkpoint.stream_id = stream_head.stream_id
                 ), 0)
                 and event.kind = 'link'
                 and event.facts #> '{link,links}' @> jsonb_build_array(jsonb_build_object(

@@ -48,10 +48,11 @@ extension LogReader {
             """
             select event.position, event.facts
             from subledger.stream
+            join subledger.stream_head using (stream_id)
             cross join lateral (
               select position, facts
               from subledger.event
-              where event.stream_id = stream.stream_id
+              where event.stream_id = stream_head.stream_id
                 and event.facts #>> '{link,backendCustomerId}' = $3
                 and event.kind = 'link'
               order by event.position desc

@@ -75,25 +75,18 @@ extension LogReader {
               and stream.environment = $2
             """)
 
-        /// `offset 0` makes the planner look each id up.
         static let linkedOwners = Statement(
             "log_linked_owners",
             """
-            select distinct owned.customer_id
+            select distinct ownership.customer_id
             from subledger.stream
-            cross join unnest($3::text[]) as input (id)
-            cross join lateral (
-              select customer_kind, customer_id, starts_at, ends_at
-              from subledger.ownership
-              where ownership.stream_id = stream.stream_id
-                and ownership.original_transaction_id = input.id
-              offset 0
-            ) as owned
+            join subledger.ownership using (stream_id)
             where stream.app = $1
               and stream.environment = $2
-              and owned.customer_kind = 'link'
-              and owned.starts_at <= $4
-              and owned.ends_at > $4
+              and ownership.original_transaction_id = any ($3::text[])
+              and ownership.customer_kind = 'link'
+              and ownership.starts_at <= $4
+              and ownership.ends_at > $4
             """)
     }
 }

@@ -58,23 +58,16 @@ extension LogReader {
               and event.position = $3
             """)
 
-        /// `offset 0` makes the planner look each position up.
         static let positionsWithReceipt = Statement(
             "receipt_positions",
             """
-            select input.position
+            select event.position
             from subledger.stream
-            cross join unnest($3::bigint[]) as input (position)
-            cross join lateral (
-              select source
-              from subledger.event
-              where event.stream_id = stream.stream_id
-                and event.position = input.position
-              offset 0
-            ) as found
+            join subledger.event using (stream_id)
             where stream.app = $1
               and stream.environment = $2
-              and found.source in ('apple-v1', 'apple-receipt')
+              and event.position = any ($3::bigint[])
+              and event.source in ('apple-v1', 'apple-receipt')
             """)
     }
 }

@@ -171,10 +171,11 @@ package struct WriteLog: Sendable {
             """
             select event.position, event.received_at, event.facts
             from subledger.stream
+            join subledger.stream_head using (stream_id)
             cross join lateral (
               select position, received_at, facts
               from subledger.event
-              where event.stream_id = stream.stream_id
+              where event.stream_id = stream_head.stream_id
                 and coalesce(event.facts #>> '{write,originalTransactionId}', event.facts #>> '{write,productId}') = $3
                 and event.source = 'operator'
               order by event.position desc

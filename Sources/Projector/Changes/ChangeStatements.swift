@@ -132,8 +132,8 @@ enum ChangeStatements {
         """
         with head as (
           insert into subledger.change_head (stream_id, number, published_until, next_at)
-          values (
-            $1, $3, $2,
+          select
+            $1::integer, $3::bigint, $2::timestamptz,
             least(
               (
                 select ends_at
@@ -162,7 +162,6 @@ enum ChangeStatements {
                 limit 1
               )
             )
-          )
           on conflict (stream_id) do update
           set number = change_head.number + excluded.number,
             published_until = excluded.published_until,

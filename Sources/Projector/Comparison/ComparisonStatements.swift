@@ -7,8 +7,8 @@ enum ComparisonStatements {
         "comparison_streams",
         """
         select stream.stream_id, stream.environment, stream_head.position, checkpoint.products
-        from subledger.stream
-        join subledger.stream_head using (stream_id)
+        from subledger.stream_head
+        join subledger.stream using (stream_id)
         left join subledger.checkpoint using (stream_id)
         where stream.app = $1
         order by stream.stream_id

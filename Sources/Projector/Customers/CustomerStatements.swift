@@ -97,10 +97,11 @@ enum CustomerStatements {
         "customer_delete_identities",
         """
         delete from customer_identity
-        where ctid = any (array(
-          select found.ctid
-          from \(found("ctid", in: "customer_identity"))
-        ))
+        where stream_id = $1
+          and ctid = any (array(
+            select found.ctid
+            from \(found("ctid", in: "customer_identity"))
+          ))
         """)
 
     static let writeIdentities = Statement(
@@ -142,12 +143,13 @@ enum CustomerStatements {
         "customer_delete_edges",
         """
         delete from customer_edge
-        where ctid = any (array(
-          select found.ctid
-          from \(edgesOfSubscriptions)
-          where found.kind = input.kind
-            and found.id = input.id
-        ))
+        where stream_id = $1
+          and ctid = any (array(
+            select found.ctid
+            from \(edgesOfSubscriptions)
+            where found.kind = input.kind
+              and found.id = input.id
+          ))
         """)
 
     /// Ends the links of some customers, each at the position of its new statement, and returns the links that it

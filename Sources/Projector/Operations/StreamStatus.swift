@@ -48,22 +48,22 @@ package struct StreamStatus: Sendable, Hashable, CustomStringConvertible {
               (
                 select count(*)
                 from subledger.projector_skip
-                where projector_skip.stream_id = stream.stream_id
+                where projector_skip.stream_id = stream_head.stream_id
               ),
               (
                 select event.received_at
                 from subledger.event
-                where event.stream_id = stream.stream_id
+                where event.stream_id = stream_head.stream_id
                   and event.position = coalesce(checkpoint.position, 0) + 1
               ),
               (
                 select projector_stall.cause
                 from subledger.projector_stall
-                where projector_stall.stream_id = stream.stream_id
+                where projector_stall.stream_id = stream_head.stream_id
                   and projector_stall.position = coalesce(checkpoint.position, 0)
               )
-            from subledger.stream
-            join subledger.stream_head using (stream_id)
+            from subledger.stream_head
+            join subledger.stream using (stream_id)
             left join subledger.checkpoint using (stream_id)
             order by stream.stream_id
             """)

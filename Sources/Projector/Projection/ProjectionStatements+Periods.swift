@@ -22,19 +22,20 @@ extension ProjectionStatements {
                 "projector_delete_\(name)",
                 """
                 delete from \(name)
-                where ctid = any (array(
-                  select found.ctid
-                  from unnest($2::text[], $3::text[], $4::text[]) as old (original_transaction_id, transaction_id, cause)
-                  cross join lateral (
-                    select period.ctid
-                    from \(name) as period
-                    where period.stream_id = $1
-                      and period.original_transaction_id = old.original_transaction_id
-                      and period.transaction_id = old.transaction_id
-                      and period.cause = old.cause
-                    limit 1
-                  ) as found
-                ))
+                where stream_id = $1
+                  and ctid = any (array(
+                    select found.ctid
+                    from unnest($2::text[], $3::text[], $4::text[]) as old (original_transaction_id, transaction_id, cause)
+                    cross join lateral (
+                      select period.ctid
+                      from \(name) as period
+                      where period.stream_id = $1
+                        and period.original_transaction_id = old.original_transaction_id
+                        and period.transaction_id = old.transaction_id
+                        and period.cause = old.cause
+                      limit 1
+                    ) as found
+                  ))
                 """)
             copy = Statement(
                 "projector_copy_\(name)",

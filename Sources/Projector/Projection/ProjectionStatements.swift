@@ -13,13 +13,13 @@ enum ProjectionStatements {
         """
         select stream.stream_id, stream.app, stream.environment,
           stream_head.position - coalesce(checkpoint.position, 0)
-        from subledger.stream
-        join subledger.stream_head using (stream_id)
+        from subledger.stream_head
+        join subledger.stream using (stream_id)
         left join subledger.checkpoint using (stream_id)
+        left join subledger.change_head using (stream_id)
         left join subledger.product_catalog using (app)
         left join subledger.app_ownership using (app)
         left join subledger.app_checks using (app)
-        left join subledger.change_head using (stream_id)
         where stream_head.position > coalesce(checkpoint.position, 0)
           or checkpoint.position > 0
             and (
@@ -90,10 +90,10 @@ enum ProjectionStatements {
         """
         select stream.stream_id, stream.app, stream.environment,
           stream_head.position - coalesce(checkpoint.position, 0)
-        from unnest($1::integer[]) as named (stream_id)
+        from subledger.stream_head
         join subledger.stream using (stream_id)
-        join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)
+        where stream_head.stream_id = any ($1::integer[])
         order by stream.stream_id
         """)
 
@@ -115,11 +115,11 @@ enum ProjectionStatements {
             select product_catalog.products
             from subledger.product_catalog
             where product_catalog.app = stream.app
-          ), ''), coalesce(checkpoint.xmin::text, ''),
+          ), ''), coalesce(checkpoint.version, ''),
           (
             select count(*)
             from subledger.projector_skip
-            where projector_skip.stream_id = stream.stream_id
+            where projector_skip.stream_id = $1
           ), clock_timestamp(), coalesce(checkpoint.ownership, ''), \(configuredOwnership),
           coalesce(checkpoint.check_lead, ''),
           coalesce((
@@ -128,7 +128,11 @@ enum ProjectionStatements {
             where app_checks.app = stream.app
           ), '')
         from subledger.stream
-        left join checkpoint using (stream_id)
+        left join (
+          select stream_id, position, products, ownership, check_lead, projection_version, xmin::text as version
+          from checkpoint
+          where stream_id = $1
+        ) as checkpoint using (stream_id)
         left join subledger.app_ownership using (app)
         where stream.stream_id = $1
         """)
@@ -239,18 +243,19 @@ enum ProjectionStatements {
         "projector_delete_transactions",
         """
         delete from transaction
-        where ctid = any (array(
-          select found.ctid
-          from unnest($2::text[], $3::text[]) as old (original_transaction_id, transaction_id)
-          cross join lateral (
-            select transaction.ctid
-            from transaction
-            where transaction.stream_id = $1
-              and transaction.original_transaction_id = old.original_transaction_id
-              and transaction.transaction_id = old.transaction_id
-            limit 1
-          ) as found
-        ))
+        where stream_id = $1
+          and ctid = any (array(
+            select found.ctid
+            from unnest($2::text[], $3::text[]) as old (original_transaction_id, transaction_id)
+            cross join lateral (
+              select transaction.ctid
+              from transaction
+              where transaction.stream_id = $1
+                and transaction.original_transaction_id = old.original_transaction_id
+                and transaction.transaction_id = old.transaction_id
+              limit 1
+            ) as found
+          ))
         """)
 
     /// In the column order of ``TransactionRows``.

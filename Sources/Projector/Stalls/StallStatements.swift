@@ -8,8 +8,8 @@ enum StallStatements {
         "stall_waiting",
         """
         select stream.stream_id, stream.app, stream.environment, coalesce(checkpoint.position, 0), clock_timestamp()
-        from subledger.stream
-        join subledger.stream_head using (stream_id)
+        from subledger.stream_head
+        join subledger.stream using (stream_id)
         left join subledger.checkpoint using (stream_id)
         left join subledger.product_catalog using (app)
         left join subledger.app_ownership using (app)

@@ -94,10 +94,11 @@ extension ConsoleReader {
           union
           select 2, 'subscription', 'transaction', stream.app, stream.environment, found.original_transaction_id, null
           from subledger.stream
+          join subledger.stream_head using (stream_id)
           cross join lateral (
             select original_transaction_id
             from subledger.transaction
-            where transaction.stream_id = stream.stream_id
+            where transaction.stream_id = stream_head.stream_id
               and transaction.transaction_id = $1
             offset 0
           ) as found
@@ -105,10 +106,11 @@ extension ConsoleReader {
           select 3, 'subscription', 'web order line item', stream.app, stream.environment,
             found.original_transaction_id, null
           from subledger.stream
+          join subledger.stream_head using (stream_id)
           cross join lateral (
             select original_transaction_id
             from subledger.transaction
-            where transaction.stream_id = stream.stream_id
+            where transaction.stream_id = stream_head.stream_id
               and transaction.web_order_line_item_id = $1
             offset 0
           ) as found
@@ -116,10 +118,11 @@ extension ConsoleReader {
           select 4, 'event', case octet_length($3) when 16 then 'notification UUID' else 'dedupe key' end, stream.app,
             stream.environment, '', found.position
           from subledger.stream
+          join subledger.stream_head using (stream_id)
           cross join lateral (
             select position
             from subledger.event
-            where event.stream_id = stream.stream_id
+            where event.stream_id = stream_head.stream_id
               and event.dedupe_key = $3
             offset 0
           ) as found
@@ -132,31 +135,34 @@ extension ConsoleReader {
           where receipt.stream_id = stream.stream_id
             and receipt.position is not null
           union
-          select 6, 'subscription', 'purchase token digest', stream.app, stream.environment, found.id, null
-          from subledger.stream
-          cross join lateral (
-            select coalesce(
-              subscription.facts::jsonb #>> '{line,originalTransactionId}', subscription.original_transaction_id) as id
-            from subledger.google_purchase
-            join subledger.subscription
-              on subscription.stream_id = stream.stream_id
-              and subscription.original_transaction_id = case
+          select 6, 'subscription', 'purchase token digest', purchase.app, purchase.environment,
+            coalesce(
+              subscription.facts::jsonb #>> '{line,originalTransactionId}', subscription.original_transaction_id),
+            null
+          from (
+            select stream.stream_id, stream.app, stream.environment,
+              case
                 -- As the key of a purchase in facts.
                 when octet_length(google_purchase.purchase_token) > 255
                   then 'sha256:' || encode(google_purchase.token_sha256, 'hex')
                 else google_purchase.purchase_token
-              end
-            where google_purchase.app = stream.app
-              and google_purchase.token_sha256 = $3
+              end as id
+            from subledger.stream
+            join subledger.google_purchase using (app)
+            where google_purchase.token_sha256 = $3
             offset 0
-          ) as found
+          ) as purchase
+          join subledger.subscription
+            on subscription.stream_id = purchase.stream_id
+            and subscription.original_transaction_id = purchase.id
           union
           select 7, 'event', 'position', stream.app, stream.environment, '', found.position
           from subledger.stream
+          join subledger.stream_head using (stream_id)
           cross join lateral (
             select position
             from subledger.event
-            where event.stream_id = stream.stream_id
+            where event.stream_id = stream_head.stream_id
               and event.position = $4
             offset 0
           ) as found

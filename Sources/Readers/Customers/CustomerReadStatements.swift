@@ -142,32 +142,38 @@ enum CustomerReadStatements {
     static let streams = Statement(
         "customer_streams",
         """
+        with knowing as materialized (
+          select stream.app
+          from subledger.stream_head
+          join subledger.stream using (stream_id)
+          where stream.environment = $1
+            and (
+              exists (
+                select
+                from subledger.customer_identity
+                where customer_identity.stream_id = stream_head.stream_id
+                  and customer_identity.id in ($3, $4)
+              )
+              or exists (
+                select
+                from subledger.customer_link
+                where customer_link.stream_id = stream_head.stream_id
+                  and customer_link.backend_customer_id = $3
+              )
+            )
+        )
         select stream.stream_id, stream.app, product_catalog.products, checkpoint.ownership, app_join.joined_app
-        from subledger.stream
+        from subledger.stream_head
+        join subledger.stream using (stream_id)
+        left join subledger.checkpoint using (stream_id)
         left join subledger.app_join using (app)
         left join subledger.product_catalog using (app)
-        left join subledger.checkpoint using (stream_id)
         where stream.environment = $1
           and ($2::text is null or $2 in (stream.app, app_join.joined_app))
           and exists (
             select
-            from subledger.stream as knowing
-            where knowing.environment = $1
-              and knowing.app in (stream.app, app_join.joined_app)
-              and (
-                exists (
-                  select
-                  from subledger.customer_identity
-                  where customer_identity.stream_id = knowing.stream_id
-                    and customer_identity.id in ($3, $4)
-                )
-                or exists (
-                  select
-                  from subledger.customer_link
-                  where customer_link.stream_id = knowing.stream_id
-                    and customer_link.backend_customer_id = $3
-                )
-              )
+            from knowing
+            where knowing.app in (stream.app, app_join.joined_app)
           )
         order by stream.app collate "C"
         """)

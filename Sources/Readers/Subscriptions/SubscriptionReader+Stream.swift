@@ -63,27 +63,20 @@ extension SubscriptionReader {
         return try await found.filter { $0.facts.line == nil } + subscriptions(ids.map(\.text), in: stream)
     }
 
-    /// `offset 0` makes the planner look each id up.
     private static let findInStream = Statement(
         "subscription_find_in_stream",
         """
-        select found.original_transaction_id, found.position, found.facts,
+        select subscription.original_transaction_id, subscription.position, subscription.facts,
           (
             select product_catalog.products
             from subledger.product_catalog
             where product_catalog.app = stream.app
           )
         from subledger.stream
-        cross join unnest($3::text[]) as input (id)
-        cross join lateral (
-          select original_transaction_id, position, facts
-          from subledger.subscription
-          where subscription.stream_id = stream.stream_id
-            and subscription.original_transaction_id = input.id
-          offset 0
-        ) as found
+        join subledger.subscription using (stream_id)
         where stream.app = $1
           and stream.environment = $2
-        order by found.original_transaction_id collate "C"
+          and subscription.original_transaction_id = any ($3::text[])
+        order by subscription.original_transaction_id collate "C"
         """)
 }
