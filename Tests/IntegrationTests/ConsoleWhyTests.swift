@@ -30,7 +30,8 @@ struct ConsoleWhyTests {
             #expect(page.body.contains("<strong>com.example.books is active until 10 Dec 2019 17:46</strong>"))
             #expect(page.body.contains("<p>Because: Transaction 20 (com.example.books) was paid for from"))
             #expect(
-                page.body.contains("(event <a href=\"/console/events/1?\(Self.stream)\">1</a>)."), "\(page.body)")
+                page.body.contains("(INITIAL_BUY, event <a href=\"/console/events/1?\(Self.stream)\">1</a>)."),
+                "\(page.body)")
             #expect(page.body.contains("<strong>\(Self.monthly) ended on 2 Oct 2019 07:06</strong>"))
             #expect(page.body.contains("and nothing follows it."))
             for explanation in [active, over] {

@@ -74,7 +74,7 @@ struct ExplanationRouteTests {
         let before = try run("30", "--known-at", "2019-01-01T00:00:00Z")
 
         #expect(text.output.hasPrefix("com.example.magazine.monthly is active until 10 Dec 2019 17:46:40 UTC"))
-        #expect(text.output.contains("(event 1)"))
+        #expect(text.output.contains("(INITIAL_BUY, event 1)"))
         let explanation = try #require(Explanation(json: try JSONDocument(Array(json.output.utf8)).root))
         #expect(explanation.sentence + "\n" == text.output)
         #expect(unknown.status == 65)

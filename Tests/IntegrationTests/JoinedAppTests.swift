@@ -249,8 +249,10 @@ struct JoinedAppTests {
             #expect(active.active && active.until == day(32))
             #expect(active.because.map(\.rule) == [.paid, .mapped, .tiedByAccountToken])
             #expect(active.because.allSatisfy { $0.joinedApp == Self.play })
-            #expect(active.sentence.contains("(event 1 of com.example.play)"))
+            #expect(active.sentence.contains("event 1 of com.example.play)"))
+            #expect(active.because.first?.by.map(\.source) == ["google-api"])
             #expect(chained.active && chained.until == day(32) && chained.because.first?.joinedApp == nil)
+            #expect(chained.because.first?.by.map(\.source) == ["apple-v1"])
             #expect(!over.active && over.because.first?.rule == .clock && over.because.first?.joinedApp == Self.play)
         }
     }

@@ -44,6 +44,39 @@ struct ExplanationTests {
         #expect(!explanation.sentence.contains("Optional") && !explanation.sentence.contains("  "))
     }
 
+    @Test("the sources of the events, and a different answer by later events, are in the JSON and in the sentence")
+    func restated() throws {
+        func decisive(_ rule: ExplanationRule) throws -> Explanation {
+            try #require(ExplanationExample.all.first { $0.rule == rule && $0.place == .decisive }).explanation
+        }
+        let then = try decisive(.paid)
+        let later = try decisive(.refundedWhole)
+        let receivedAt = try #require(Instant(iso8601: "2026-02-10T00:00:01Z"))
+        var statements: [Explanation.Evidence: Explanation.Statement] = [:]
+        let positions = then.evidence.union(later.evidence).map(\.position).sorted()
+        for (position, type) in zip(positions, ["SUBSCRIBED", "REFUND", "OTHER"]) {
+            statements[Explanation.Evidence(joinedApp: nil, position: position)] = Explanation.Statement(
+                position: position, source: "apple-v2", type: type, subtype: position == 1 ? "RESUBSCRIBE" : nil,
+                receivedAt: receivedAt)
+        }
+
+        let restated = then.restated(by: later).stated(by: statements)
+
+        #expect(then.restated(by: then) == then)
+        #expect(restated.restated?.active == false && restated.restated?.until == nil)
+        #expect(restated.restated?.reason.rule == .refundedWhole)
+        #expect(restated.because.first?.by.map(\.type) == ["SUBSCRIBED"])
+        #expect(restated.sentence.contains("(SUBSCRIBED RESUBSCRIBE, event 1)"), "\(restated.sentence)")
+        #expect(
+            restated.sentence.contains(
+                "Events received later change this: \(then.entitlement) is not active: transaction"),
+            "\(restated.sentence)")
+        #expect(restated.sentence.contains("(REFUND, event 2)"), "\(restated.sentence)")
+        var writer = JSONWriter()
+        restated.write(to: &writer)
+        #expect(Explanation(json: try JSONDocument(writer.bytes).root) == restated)
+    }
+
     @Test("a subscription with and without an explanation is the same")
     func sameFold() {
         for number in 0..<500 {

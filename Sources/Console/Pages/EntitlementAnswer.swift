@@ -24,6 +24,7 @@ struct EntitlementAnswer {
                     write(reason, frame, to: &html)
                 }
             }
+            if let restated = explanation.restated { write(restated, frame, to: &html) }
             if let change = explanation.couldChange.first {
                 html.element("p", [.class("muted")]) { html in
                     html.text("Next: ")
@@ -72,6 +73,21 @@ struct EntitlementAnswer {
     }
 
     private static let nowMilliseconds: Int64 = 60_000
+
+    /// What the answer is by today's knowledge, if that differs.
+    private func write(_ restated: Explanation.Restatement, _ frame: PageFrame, to html: inout HTMLWriter) {
+        html.element("p", [.class("restated")]) { html in
+            html.element("strong", text: "Restated since: ")
+            let state =
+                switch restated.until {
+                case let until? where until < .latest: "active until \(until.longText)"
+                case _?: "active for ever"
+                case nil: "not active"
+                }
+            html.text("by today’s knowledge it is \(state). ")
+            if !explanation.isDecided(by: restated.reason) { write(restated.reason, frame, to: &html) }
+        }
+    }
 
     // MARK: - All reasons
 
@@ -125,15 +141,14 @@ struct EntitlementAnswer {
     private func write(_ reason: Explanation.Reason, _ frame: PageFrame, to html: inout HTMLWriter) {
         let frame = self.frame(frame, of: reason)
         html.text(reason.text)
-        if !reason.positions.isEmpty {
-            html.text(reason.positions.count == 1 ? " (event " : " (events ")
-            for (index, position) in reason.positions.suffix(Self.eventsMax).enumerated() {
-                if index > 0 { html.text(", ") }
-                html.link("\(position)", frame.event(position))
-            }
-            let more = reason.positions.count - Self.eventsMax
-            html.text(more > 0 ? " and \(Int64(more).grouped) before)" : ")")
+        let shown = reason.positions.suffix(Self.eventsMax)
+        for (index, position) in shown.enumerated() {
+            let words = reason.by.first { $0.position == position }?.words
+            html.text((index == 0 ? " (" : "; ") + (words.map { "\($0), " } ?? "") + "event ")
+            html.link("\(position)", frame.event(position))
         }
+        let more = reason.positions.count - shown.count
+        if !shown.isEmpty { html.text(more > 0 ? " and \(Int64(more).grouped) before)" : ")") }
         html.text(".")
     }
 

@@ -36,10 +36,11 @@ extension ConsoleRoutes {
         let entitlements = knownAt == nil ? record.entitlements : explained?.granted ?? []
         let names = Self.ordered(
             explained?.entitlements() ?? [], entitlements, at: at, first: try visit.query.text("entitlement"))
+        let explanations = try await explanations(of: names, explained)
         return .page(
             CustomerPage(
                 id: id, record: record, history: Self.found(try await past), entitlements: entitlements,
-                explanations: names.prefix(Limits.consoleExplanations).compactMap { explained?.explanation(of: $0) },
+                explanations: explanations,
                 unexplained: Array(names.dropFirst(Limits.consoleExplanations)), at: at, knownAt: knownAt,
                 knownHead: knownHead, known: knownAt.map { _ in explained?.subscriptions ?? [] },
                 events: try await stored, joined: joined,
@@ -64,6 +65,14 @@ extension ConsoleRoutes {
         if let knownAt { knownHead = try await reader.head(at: knownAt, in: stream) }
         return CustomerPage.Joined(
             stream: stream, events: try await events(of: record, joinedApp: app, in: stream), knownHead: knownHead)
+    }
+
+    /// The explanations that a page has room for.
+    private func explanations(
+        of names: [String], _ customer: ExplainedCustomer?
+    ) async throws -> [Explanation] {
+        guard let customer else { return [] }
+        return try await customers.explanations(of: names.prefix(Limits.consoleExplanations), customer)
     }
 
     /// The names of entitlements in the order in which a page shows them: the one that was asked for, active ones, those
@@ -136,14 +145,13 @@ extension ConsoleRoutes {
         async let answer = customers.explained(CustomerReader.Question(reference, at: at), knownAt: knownAt)
         async let events = reader.events(Array(stored.facts.positions), in: stream)
         let explained = Self.found(try await answer)
+        let explanations = try await explanations(of: explained?.entitlements(by: id) ?? [], explained)
         return .page(
             SubscriptionPage(
                 app: stream.app, subscription: stored.subscription, known: try await known(stored, key, knownAt),
                 checks: try await found.first?.checks,
-                explanations: (explained?.entitlements(by: id) ?? []).prefix(Limits.consoleExplanations).compactMap {
-                    explained?.explanation(of: $0)
-                }, events: try await events, at: at, knownAt: knownAt, span: try Self.span(visit),
-                address: visit.address))
+                explanations: explanations, events: try await events, at: at, knownAt: knownAt,
+                span: try Self.span(visit), address: visit.address))
     }
 
     /// The subscription by what was known at an instant, without any fact if nothing was; as it is if the instant is nil.

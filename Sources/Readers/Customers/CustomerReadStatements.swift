@@ -268,6 +268,16 @@ enum CustomerReadStatements {
         order by projector_skip.position, mentioned.id collate "C"
         """)
 
+    /// Where some events came from.
+    static let sources = Statement(
+        "customer_event_sources",
+        """
+        select position, source, type, subtype, received_at
+        from subledger.event
+        where stream_id = $1
+          and position = any ($2::bigint[])
+        """)
+
     static let mapping = Statement(
         "customer_mapping",
         """

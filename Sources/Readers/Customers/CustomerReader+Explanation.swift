@@ -20,10 +20,38 @@ extension CustomerReader {
     package func explanations(
         _ question: Question, of entitlement: String?, knownAt: Instant?
     ) async throws(ReadError) -> Answer<Explained> {
-        try await explained(question, knownAt: knownAt).map { match in
-            Explained(
-                identity: match.identity,
-                explanations: (entitlement.map { [$0] } ?? match.entitlements()).map { match.explanation(of: $0) })
+        let answer = try await explained(question, knownAt: knownAt)
+        let explanations: [Explanation]
+        if case .found(let match) = answer {
+            explanations = try await self.explanations(of: entitlement.map { [$0] } ?? match.entitlements(), match)
+        } else {
+            explanations = []
+        }
+        return answer.map { Explained(identity: $0.identity, explanations: explanations) }
+    }
+
+    /// Explains entitlements of a customer, with the sources of the events that are the evidence.
+    package func explanations(
+        of entitlements: some Sequence<String>, _ customer: ExplainedCustomer
+    ) async throws(ReadError) -> [Explanation] {
+        try await reading {
+            let explanations = entitlements.map { customer.explanation(of: $0) }
+            let evidence = explanations.reduce(into: Set<Explanation.Evidence>()) { $0.formUnion($1.evidence) }
+            var statements: [Explanation.Evidence: Explanation.Statement] = [:]
+            for (joinedApp, streamId) in customer.streams {
+                let positions = evidence.filter { $0.joinedApp == joinedApp }.map(\.position).sorted()
+                guard !positions.isEmpty else { continue }
+                for row in try await pool.query(
+                    CustomerReadStatements.sources, [Parameter(streamId), .array(positions)],
+                    deadline: .now + Limits.readWaitMax)
+                {
+                    let position: Int64 = try row.value(at: 0)
+                    statements[Explanation.Evidence(joinedApp: joinedApp, position: position)] = Explanation.Statement(
+                        position: position, source: try row.value(at: 1), type: try row.optional(at: 2),
+                        subtype: try row.optional(at: 3), receivedAt: try row.value(at: 4))
+                }
+            }
+            return explanations.map { $0.stated(by: statements) }
         }
     }
 
@@ -37,24 +65,39 @@ extension CustomerReader {
         _ question: Question, knownAt: Instant?
     ) async throws(ReadError) -> Answer<ExplainedCustomer> {
         try await reading {
-            var matches: [ExplainedCustomer] = []
-            for apps in try await knowledge(around: question.customer, knownAt: knownAt) {
-                var explained: [ExplainedCustomers] = []
-                for known in apps { explained.append(try await self.explained(known, knownAt)) }
-                for match in JoinedMatch.all(of: question, apps, explained.map(\.customers)) {
-                    let whole =
-                        apps.count == 1 && apps[0].app == match.identity.app
-                        ? explained[0]
-                        : ExplainedCustomers(
-                            joining: zip(explained, apps).map { customers, known in
-                                (customers, known.app == match.identity.app ? nil : known.app)
-                            }, match.parts, as: match.customer)
-                    matches.append(
-                        ExplainedCustomer(match: match, at: question.at, knownAt: knownAt, explained: whole))
+            var matches = try await matches(question, knownAt: knownAt)
+            if knownAt != nil {
+                let today = try await self.matches(question, knownAt: nil)
+                for index in matches.indices {
+                    let match = matches[index]
+                    matches[index].today = today.first { $0.knownBy == match.knownBy && $0.kind == match.kind }
+                        .map { (customer: $0.customer, explained: $0.explained) }
                 }
             }
             return Answer(matches, of: question.customer.app)
         }
+    }
+
+    private func matches(_ question: Question, knownAt: Instant?) async throws -> [ExplainedCustomer] {
+        var matches: [ExplainedCustomer] = []
+        for apps in try await knowledge(around: question.customer, knownAt: knownAt) {
+            var explained: [ExplainedCustomers] = []
+            for known in apps { explained.append(try await self.explained(known, knownAt)) }
+            for match in JoinedMatch.all(of: question, apps, explained.map(\.customers)) {
+                let names = apps.map { $0.app == match.identity.app ? nil : $0.app }
+                let whole =
+                    names == [nil]
+                    ? explained[0]
+                    : ExplainedCustomers(
+                        joining: zip(explained, names).map { (customers: $0, joinedApp: $1) }, match.parts,
+                        as: match.customer)
+                matches.append(
+                    ExplainedCustomer(
+                        match: match, streams: zip(names, apps).map { (joinedApp: $0, id: $1.streamId) },
+                        at: question.at, knownAt: knownAt, explained: whole))
+            }
+        }
+        return matches
     }
 
     private func explained(_ known: Knowledge, _ knownAt: Instant?) async throws -> ExplainedCustomers {
@@ -102,9 +145,13 @@ extension CustomerReader {
 /// A customer, by one of the kinds that the requested id may be of, whose entitlements can be explained.
 package struct ExplainedCustomer: CustomerMatch {
     let match: JoinedMatch
+    /// Those of its events, each with the name of its app if it is joined with the answer's.
+    let streams: [(joinedApp: String?, id: Int32)]
     let at: Instant
     let knownAt: Instant?
     let explained: ExplainedCustomers
+    /// The customer to which the id leads by all events; nil without ``knownAt``.
+    fileprivate(set) var today: (customer: CustomerKey, explained: ExplainedCustomers)?
 
     var knownBy: String { match.knownBy }
     var joinedApp: String? { match.joinedApp }
@@ -126,7 +173,9 @@ package struct ExplainedCustomer: CustomerMatch {
     }
 
     /// Explains an entitlement, whether or not a purchase grants it.
-    package func explanation(of entitlement: String) -> Explanation {
-        explained.explanation(of: entitlement, for: customer, at: at, knownAt: knownAt)
+    func explanation(of entitlement: String) -> Explanation {
+        let explanation = explained.explanation(of: entitlement, for: customer, at: at, knownAt: knownAt)
+        guard let today else { return explanation }
+        return explanation.restated(by: today.explained.explanation(of: entitlement, for: today.customer, at: at))
     }
 }

@@ -8,20 +8,33 @@ extension Explanation {
         var parts = [head]
         parts += because.dropFirst().map(\.cited)
         parts += against.map { "This does not change it: \($0.cited)" }
+        if let restated {
+            let reason = isDecided(by: restated.reason) ? "" : ": \(restated.reason.cited.uncapitalised)"
+            let state = Self.state(restated.active, restated.until)
+            parts.append("Events received later change this: \(entitlement) \(state)\(reason)")
+        }
         parts += couldChange.map { "Next, on \($0.at.words): \($0.text.uncapitalised)" }
         return parts.map { $0 + "." }.joined(separator: " ")
     }
 
     private var head: String {
-        let state =
-            switch (active, until) {
-            case (true, let until?) where until < .latest: "is active until \(until.words)"
-            case (true, _): "is active without an end"
-            case (false, _): "is not active"
-            }
         let asked = " on \(at.words)" + (knownAt.map { ", as known on \($0.words)" } ?? "")
-        return "\(entitlement) \(state) (asked\(asked))" + (because.first.map { ": \($0.cited.uncapitalised)" } ?? "")
+        return "\(entitlement) \(Self.state(active, until)) (asked\(asked))"
+            + (because.first.map { ": \($0.cited.uncapitalised)" } ?? "")
     }
+
+    private static func state(_ active: Bool, _ until: Instant?) -> String {
+        switch (active, until) {
+        case (true, let until?) where until < .latest: "is active until \(until.words)"
+        case (true, _): "is active without an end"
+        case (false, _): "is not active"
+        }
+    }
+}
+
+extension Explanation.Statement {
+    /// What the store calls it, such as `SUBSCRIBED INITIAL_BUY`, or its source.
+    package var words: String { type.map { $0 + (subtype.map { " \($0)" } ?? "") } ?? source }
 }
 
 extension Explanation.Reason {
@@ -30,6 +43,8 @@ extension Explanation.Reason {
         let app = joinedApp.map { " of \($0)" } ?? ""
         return switch positions.count {
         case 0: text
+        case _ where !by.isEmpty:
+            "\(text) (" + by.map { "\($0.words), event \($0.position)" }.joined(separator: "; ") + "\(app))"
         case 1: "\(text) (event \(positions[0])\(app))"
         default: "\(text) (events \(positions.map(String.init).joined(separator: ", "))\(app))"
         }

@@ -15,6 +15,8 @@ package struct Explanation: Sendable, Hashable {
     package let against: [Reason]
     /// What changes the answer without another event, in order of time.
     package let couldChange: [PossibleChange]
+    /// The answer by all events received until now, if it differs; nil if it does not, and without ``knownAt``.
+    package private(set) var restated: Restatement?
 
     /// A rule that was applied.
     package struct Reason: Sendable, Hashable {
@@ -34,6 +36,36 @@ package struct Explanation: Sendable, Hashable {
         package let at: Instant?
         /// The events that are the evidence, ascending.
         package let positions: [Int64]
+        /// The same events with their sources, if they have been looked up.
+        package fileprivate(set) var by: [Statement] = []
+    }
+
+    /// An event that is evidence.
+    package struct Statement: Sendable, Hashable {
+        package let position: Int64
+        /// See ``EventSource``.
+        package let source: String
+        /// As the store calls it; nil if the source has no types.
+        package let type: String?
+        package let subtype: String?
+        package let receivedAt: Instant
+
+        package init(position: Int64, source: String, type: String?, subtype: String?, receivedAt: Instant) {
+            self.position = position
+            self.source = source
+            self.type = type
+            self.subtype = subtype
+            self.receivedAt = receivedAt
+        }
+    }
+
+    /// The answer by events that were received later.
+    package struct Restatement: Sendable, Hashable {
+        package let active: Bool
+        /// See ``Explanation/until``.
+        package let until: Instant?
+        /// The decisive one.
+        package fileprivate(set) var reason: Reason
     }
 
     package struct PossibleChange: Sendable, Hashable {
@@ -45,6 +77,73 @@ package struct Explanation: Sendable, Hashable {
 
     /// Maximum number of reasons in ``against``.
     package static let againstMax = 10
+}
+
+// MARK: - Evidence and later knowledge
+
+extension Explanation {
+    /// An event that a reason names.
+    package struct Evidence: Sendable, Hashable {
+        /// See ``Reason/joinedApp``.
+        package let joinedApp: String?
+        package let position: Int64
+
+        package init(joinedApp: String?, position: Int64) {
+            self.joinedApp = joinedApp
+            self.position = position
+        }
+    }
+
+    /// The events of all reasons.
+    package var evidence: Set<Evidence> {
+        Set((because + against + [restated?.reason].compactMap(\.self)).flatMap(\.evidence))
+    }
+
+    /// Adds the sources of events.
+    package func stated(by statements: [Evidence: Statement]) -> Explanation {
+        func stated(_ reason: Reason) -> Reason {
+            var reason = reason
+            reason.by = reason.evidence.compactMap { statements[$0] }
+            return reason
+        }
+        var result = Explanation(
+            entitlement: entitlement, at: at, knownAt: knownAt, active: active, until: until,
+            because: because.map(stated), against: against.map(stated), couldChange: couldChange)
+        result.restated = restated.map { restated in
+            Restatement(active: restated.active, until: restated.until, reason: stated(restated.reason))
+        }
+        return result
+    }
+
+    /// Adds the answer by later knowledge, if it differs.
+    ///
+    /// - Parameter later: The explanation of the same question by more events.
+    package func restated(by later: Explanation) -> Explanation {
+        guard let reason = later.because.first, !isSameAnswer(later) else { return self }
+        var result = self
+        result.restated = Restatement(active: later.active, until: later.until, reason: reason)
+        return result
+    }
+
+    /// Whether two explanations have the same answer for the same reason.
+    private func isSameAnswer(_ other: Explanation) -> Bool {
+        guard active == other.active, until == other.until, let its = other.because.first else { return false }
+        return isDecided(by: its)
+    }
+
+    /// Whether a reason is the decisive one.
+    package func isDecided(by reason: Reason) -> Bool {
+        guard let mine = because.first else { return false }
+        return mine.rule == reason.rule && mine.originalTransactionId == reason.originalTransactionId
+            && mine.transactionId == reason.transactionId && mine.causeTransactionId == reason.causeTransactionId
+            && mine.period == reason.period
+    }
+}
+
+extension Explanation.Reason {
+    fileprivate var evidence: [Explanation.Evidence] {
+        positions.map { Explanation.Evidence(joinedApp: joinedApp, position: $0) }
+    }
 }
 
 // MARK: - JSON
@@ -71,6 +170,15 @@ extension Explanation {
                 writer.member("at", change.at)
                 writer.member("rule", change.rule.rawValue)
                 writer.member("text", change.text)
+            }
+        }
+        if let restated {
+            writer.key("restated")
+            writer.object { writer in
+                writer.member("active", restated.active)
+                if let until = restated.until { writer.member("until", end: until) }
+                writer.key("reason")
+                restated.reason.write(to: &writer)
             }
         }
         writer.member("sentence", sentence)
@@ -100,6 +208,12 @@ extension Explanation {
             else { return nil }
             return PossibleChange(at: at, rule: rule, text: text)
         }
+        restated = json["restated"].flatMap { json in
+            guard let active = json["active"]?.bool, let reason = json["reason"].flatMap({ Reason(json: $0) })
+            else { return nil }
+            return Restatement(
+                active: active, until: active ? json.instantMember("until") ?? .latest : nil, reason: reason)
+        }
     }
 }
 
@@ -123,6 +237,17 @@ extension Explanation.Reason {
             writer.member("at", at)
             writer.key("positions")
             writer.array(positions) { $0.value($1) }
+            guard !by.isEmpty else { return }
+            writer.key("by")
+            writer.array(by) { writer, statement in
+                writer.object { writer in
+                    writer.member("position", statement.position)
+                    writer.member("source", statement.source)
+                    writer.member("type", statement.type)
+                    writer.member("subtype", statement.subtype)
+                    writer.member("receivedAt", statement.receivedAt)
+                }
+            }
         }
     }
 
@@ -142,6 +267,14 @@ extension Explanation.Reason {
         }
         at = json.instantMember("at")
         positions = (json["positions"]?.elements ?? []).compactMap(\.int64)
+        by = (json["by"]?.elements ?? []).compactMap { json in
+            guard let position = json["position"]?.int64, let source = json["source"]?.string,
+                let receivedAt = json.instantMember("receivedAt")
+            else { return nil }
+            return Explanation.Statement(
+                position: position, source: source, type: json["type"]?.string, subtype: json["subtype"]?.string,
+                receivedAt: receivedAt)
+        }
     }
 }
 
