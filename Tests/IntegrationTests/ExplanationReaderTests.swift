@@ -1,9 +1,5 @@
-import AppStore
 import Encoding
-import EventLog
-import Postgres
 import Readers
-import StoreSimulator
 import Subscriptions
 import TestSupport
 import Testing
@@ -15,9 +11,9 @@ struct ExplanationReaderTests {
     /// The only explanation of an entitlement; nil if no customer has the id.
     private static func explanation(
         _ id: String, of entitlement: String = "monthly", on date: Instant, knownAt: Instant? = nil,
-        as kind: CustomerKey.Kind? = nil, _ reader: CustomerReader
+        _ reader: CustomerReader
     ) async throws -> Explanation? {
-        let reference = CustomerReader.Reference(app: nil, environment: .production, id: id, kind: kind)
+        let reference = CustomerReader.Reference(app: nil, environment: .production, id: id)
         let answer = try await reader.explanations(
             CustomerReader.Question(reference, at: date), of: entitlement, knownAt: knownAt)
         guard case .found(let found) = answer else { return nil }
@@ -47,6 +43,11 @@ struct ExplanationReaderTests {
             #expect(!after.active)
             #expect(after.because.prefix(2).map(\.rule) == [.refundedWhole, .paid])
             #expect(after.because.first?.positions == [2])
+            #expect(after.because.first?.by.map(\.position) == [2])
+            #expect(after.because.first?.by.first?.receivedAt.description.hasPrefix("2024-01-04") == true)
+            #expect(after.restated?.active == true && after.restated?.reason.rule == .paid)
+            #expect(after.restated?.reason.by.map(\.position) == [1])
+            #expect(before.restated == nil && reversed.restated == nil && now.restated == nil)
             for explanation in [reversed, now] {
                 #expect(explanation.active)
                 #expect(explanation.because.prefix(2).map(\.rule) == [.paid, .laterStatementWins])
@@ -122,91 +123,5 @@ struct ExplanationReaderTests {
             #expect(explanation.against.map(\.rule) == [.skipped])
             #expect(explanation.against.first?.positions == [2])
         }
-    }
-
-    @Test("the stories of the simulator are explained by the storyteller's books, before and after each notification")
-    func stories() async throws {
-        var settings = Simulation.Settings(
-            app: SimulatedApp(
-                bundleId: V1Body.app, appAppleId: 1_234_567_890, environment: .production,
-                sharedSecret: V1Body.secret))
-        settings.seed = TestSeed.value
-        settings.subscriptions = Story.allCases.count
-        let simulation = try #require(Simulation(settings))
-        let verifier = NotificationVerifier(
-            apps: Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])]),
-            signatures: SignatureVerifier(roots: SimulatedLog.roots))
-        try await SimulatedLog.with { log in
-            var deliveries: [SimulatedLog.Delivery] = []
-            for delivery in simulation.deliveries {
-                deliveries.append(
-                    SimulatedLog.Delivery(
-                        notification: try await verifier.verify(delivery.body(), receivedAt: delivery.receivedAt),
-                        receivedAt: delivery.receivedAt))
-            }
-            try await log.append(deliveries)
-            await log.projector.foldAllStreams()
-            for product in Product.all(of: V1Body.app) {
-                for entitlement in product.configuredEntitlements {
-                    try await log.script(
-                        """
-                        insert into subledger.product (app, product_id) values ('\(V1Body.app)', '\(product.id)')
-                        on conflict do nothing;
-                        insert into subledger.product_entitlement (app, product_id, entitlement)
-                        values ('\(V1Body.app)', '\(product.id)', '\(entitlement)')
-                        """)
-                }
-            }
-            let pool = PostgresPool(
-                log.database.with(role: "subledger_reader"), limit: 2, logger: LogRecorder().logger)
-            let outcome: Result<Int, any Error>
-            do {
-                outcome = .success(try await Self.check(simulation, CustomerReader(pool: pool)))
-            } catch {
-                outcome = .failure(error)
-            }
-            await pool.close()
-            #expect(try outcome.get() > 300)
-        }
-    }
-
-    /// Returns how many answers were compared. Stories with several subscriptions are left out: a customer may have an
-    /// entitlement by any of them.
-    private static func check(_ simulation: Simulation, _ reader: CustomerReader) async throws -> Int {
-        var count = 0
-        for number in Story.allCases.indices {
-            let rendered = simulation.storyteller.story(at: number)
-            guard rendered.subscriptions.count == 1, let subscription = rendered.subscriptions.first else { continue }
-            let names = Set(subscription.products.flatMap(\.entitlements)).sorted()
-            var known: BookEntry?
-            for (notification, entry) in zip(subscription.notifications, subscription.history)
-            where notification.version2 != nil {
-                let receivedAt = notification.signedDate.advanced(byMilliseconds: 1500)
-                for (books, knownAt) in [(known, receivedAt.advanced(byMilliseconds: -1)), (entry, receivedAt)] {
-                    for name in names {
-                        let explanation = try await explanation(
-                            subscription.originalTransactionId, of: name, on: notification.signedDate, knownAt: knownAt,
-                            as: .subscription, reader)
-                        count += 1
-                        let message =
-                            "\(rendered.story.name), seed \(simulation.settings.seed): \(explanation?.sentence ?? "")"
-                        guard let books else {
-                            #expect(explanation == nil, "\(message)")
-                            continue
-                        }
-                        let expected = books.access.reason(for: name, at: notification.signedDate)
-                        let decisive = try #require(explanation?.because.first, "\(message)")
-                        if let expected {
-                            #expect(decisive.rule.rawValue == expected.kind.rawValue, "\(expected): \(message)")
-                            #expect(decisive.transactionId == expected.transactionId, "\(expected): \(message)")
-                        } else {
-                            #expect([.noPurchase, .noAccessKind].contains(decisive.rule), "\(message)")
-                        }
-                    }
-                }
-                known = entry
-            }
-        }
-        return count
     }
 }

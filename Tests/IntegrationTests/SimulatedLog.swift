@@ -141,6 +141,27 @@ struct SimulatedLog {
         await running.value
     }
 
+    /// Configures the products of an app with their entitlements, and the kinds of one-time products.
+    func configure(_ products: [Product], of app: String) async throws {
+        for product in products {
+            let kind =
+                switch product.kind {
+                case .autoRenewable: "null"
+                case .nonConsumable: "'non-consumable'"
+                case .consumable: "'consumable'"
+                }
+            try await script(
+                "insert into subledger.product (app, product_id, kind) values ('\(app)', '\(product.id)', \(kind))")
+            for entitlement in product.configuredEntitlements {
+                try await script(
+                    """
+                    insert into subledger.product_entitlement (app, product_id, entitlement)
+                    values ('\(app)', '\(product.id)', '\(entitlement)')
+                    """)
+            }
+        }
+    }
+
     /// A link statement as the private listener appends it.
     private struct ProvenLink: ProvenEvent {
         let stream: StreamKey

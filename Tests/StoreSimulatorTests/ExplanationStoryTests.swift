@@ -20,28 +20,6 @@ struct ExplanationStoryTests {
             .map { Step(notification: $0, books: $1.access) }
     }
 
-    /// The number of the notification that states what the rule rests on, counted from 1 among those of version 2.
-    private static func evidence(_ reason: AccessReason, _ sent: [StoreNotification]) -> Int? {
-        func first(_ isEvidence: (StoreNotification) -> Bool) -> Int? {
-            sent.firstIndex(where: isEvidence).map { $0 + 1 }
-        }
-        func isAbout(_ notification: StoreNotification) -> Bool {
-            notification.subject.transactionId == reason.transactionId
-        }
-        switch reason.kind {
-        case .paid, .owned: return first(isAbout)
-        case .extended: return first { isAbout($0) && $0.version2?.type == "RENEWAL_EXTENDED" }
-        case .grace: return first { $0.version2 == StoreNotification.Name("DID_FAIL_TO_RENEW", "GRACE_PERIOD") }
-        case .switchedOffInGrace:
-            return sent.lastIndex { $0.version2?.subtype == "AUTO_RENEW_DISABLED" }.map { $0 + 1 }
-        case .upgraded: return first { $0.version2?.subtype == "UPGRADE" }
-        case .refunded, .refundedPart, .graceTakenBack:
-            return first { isAbout($0) && $0.version2?.type == "REFUND" }
-        case .familyRevoked: return first { isAbout($0) && $0.version2?.type == "REVOKE" }
-        case .over, .revoked: return nil
-        }
-    }
-
     @Test("of every story", arguments: StoreSimulator.Story.allCases)
     func stories(_ story: StoreSimulator.Story) throws {
         let signer = JWSSigner(.standard)
@@ -87,7 +65,7 @@ struct ExplanationStoryTests {
         let reason = step.books.reason(for: entitlement, at: instant)
         let isBought = step.notification.purchases.contains { $0.product.entitlements.contains(entitlement) }
         return ExpectedExplanation(
-            reason: reason, evidence: reason.flatMap { evidence($0, sent) },
+            reason: reason, evidence: reason?.version2Evidence(sent),
             otherwise: [isBought ? .noAccessKind : .noPurchase])
     }
 }

@@ -39,6 +39,12 @@ package struct AccessBook: Sendable, Hashable {
 
     package init() {}
 
+    /// The access by several subscriptions together.
+    package init(of books: [AccessBook]) {
+        intervals = books.flatMap(\.intervals)
+        boundaries = books.reduce(into: []) { $0.formUnion($1.boundaries) }
+    }
+
     package func isActive(at instant: Instant) -> Bool {
         intervals.contains { !$0.isTakenBack && $0.start <= instant && instant < $0.end }
     }

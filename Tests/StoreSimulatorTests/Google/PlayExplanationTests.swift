@@ -64,17 +64,10 @@ struct PlayExplanationTests {
                 let expected = ExpectedExplanation(
                     reason: reason, evidence: reason.flatMap(asked.evidence),
                     otherwise: asked.life.isConsumable ? [.noAccessKind, .noPurchase] : [.noPurchase],
-                    isSame: Self.isSame)
+                    isSame: ExpectedExplanation.isSameOrder)
                 expected.check(explained.explanation(of: name, for: owner, at: instant), message)
             }
         }
         return instants.count * asked.life.entitlements.count
-    }
-
-    /// An order that paid for several products, or that two purchases show, is several transactions.
-    private static func isSame(_ transactionId: String, _ inBooks: String) -> Bool {
-        let parts = inBooks.split(separator: "/").map(String.init)
-        let shown = String(transactionId.reversed().drop { $0 == "+" }.reversed())
-        return shown == parts[0] || shown == parts.joined(separator: ":")
     }
 }
