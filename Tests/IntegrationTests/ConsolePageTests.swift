@@ -277,6 +277,7 @@ struct ConsolePageTests {
             #expect(both.status == 200)
             #expect(both.body.contains("stream=production%3Acom.example.other"))
             #expect(both.body.contains("stream=production%3Acom.example.magazine"))
+            #expect(both.body.matches(of: /<td>com.example.magazine.monthly<\/td><td>expired<\/td>/).count == 2)
             let sandbox = try await browser.get("/console/search?q=2000000000000002", cookie: cookie)
             #expect(sandbox.location?.contains("stream=sandbox%3Acom.example.magazine") == true)
             let other = try await browser.get("/console/customers/2000000000000002?\(Self.stream)", cookie: cookie)

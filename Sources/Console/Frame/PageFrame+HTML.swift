@@ -76,7 +76,7 @@ extension PageFrame {
                 for each in streams {
                     html.element(
                         "option", [.text(.value, each.text)] + (each == stream ? [.flag(.selected)] : []),
-                        text: "\(each.app) · \(each.environment)")
+                        text: "\(each.environment) · \(each.app)")
                 }
             }
             html.element("button", text: "Show")

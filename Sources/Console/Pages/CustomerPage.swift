@@ -223,9 +223,10 @@ package struct CustomerPage: ConsolePage {
             html.element("dl", [.class("tiles")]) { html in
                 for (currency, sum) in paid.sorted(by: { $0.key < $1.key }) {
                     html.item(currency) { html in
-                        html.text(sum.paid.thousandths)
+                        html.text(sum.paid.amount(in: currency))
                         if sum.refunded > 0 {
-                            html.element("small", text: "of which refunded: \(sum.refunded.thousandths)")
+                            html.element(
+                                "small", text: "of which refunded: \(sum.refunded.amount(in: currency))")
                         }
                     }
                 }

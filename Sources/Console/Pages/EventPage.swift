@@ -5,12 +5,17 @@ import Readers
 /// One event: what it says, how far it is trusted, and what it changed.
 package struct SingleEventPage: ConsolePage {
     package let record: EventRecord
+    /// What it changed of each subscription; nil if that was not computed.
+    package let effects: [CustomerReader.Effect]?
     package let head: Int64
     package let folded: Int64
     package let address: Address
 
-    package init(record: EventRecord, head: Int64, folded: Int64, address: Address) {
+    package init(
+        record: EventRecord, effects: [CustomerReader.Effect]?, head: Int64, folded: Int64, address: Address
+    ) {
         self.record = record
+        self.effects = effects
         self.head = head
         self.folded = folded
         self.address = address
@@ -26,9 +31,16 @@ package struct SingleEventPage: ConsolePage {
 
     package var tables: [ConsoleTable] {
         [
+            .effects(
+                effects ?? [], at: event.effectiveAt, stream: stream,
+                empty: event.lines.isEmpty
+                    ? "It is about no subscription."
+                    : effects == nil
+                        ? "Not compared: it has no effect yet, or too many events are about the same store account."
+                        : "Nothing: other events had stated all of it before."),
             .changes(
-                record.changes, name: "changes", caption: "What it changed", stream: stream, sql: record.changesSQL.text
-            ),
+                record.changes, name: "changes", caption: "Changes published for it", stream: stream,
+                sql: record.changesSQL.text),
             ConsoleTable(
                 "defects", caption: "Fields that could not be read", columns: [.init("Path"), .init("Problem")],
                 rows: event.defectList.map { [.code($0.path), .text($0.problem)] }, empty: "None: every field was read."
@@ -107,6 +119,11 @@ package struct SingleEventPage: ConsolePage {
 }
 
 extension StoredEvent {
+    /// From when on it counts: an answer of Google when it was given, all others at their own time.
+    fileprivate var effectiveAt: Instant {
+        source.hasPrefix("google") ? receivedAt : occurredAt ?? receivedAt
+    }
+
     /// The backend's customer of a link; nil for other events.
     var linkedCustomer: String? {
         (try? JSONDocument(facts).root)?["link"]?.string("backendCustomerId")
@@ -167,6 +184,6 @@ extension ConsoleTable {
                         Address("subscriptions", change.originalTransactionId).with("stream", stream)),
                     .number(change.number),
                 ]
-            }, empty: "No change of access or renewal was published for it.", sql: sql)
+            }, empty: "None: it changed no access at the time, and did not switch renewal.", sql: sql)
     }
 }

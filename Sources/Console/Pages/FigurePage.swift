@@ -52,18 +52,21 @@ package struct FigurePage: ConsolePage {
     package let to: String
     /// The rows of one point, not the figure.
     package let isDetail: Bool
+    /// Whether the span is an earlier one than the last days, which have no rows.
+    package let isShifted: Bool
     package let result: Result<FigureRows, FigureFailure>
     package let now: Instant
     package let address: Address
 
     package init(
-        figure: Figure, from: String, to: String, isDetail: Bool, result: Result<FigureRows, FigureFailure>,
-        now: Instant, address: Address
+        figure: Figure, from: String, to: String, isDetail: Bool, isShifted: Bool,
+        result: Result<FigureRows, FigureFailure>, now: Instant, address: Address
     ) {
         self.figure = figure
         self.from = from
         self.to = to
         self.isDetail = isDetail
+        self.isShifted = isShifted
         self.result = result
         self.now = now
         self.address = address
@@ -85,23 +88,25 @@ package struct FigurePage: ConsolePage {
                 columns: found.columns.map { name in
                     .init(name.replacing("_", with: " ").capitalizedFirst, isNumber: Self.numbers.contains(name))
                 },
-                rows: found.rows.map { row in
-                    zip(found.columns, row).map { name, value in cell(name, value) }
+                rows: (isNewestFirst ? found.rows.reversed() : found.rows).map { row -> [ConsoleTable.Cell] in
+                    let currency = found.columns.firstIndex(of: "currency").flatMap { row[$0] }
+                    return zip(found.columns, row).map { name, value in cell(name, value, currency) }
                 },
-                empty: "None in this span.", sql: found.sql, rowsMax: Self.rowsShown)
+                empty: "None in this span.", sql: found.sql)
         ]
     }
 
     private static let rowsMax = 500
-    /// As many as the days of a quarter: the rows of a figure are short.
-    private static let rowsShown = 100
+    /// Of days and months, the last are those of interest; a cohort is read from its start.
+    private var isNewestFirst: Bool { !isDetail && figure != .retention }
+
     private static let numbers: Set = [
         "paying", "in_trial", "in_grace", "family", "mrr", "subscriptions", "unpriced", "new", "conversions",
         "recovered", "resubscribed", "trial_starts", "trials_lost", "churned", "months_since", "reached", "active",
         "price", "first_month", "last_month",
     ]
 
-    private func cell(_ name: String, _ value: String?) -> ConsoleTable.Cell {
+    private func cell(_ name: String, _ value: String?, _ currency: String?) -> ConsoleTable.Cell {
         guard let value else { return .empty }
         switch name {
         case "original_transaction_id":
@@ -110,10 +115,24 @@ package struct FigurePage: ConsolePage {
             let positions = value.split { "{},".contains($0) }.prefix(5)
             return .links(
                 positions.map { .init(text: "\($0)", address: Address("events", "\($0)").with("stream", stream)) })
+        case "mrr", "price": return .text(Self.thousandths(value)?.amount(in: currency) ?? value)
         case "day", "month", "cohort":
             return isDetail ? .text(value) : .link(value, detail(value))
         default: return .text(value)
         }
+    }
+
+    /// An amount in words of its currency, rounded to whole units if the currency has no smaller ones.
+    static func amount(_ text: String, _ currency: String?) -> String {
+        guard let exact = thousandths(text) else { return text }
+        let rounded = (Double(exact) / 1000).rounded() * 1000
+        return (exact.amount(in: currency).contains(".") && Int64.hasNoMinorUnit(currency) ? Int64(rounded) : exact)
+            .amount(in: currency)
+    }
+
+    private static func thousandths(_ text: String) -> Int64? {
+        guard let value = Double(text), abs(value) < 1e12 else { return nil }
+        return Int64((value * 1000).rounded())
     }
 
     /// The rows that are counted on a day, or in a month.
@@ -133,6 +152,11 @@ package struct FigurePage: ConsolePage {
         }
         html.element("p", text: figure.definition)
         writeSpan(to: &html)
+        if isShifted {
+            html.element(
+                "p", [.class("note")],
+                text: "Nothing in the last days: this span ends with the day of the latest event, \(to).")
+        }
         switch result {
         case .failure(let failure):
             html.element(

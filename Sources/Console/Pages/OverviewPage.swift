@@ -70,34 +70,52 @@ package struct OverviewPage: ConsolePage {
         html.element("section", [.text(.labelledby, "figures")]) { html in
             html.element("h2", [.text(.id, "figures")], text: "Figures")
             html.element("dl", [.class("tiles")]) { html in
-                let last = active.flatMap { try? $0.get() }?.rows.last
-                tile("Paying", last?[1], "active", frame, to: &html)
-                tile("Free trials", last?[2], "active", frame, to: &html)
+                tile("Paying", Self.value(active) { $0[1] }, "active", frame, to: &html)
+                tile("Free trials", Self.value(active) { $0[2] }, "active", frame, to: &html)
                 let monthly = mrr.flatMap { try? $0.get() }
                 let day = monthly?.rows.last?[0]
                 let latest = monthly?.rows.filter { $0[0] == day } ?? []
-                if latest.isEmpty { tile("MRR", mrr == nil ? nil : "0", "mrr", frame, to: &html) }
+                if latest.isEmpty { tile("MRR", Self.value(mrr) { $0[2] }, "mrr", frame, to: &html) }
                 for row in latest.prefix(4) {
-                    tile("MRR, \(row[1] ?? "no price")", row[2].map(Self.amount), "mrr", frame, to: &html)
+                    tile(
+                        "MRR, \(row[1] ?? "no price")", .known(row[2].map { FigurePage.amount($0, row[1]) } ?? "0"),
+                        "mrr", frame, to: &html)
                 }
-                let month = movements.flatMap { try? $0.get() }?.rows.last
-                tile("Net movement this month", month.map { Self.net($0).grouped }, "movements", frame, to: &html)
+                tile(
+                    "Net movement this month", Self.value(movements) { Self.net($0).grouped }, "movements", frame,
+                    to: &html)
             }
         }
     }
 
-    private func tile(
-        _ term: String, _ value: String?, _ figure: String, _ frame: PageFrame, to html: inout HTMLWriter
-    ) {
-        html.item(term) { html in
-            html.link(value ?? "computing", frame.here(Address("figures", figure)))
-            if value == nil { html.element("small", text: "takes longer: open it") }
+    private enum Value {
+        case known(String)
+        /// The text says why.
+        case missing(String)
+    }
+
+    /// The last row of a figure; 0 if it has none.
+    private static func value(
+        _ result: Result<FigureRows, FigureFailure>?, _ text: ([String?]) -> String?
+    ) -> Value {
+        switch result {
+        case nil: .missing("still being read: load the page again")
+        case .failure: .missing("could not be read in time")
+        case .success(let found): .known(found.rows.last.flatMap(text) ?? "0")
         }
     }
 
-    /// An amount with three digits, with two if the third is 0.
-    private static func amount(_ text: String) -> String {
-        text.hasSuffix("0") && text.contains(".") ? String(text.dropLast()) : text
+    private func tile(
+        _ term: String, _ value: Value, _ figure: String, _ frame: PageFrame, to html: inout HTMLWriter
+    ) {
+        html.item(term) { html in
+            switch value {
+            case .known(let text): html.link(text, frame.here(Address("figures", figure)))
+            case .missing(let reason):
+                html.link("–", frame.here(Address("figures", figure)), [.text(.label, "\(term): \(reason)")])
+                html.element("small", text: reason)
+            }
+        }
     }
 
     /// New, converted, recovered and resubscribed less churned.
@@ -140,8 +158,13 @@ package struct OverviewPage: ConsolePage {
                                 .joined(separator: ", "))
                 }
             }
+            let most = activity.spans.max() ?? 0
+            guard most > 0 else {
+                html.element("p", [.class("muted")], text: "No event in the last 24 hours.")
+                return
+            }
             Sparkline(values: activity.spans).write(
-                "Events in each five minutes of the last 24 hours, at most \(activity.spans.max() ?? 0)", to: &html)
+                "Events in each five minutes of the last 24 hours, at most \(most.grouped)", to: &html)
         }
     }
 

@@ -1,15 +1,54 @@
+import Encoding
+import EventLog
 import Readers
+import Subscriptions
 
 /// The result of a search that has none, or several.
 package struct SearchPage: ConsolePage {
     package let text: String
     package let hits: [SearchHit]
+    /// What distinguishes the hits from each other.
+    package let details: [SearchHit: Detail]
     package let streams: Int
     package let address: Address
 
-    package init(text: String, hits: [SearchHit], streams: Int, address: Address) {
+    /// What a hit leads to.
+    package struct Detail: Sendable {
+        /// The products of a customer, or the type of an event.
+        let what: String
+        let status: String?
+        let first: Instant?
+        let last: Instant?
+
+        /// - Parameter subscriptions: Those of a customer.
+        package init(of subscriptions: [Subscription], at instant: Instant) {
+            let bought = subscriptions.flatMap(\.transactions).map(\.transaction)
+            let products = Set(bought.compactMap(\.productId)).sorted()
+            what =
+                products.prefix(Self.productsMax).joined(separator: ", ")
+                + (products.count > Self.productsMax ? ", …" : "")
+            let states = Set(subscriptions.map { $0.status(at: instant).rawValue }).sorted()
+            status = states.isEmpty ? nil : states.joined(separator: ", ")
+            first = bought.compactMap(\.purchaseDate).min()
+            last = subscriptions.flatMap(\.access).map(\.end).max()
+        }
+
+        package init(of event: StoredEvent) {
+            what = [event.type, event.subtype].compactMap(\.self).joined(separator: " ").nonEmpty ?? event.kind
+            status = nil
+            first = event.receivedAt
+            last = nil
+        }
+
+        private static let productsMax = 3
+    }
+
+    package init(
+        text: String, hits: [SearchHit], details: [SearchHit: Detail], streams: Int, address: Address
+    ) {
         self.text = text
         self.hits = hits
+        self.details = details
         self.streams = streams
         self.address = address
     }
@@ -21,9 +60,17 @@ package struct SearchPage: ConsolePage {
         [
             ConsoleTable(
                 "hits", caption: "Found",
-                columns: [.init("Kind"), .init("Id"), .init("App"), .init("Environment")],
-                rows: hits.map { hit in
-                    [.text(hit.kind), .link(hit.label, hit.address), .text(hit.app), .text(hit.environment)]
+                columns: [
+                    .init("Found as"), .init("Id"), .init("App"), .init("Environment"), .init("What"), .init("Status"),
+                    .init("First"), .init("Until"),
+                ],
+                rows: hits.map { hit -> [ConsoleTable.Cell] in
+                    let detail = details[hit]
+                    return [
+                        .text(hit.kind), .link(hit.label, hit.address), .text(hit.app), .text(hit.environment),
+                        .optional(detail?.what.nonEmpty), .optional(detail?.status),
+                        Self.day(detail?.first), Self.day(detail?.last),
+                    ]
                 }, empty: "Nothing.")
         ]
     }
@@ -46,6 +93,11 @@ package struct SearchPage: ConsolePage {
             text:
                 "A part of an id is not searched for. A purchase is known once a notification, a receipt or signed data of it has arrived."
         )
+    }
+
+    private static func day(_ instant: Instant?) -> ConsoleTable.Cell {
+        guard let instant else { return .empty }
+        return instant < .latest ? .code(instant.dayText) : .text("no end")
     }
 
     private static let tried = [

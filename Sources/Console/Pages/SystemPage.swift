@@ -24,9 +24,6 @@ package struct SystemPage: ConsolePage {
     package var title: String { "System" }
     package var section: ConsoleSection? { .system }
 
-    /// Each zero says when it was looked at.
-    private func none(_ word: String) -> String { "None \(word), checked at \(now.shortText)." }
-
     package var tables: [ConsoleTable] {
         [
             ConsoleTable(
@@ -44,7 +41,7 @@ package struct SystemPage: ConsolePage {
                                 "after position \($0.position), \($0.cause), since \($0.since.shortText)"
                             }),
                     ]
-                }, empty: none("has an event")),
+                }, empty: "None has an event."),
             ConsoleTable(
                 "skips", caption: "Skipped events",
                 columns: [
@@ -60,7 +57,7 @@ package struct SystemPage: ConsolePage {
                             Address("events", "\(skip.position)").with("stream", "\(skip.environment):\(skip.app)")),
                         .text(skip.reason), .time(skip.at), .text(skip.by),
                     ]
-                }, empty: none("is skipped")),
+                }, empty: "None is skipped."),
             ConsoleTable(
                 "quarantine", caption: "Quarantine: notifications of apps that are not configured",
                 columns: [
@@ -72,12 +69,12 @@ package struct SystemPage: ConsolePage {
                         .text(kept.app), .text(kept.environment), .number(kept.notifications), .number(kept.bytes),
                         .time(kept.oldest),
                     ]
-                }, empty: none("is kept")),
+                }, empty: "None is kept."),
             ConsoleTable(
                 "verdicts", caption: "Certificate chains by their latest verdict",
                 columns: [.init("Verdict"), .init("Chains", isNumber: true), .init("Latest")],
                 rows: state.verdicts.map { [.text($0.verdict), .number($0.chains), .time($0.latest)] },
-                empty: none("was judged")),
+                empty: "None was judged."),
             ConsoleTable(
                 "audits", caption: "Comparison with Apple's notification history: the latest day",
                 columns: [
@@ -90,16 +87,21 @@ package struct SystemPage: ConsolePage {
                         .text(audit.app), .text(audit.environment), .text(audit.day), .number(audit.made),
                         .number(audit.arrived), .number(audit.fetched), .number(audit.lost), .time(audit.at),
                     ]
-                }, empty: none("was compared")),
+                }, empty: "None was compared."),
         ]
     }
 
     package func write(in frame: PageFrame, to html: inout HTMLWriter) {
         let alerts = alerts
+        html.element("p", [.class("muted")]) { html in
+            html.text("All of this was checked at ")
+            html.time(now)
+            html.text(".")
+        }
         html.element("section", [.text(.labelledby, "alerts")]) { html in
             html.element("h2", [.text(.id, "alerts")], text: "To do")
             guard !alerts.isEmpty else {
-                html.element("p", [.class("empty")], text: "Nothing, checked at \(now.shortText).")
+                html.element("p", [.class("empty")], text: "Nothing.")
                 return
             }
             html.element("ul", [.class("answers")]) { html in

@@ -118,19 +118,23 @@ extension Timeline {
                 if let pattern = Self.pattern(of: kind) {
                     html.element("rect", place + [.text(.fill, "url(#\(pattern))")]) { _ in }
                 }
+                let label = group.count == 1 ? Self.label(kind) : "×\(group.count)"
+                let labelWidth = Double(label.count) * 7 + 6
                 if first.isRemoved {
+                    // On both sides of the label, not through it.
+                    let part = width > labelWidth ? (width - labelWidth) / 2 : width
+                    let rest = width > labelWidth ? "m\(Self.text(labelWidth)) 0h\(Self.text(part))" : ""
                     html.element(
                         "path",
                         [
-                            .text(.d, "M\(Self.text(start)) \(Self.text(y(0) + 14))h\(Self.text(width))"),
+                            .text(.d, "M\(Self.text(start)) \(Self.text(y(0) + 14))h\(Self.text(part))\(rest)"),
                             .class("strike"),
                         ]
                     ) { _ in }
                 } else if let known, isLater(first.period, than: known) {
                     html.element("rect", place + [.class("later")]) { _ in }
                 }
-                let label = group.count == 1 ? Self.label(kind) : "×\(group.count)"
-                if width > Double(label.count) * 7 + 6 {
+                if width > labelWidth {
                     html.element(
                         "text",
                         [
@@ -178,6 +182,8 @@ extension Timeline {
     }
 
     private func writePurchases(_ frame: PageFrame, _ page: Address, to html: inout HTMLWriter) {
+        // Above all purchases, of which the next one may be near.
+        var refunds: [Instant] = []
         let dated = subscription.transactions.filter { $0.transaction.purchaseDate != nil }
         for group in joined(dated, { $0.transaction.purchaseDate ?? .earliest }) {
             guard let first = group.first, let date = first.transaction.purchaseDate else { continue }
@@ -203,17 +209,13 @@ extension Timeline {
                         "text", [.number(.x, x(date) + 9), .number(.y, y(1) + 18), .class("small")],
                         text: "×\(group.count)")
                 } else if first.settled.isRefunded, let refunded = first.settled.revocationDate, contains(refunded) {
-                    html.element(
-                        "path",
-                        [
-                            .text(
-                                .d,
-                                "M\(Self.text(x(refunded) - 5)) \(Self.text(y(1) + 9))l10 10m0 -10l-10 10"),
-                            .class("strike"),
-                        ]
-                    ) { _ in }
+                    refunds.append(refunded)
                 }
             }
+        }
+        for refund in refunds {
+            let path = "M\(Self.text(x(refund) - 5)) \(Self.text(y(1) + 9))l10 10m0 -10l-10 10"
+            html.element("path", [.text(.d, path), .class("strike")]) { _ in }
         }
     }
 
@@ -325,17 +327,28 @@ extension Transaction {
     /// `2.99 EUR`; nil without a price.
     var priceText: String? {
         guard let price else { return nil }
-        return "\(price.thousandths) \(currency ?? "")"
+        return "\(price.amount(in: currency)) \(currency ?? "")"
     }
 }
 
 extension Int64 {
-    /// A price in thousandths of the currency unit, with two digits unless it has three.
-    var thousandths: String {
-        let (whole, part) = Swift.abs(self).quotientAndRemainder(dividingBy: 1000)
+    /// A price in thousandths of the currency unit, with the digits that the currency has, or more if it needs them.
+    ///
+    /// - Source: ISO 4217, currencies without a minor unit.
+    func amount(in currency: String?) -> String {
+        let (whole, part) = magnitude.quotientAndRemainder(dividingBy: 1000)
+        let sign = self < 0 ? "−" : ""
+        if part == 0, Self.hasNoMinorUnit(currency) { return "\(sign)\(whole)" }
         let digits = part % 10 == 0 ? String(100 + part / 10).dropFirst() : String(1000 + part).dropFirst()
-        return "\(self < 0 ? "−" : "")\(whole).\(digits)"
+        return "\(sign)\(whole).\(digits)"
     }
+
+    static func hasNoMinorUnit(_ currency: String?) -> Bool { currency.map(withoutMinorUnit.contains) ?? false }
+
+    private static let withoutMinorUnit: Set<String> = [
+        "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF",
+        "XPF",
+    ]
 }
 
 extension StoredEvent {

@@ -39,7 +39,15 @@ extension ConsoleRoutes {
                 .notFound, "No such event", "The log of \(stream.text) ends at position \(stream.head).",
                 choices: [("The latest events", visit.frame.here(Address("events")))])
         }
+        var effects: [CustomerReader.Effect]?
+        if let id = record.event.lines.first, number <= stream.folded, record.skip == nil,
+            let environment = Environment(rawValue: stream.environment)
+        {
+            let key = StreamKey(app: stream.app, environment: environment)
+            effects = try await customers.effects(of: number, on: id, in: key)
+        }
         return .page(
-            SingleEventPage(record: record, head: stream.head, folded: stream.folded, address: visit.address))
+            SingleEventPage(
+                record: record, effects: effects, head: stream.head, folded: stream.folded, address: visit.address))
     }
 }

@@ -66,18 +66,28 @@ extension ConsoleRoutes {
         }
         let stream = try visit.someStream()
         let isDetail = try visit.query.text("rows") != nil
-        let to = try visit.query.day("to") ?? visit.now.dayText
+        let (askedFrom, askedTo) = (try visit.query.day("from"), try visit.query.day("to"))
         let days =
             figure == .movements || figure == .retention ? 4 * Limits.consoleFigureDays : Limits.consoleFigureDays
-        let from = try visit.query.day("from") ?? visit.now.advanced(byMilliseconds: -days * 86_400_000).dayText
+        func start(_ end: Instant) -> String { end.advanced(byMilliseconds: -days * 86_400_000).dayText }
+        var (from, to) = (askedFrom ?? start(visit.now), askedTo ?? visit.now.dayText)
         guard from <= to else {
             throw ConsoleProblem(.badRequest, "Bad request", "from must not be later than to.")
         }
-        let result = await figures.rows(
-            of: isDetail ? figure.detail : figure.query, in: stream, from: from, to: to, at: visit.now)
+        let query = isDetail ? figure.detail : figure.query
+        var result = await figures.rows(of: query, in: stream, from: from, to: to, at: visit.now)
+        var isShifted = false
+        if askedFrom == nil, askedTo == nil, case .success(let found) = result, found.hasNothing,
+            let last = try await reader.events([stream.head], in: stream).first
+        {
+            let end = min(last.occurredAt ?? last.receivedAt, visit.now)
+            (from, to) = (start(end), end.dayText)
+            result = await figures.rows(of: query, in: stream, from: from, to: to, at: visit.now)
+            isShifted = true
+        }
         return .page(
             FigurePage(
-                figure: figure, from: from, to: to, isDetail: isDetail, result: result, now: visit.now,
-                address: visit.address))
+                figure: figure, from: from, to: to, isDetail: isDetail, isShifted: isShifted, result: result,
+                now: visit.now, address: visit.address))
     }
 }

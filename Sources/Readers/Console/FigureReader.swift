@@ -130,6 +130,11 @@ package struct FigureRows: Sendable {
     package let rows: [[String?]]
     package let sql: String
     package let madeAt: Instant
+
+    /// Whether there are no rows, or only rows of zeros, as of days without subscriptions.
+    package var hasNothing: Bool {
+        rows.allSatisfy { row in row.dropFirst().allSatisfy { $0.map { Double($0) == 0 } ?? true } }
+    }
 }
 
 /// A figure that cannot be shown now, with the query that reads it.

@@ -12,6 +12,8 @@ package struct OwnedSubscription: Sendable {
     package let positions: Set<Int64>
     /// The app that has it, if it is not the answer's but joined with it.
     package let joinedApp: String?
+    /// See ``Subscription/endings(of:products:)``.
+    package let endings: [Instant: Int64]
 }
 
 extension CustomerReader {

@@ -131,7 +131,9 @@ package struct CustomerReader: Sendable {
     ) async throws(ReadError) -> Answer<History> {
         try await answer(reference, instant) { stored in
             let entries = try await owned(by: stored).flatMap { owned in
-                owned.subscription.history(ownedDuring: owned.intervals, through: last).map { entry in
+                owned.subscription.history(
+                    ownedDuring: owned.intervals, through: last, endings: owned.endings
+                ).map { entry in
                     var entry = entry
                     entry.joinedApp = owned.joinedApp
                     return entry
@@ -179,10 +181,13 @@ package struct CustomerReader: Sendable {
             }
             let facts = try SubscriptionFacts(
                 originalTransactionId: id, json: try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root)
+            let subscription = Subscription(facts, products: part.products)
+            let isCut = !subscription.refunded.isEmpty || subscription.access.contains { $0.cut != nil }
             owned.append(
                 OwnedSubscription(
-                    subscription: Subscription(facts, products: part.products), intervals: [interval],
-                    positions: facts.positions, joinedApp: part.app == app ? nil : part.app))
+                    subscription: subscription, intervals: [interval], positions: facts.positions,
+                    joinedApp: part.app == app ? nil : part.app,
+                    endings: isCut ? Subscription.endings(of: facts, products: part.products) : [:]))
         }
         return owned
     }

@@ -43,7 +43,7 @@ package struct HistoryEntry: Sendable, Hashable {
     package let until: Instant?
     /// For changes of ownership: whether the customer gained the subscription.
     package let isGain: Bool?
-    /// The event that reported it; nil if none did.
+    /// The event that reported it; nil if none did, as at the end of a period that only the clock ends.
     package let position: Int64?
     /// The app that has the subscription, if it is not the answer's but joined with it.
     package var joinedApp: String?
@@ -55,15 +55,22 @@ extension Subscription {
     /// - Parameters:
     ///   - intervals: The intervals in which the customer owns it.
     ///   - instant: Only entries up to and including this instant are returned.
-    package func history(ownedDuring intervals: [OwnedInterval], through instant: Instant) -> [HistoryEntry] {
+    ///   - endings: See ``endings(of:products:)``.
+    package func history(
+        ownedDuring intervals: [OwnedInterval], through instant: Instant, endings: [Instant: Int64] = [:]
+    ) -> [HistoryEntry] {
         let access = owned(during: intervals.map(\.interval)).access
         var entries = SubscriptionSnapshot.clockChanges(
             of: originalTransactionId, access, after: .earliest, through: instant
-        ).map { change in
-            let period = access.last { $0.contains(change.at) } ?? access.last { $0.end == change.at }
+        ).map { change -> HistoryEntry in
+            let lost = intervals.first { $0.interval.upperBound == change.at }
+            let position =
+                change.kind == .closed
+                ? lost?.nextPosition ?? endings[change.at]
+                : (access.last { $0.contains(change.at) } ?? access.last { $0.end == change.at })?.position
             return HistoryEntry(
                 kind: change.kind, at: change.at, originalTransactionId: originalTransactionId,
-                productId: change.productId, until: change.until, isGain: nil, position: period?.position)
+                productId: change.productId, until: change.until, isGain: nil, position: position)
         }
         for owned in intervals {
             if owned.interval.lowerBound > .earliest {
@@ -74,6 +81,19 @@ extension Subscription {
             }
         }
         return entries.filter { $0.at <= instant }
+    }
+
+    /// The first event that states each early end of a period, or the refund of a purchase, by the time from which it
+    /// counts.
+    package static func endings(of facts: SubscriptionFacts, products: ProductCatalog) -> [Instant: Int64] {
+        var rules = AppliedRules()
+        _ = Subscription(facts, products: products, explaining: &rules)
+        var endings: [Instant: Int64] = [:]
+        for rule in rules.all where rule.rule.effect == .cuts || rule.rule.effect == .removes {
+            guard let at = rule.at, let position = rule.positions.first else { continue }
+            endings[at] = min(endings[at] ?? .max, position)
+        }
+        return endings
     }
 
     private func ownership(at instant: Instant, isGain: Bool, _ position: Int64?) -> HistoryEntry {

@@ -24,6 +24,8 @@ package struct AppliedRule: Sendable, Hashable {
     package var key: CustomerKey?
     /// The app whose facts or links it was applied to, if it is not the answer's but joined with it.
     package var joinedApp: String?
+    /// For ``ExplanationRule/clock``: why nothing follows the period; nil if that is not known.
+    package var lapse: Lapse?
 
     package init(
         _ rule: ExplanationRule, of originalTransactionId: String = "", transactionId: String? = nil,

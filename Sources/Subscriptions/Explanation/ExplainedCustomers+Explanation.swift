@@ -151,13 +151,21 @@ extension ExplainedCustomers {
         var lines: Set<String> = []
         for candidate in owned where lines.insert(candidate.line.id).inserted {
             let subscription = candidate.line.subscription
-            guard subscription.status(at: question.at) == .retry,
-                let change = subscription.nextChange(after: question.at), change.to == .expired
-            else { continue }
-            changes.append(
-                Explanation.PossibleChange(
-                    at: change.at, rule: .clock,
-                    text: "The store stops retrying the failed renewal of subscription \(candidate.line.id)"))
+            let status = subscription.status(at: question.at)
+            if status == .retry || status == .hold, let change = subscription.nextChange(after: question.at),
+                change.to == .expired
+            {
+                changes.append(
+                    Explanation.PossibleChange(
+                        at: change.at, rule: .clock,
+                        text: "The store stops retrying the failed renewal of subscription \(candidate.line.id)"))
+            }
+            if status == .paused, let resumes = subscription.currentPurchase?.autoResumeTime, resumes > question.at {
+                changes.append(
+                    Explanation.PossibleChange(
+                        at: resumes, rule: .clock,
+                        text: "The pause of subscription \(candidate.line.id) ends, and the store tries to renew it"))
+            }
         }
         return changes
     }
@@ -171,13 +179,18 @@ extension ExplainedCustomers {
 }
 
 extension ExplainedCustomers.Candidate {
-    /// The rule that the instant lies outside of the period.
+    /// The rule that the instant lies outside of the period, with the reason why nothing follows it.
     fileprivate func clock(_ instant: Instant) -> AppliedRule {
-        var clock = AppliedRule(
-            .clock, of: line.id, transactionId: given.transactionId, productId: given.productId,
-            period: effective.map { $0.start..<$0.end } ?? period, at: instant)
-        clock.joinedApp = line.joinedApp
-        return clock
+        let span = effective.map { $0.start..<$0.end } ?? period
+        var rule = AppliedRule(
+            .clock, of: line.id, transactionId: given.transactionId, productId: given.productId, period: span,
+            at: instant)
+        rule.joinedApp = line.joinedApp
+        if span.upperBound <= instant, let (lapse, position) = line.subscription.lapse(at: instant) {
+            rule.lapse = lapse
+            rule.positions = position.map { [$0] } ?? []
+        }
+        return rule
     }
 }
 

@@ -130,7 +130,19 @@ extension AppliedRule {
     private var clockText: String {
         guard let period else { return "The period has ended" }
         if let at, at < period.lowerBound { return "\(purchaseWords) starts only on \(period.lowerBound.words)" }
-        return "\(purchaseWords) ended on \(period.upperBound.words), and nothing follows it"
+        let ended = "\(purchaseWords) ended on \(period.upperBound.words)"
+        let failed = "\(ended): the renewal failed, and the store"
+        return switch lapse {
+        case nil: "\(ended), and nothing follows it"
+        case .switchedOff: "\(ended): renewal was switched off"
+        case .retried: "\(failed) retries the payment"
+        case .onHold: "\(failed) put the subscription on hold"
+        case .paused(let until):
+            "\(ended): the customer paused the subscription" + (until.map { " until \($0.words)" } ?? "")
+        case .failed: "\(failed) has stopped retrying the payment"
+        case .priceRefused: "\(ended): the customer did not accept a price increase"
+        case .notForSale: "\(ended): the product was not for sale at the renewal"
+        }
     }
 
     private var purchaseWords: String {

@@ -44,6 +44,35 @@ struct PlayExplanationTests {
         #expect(compared > 10)
     }
 
+    @Test(
+        "account hold and a pause are named as what follows a period, with the answer that says it and what is next",
+        arguments: [
+            (PlayStory.holdEnded, ": the renewal failed, and the store put the subscription on hold"),
+            (.holdWithoutGrace, ": the renewal failed, and the store put the subscription on hold"),
+            (.paused, ": the customer paused the subscription until "),
+        ])
+    func suspensions(_ story: PlayStory, _ words: String) throws {
+        let rendered = storyteller(story).story(at: 0)
+        let life = try #require(AskedLife.all(of: rendered).first)
+        var asked = AskedPurchases(life)
+        var found = 0
+        for occasion in life.occasions(handIns: rendered.handIns) {
+            let answeredAt = try asked.ask(after: occasion)
+            let explained = ExplainedCustomers(
+                asked.facts, links: CustomerLinks([Int64: LinkStatement]()), policy: .shared, products: Self.catalog,
+                entitlements: Self.mapping)
+            let owner = try #require(explained.customers.ownership.first?.owner)
+            for name in life.entitlements {
+                let explanation = explained.explanation(of: name, for: owner, at: answeredAt)
+                guard let decisive = explanation.because.first, decisive.text.contains(words) else { continue }
+                found += 1
+                #expect(decisive.positions.count == 1, "seed \(TestSeed.value): \(explanation.sentence)")
+                #expect(!explanation.couldChange.isEmpty, "seed \(TestSeed.value): \(explanation.sentence)")
+            }
+        }
+        #expect(found > 0)
+    }
+
     /// Returns how many explanations were compared.
     private func check(
         _ asked: AskedPurchases, at instants: ArraySlice<Instant>, _ books: AccessBook, _ message: String
