@@ -10,6 +10,8 @@ package struct GenuineSender: Sendable {
         /// Nil for a complete answer.
         package let problem: String?
         package let took: Duration
+        /// See ``ProcessorShare/slowdown()``; the greater one of before and after.
+        package fileprivate(set) var slowdown = 1.0
     }
 
     private let port: Int
@@ -25,7 +27,10 @@ package struct GenuineSender: Sendable {
         var answers: [Answer] = []
         for number in 0..<count {
             let start = ContinuousClock.now
-            answers.append(try await post(try V1Body(number: first + number).bytes))
+            let slowdown = ProcessorShare.slowdown()
+            var answer = try await post(try V1Body(number: first + number).bytes)
+            answer.slowdown = max(slowdown, ProcessorShare.slowdown())
+            answers.append(answer)
             try await Task.sleep(until: start + .seconds(1))
         }
         return answers
