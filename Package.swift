@@ -168,6 +168,8 @@ let package = Package(
                 "AppStore", "Encoding", "EventLog", "PlayStore", "Postgres", "StoreSimulator", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "SwiftASN1", package: "swift-asn1"),
+                .product(name: "X509", package: "swift-certificates"),
             ],
             path: "Tests/TestSupport"),
         // Properties that hold for every input of the decoder and the verifier.

@@ -12,7 +12,8 @@
 --   roles                                                   rights, limits                 no
 --   stream, stream_head, event, event_conflict, jws_header  the log: append-only evidence  no
 --   subscription_head                                       V1 repeat detection             no
---   certificate_verdict, projector_skip                     OCSP results, skipped events   no
+--   certificate_verdict, ocsp_response                      OCSP results, signed responses no
+--   projector_skip                                          skipped events                 no
 --   checkpoint, subscription, transaction, access_period,
 --   refunded_period                                         projections of the log         `subledger rebuild`
 --   check_schedule                                          projection of the log          `subledger rebuild`
@@ -52,11 +53,11 @@
 --   privileges on views and functions, triggers, ownership
 --
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
--- the stream, so apps and environments never mix. schema_version, certificate_verdict, product, product_entitlement,
--- app_ownership, app_join, app_checks, consumption_policy, token, console_session, console_ticket, receipt,
--- google_purchase, google_notification, google_void, google_void_audit, quarantine and quarantine_size do not belong to a
--- stream; that of a receipt or of a purchase of Google Play is known only after the store's answer, and that of a
--- notification in quarantine only after its app was configured.
+-- the stream, so apps and environments never mix. schema_version, certificate_verdict, ocsp_response, product,
+-- product_entitlement, app_ownership, app_join, app_checks, consumption_policy, token, console_session, console_ticket,
+-- receipt, google_purchase, google_notification, google_void, google_void_audit, quarantine and quarantine_size do not
+-- belong to a stream; that of a receipt or of a purchase of Google Play is known only after the store's answer, and that
+-- of a notification in quarantine only after its app was configured.
 
 create schema subledger;
 create schema analyst;
@@ -237,6 +238,20 @@ create table subledger.certificate_verdict (
   verdict    text        not null,
   constraint certificate_verdict_pkey primary key (chain_id, decided_at),
   constraint certificate_verdict_verdict_check check (verdict in ('good', 'revoked', 'unknown'))
+);
+
+create table subledger.ocsp_response (
+  certificate_sha256 bytea       not null,
+  response_sha256    bytea       not null,
+  status             text        not null,
+  this_update        timestamptz not null,
+  next_update        timestamptz not null,
+  answered_at        timestamptz not null,
+  response           bytea       not null,
+  constraint ocsp_response_pkey primary key (certificate_sha256, response_sha256),
+  constraint ocsp_response_certificate_sha256_check check (octet_length(certificate_sha256) = 32),
+  constraint ocsp_response_response_sha256_check check (response_sha256 = sha256(response)),
+  constraint ocsp_response_status_check check (status in ('good', 'revoked'))
 );
 
 create table subledger.projector_skip (
@@ -1002,7 +1017,8 @@ grant select on subledger.schema_version
 
 -- The receiver appends to the log.
 grant select, insert
-  on subledger.stream, subledger.event, subledger.event_conflict, subledger.jws_header, subledger.certificate_verdict
+  on subledger.stream, subledger.event, subledger.event_conflict, subledger.jws_header, subledger.certificate_verdict,
+    subledger.ocsp_response
   to subledger_receiver;
 grant select, insert, update on subledger.stream_head, subledger.subscription_head to subledger_receiver;
 
@@ -1027,8 +1043,8 @@ grant select, update on subledger.quarantine_size to subledger_receiver;
 -- The projector reads the log and writes the projections and the changes.
 grant select
   on subledger.stream, subledger.stream_head, subledger.event, subledger.event_conflict, subledger.jws_header,
-    subledger.subscription_head, subledger.certificate_verdict, subledger.product, subledger.product_entitlement,
-    subledger.store_check
+    subledger.subscription_head, subledger.certificate_verdict, subledger.ocsp_response, subledger.product,
+    subledger.product_entitlement, subledger.store_check
   to subledger_projector;
 grant select, insert on subledger.projector_skip, subledger.change to subledger_projector;
 grant select, insert, update on subledger.change_head to subledger_projector;
@@ -1084,8 +1100,8 @@ grant select (
 grant select (number, received_at, app, environment, body_sha256, body_bytes) on subledger.quarantine
   to subledger_reader, subledger_analyst;
 grant select
-  on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.projector_skip,
-    subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
+  on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.ocsp_response,
+    subledger.projector_skip, subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
     subledger.refunded_period, subledger.check_schedule, subledger.store_check, subledger.store_history,
     subledger.history_backfill, subledger.delivery_audit, subledger.google_intake, subledger.google_purchase,
     subledger.google_notification, subledger.google_void, subledger.google_void_audit,
@@ -1212,6 +1228,18 @@ comment on table subledger.certificate_verdict is
   'Revocation status of the certificates of signatures, from the OCSP responses of their issuer. Append-only';
 comment on column subledger.certificate_verdict.chain_id is
   'SHA-256 of the SHA-256 digests of the leaf and the intermediate certificate (DER)';
+
+comment on table subledger.ocsp_response is
+  'Signed OCSP responses about the certificates of signatures, from which the verdicts in certificate_verdict come. One '
+  'is stored unless a stored one with the same status is valid until the next check. `subledger evidence` puts them into '
+  'its file. Append-only';
+comment on column subledger.ocsp_response.certificate_sha256 is 'SHA-256 of the certificate (DER)';
+comment on column subledger.ocsp_response.response_sha256 is 'SHA-256 of the response';
+comment on column subledger.ocsp_response.status is 'What the response says about the certificate: good, revoked';
+comment on column subledger.ocsp_response.this_update is 'When the responder knew the status, as it says';
+comment on column subledger.ocsp_response.next_update is 'Until when the response is valid, as it says';
+comment on column subledger.ocsp_response.answered_at is 'When it was received';
+comment on column subledger.ocsp_response.response is 'OCSPResponse (DER, RFC 6960) as received; its signature was verified';
 
 comment on table subledger.projector_skip is
   'Events that the projector skips on an operator''s decision, because it cannot process them. They stay in the log, '
@@ -4636,6 +4664,11 @@ create or replace trigger certificate_verdict_append_only
   before update or delete or truncate on subledger.certificate_verdict
   for each statement execute function subledger.refuse_change();
 alter table subledger.certificate_verdict enable always trigger certificate_verdict_append_only;
+
+create or replace trigger ocsp_response_append_only
+  before update or delete or truncate on subledger.ocsp_response
+  for each statement execute function subledger.refuse_change();
+alter table subledger.ocsp_response enable always trigger ocsp_response_append_only;
 
 create or replace trigger projector_skip_append_only
   before update or delete or truncate on subledger.projector_skip

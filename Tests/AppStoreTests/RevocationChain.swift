@@ -2,6 +2,8 @@ import AppStore
 import Crypto
 import Foundation
 import Subscriptions
+import SwiftASN1
+import TestSupport
 import Testing
 import X509
 
@@ -16,9 +18,14 @@ struct RevocationChain {
     let intermediate: Issuer
     let leaf: Certificate
 
-    struct Issuer {
+    struct Issuer: RevocationSigner {
+        let signatureAlgorithm: ASN1ObjectIdentifier = [1, 2, 840, 10045, 4, 3, 2]
         let key: P256.Signing.PrivateKey
         let certificate: Certificate
+
+        func signature(for bytes: [UInt8]) throws -> [UInt8] {
+            Array(try key.signature(for: bytes).derRepresentation)
+        }
 
         /// A certificate for OCSP responders if it has the usage.
         func responder(hasUsage: Bool) throws -> Issuer {

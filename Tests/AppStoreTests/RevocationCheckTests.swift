@@ -1,6 +1,7 @@
 import AppStore
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 private let leafResponder = RevocationChain.leafResponder

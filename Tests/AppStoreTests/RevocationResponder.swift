@@ -1,5 +1,6 @@
 import AppStore
 import Synchronization
+import TestSupport
 
 /// The responders of a chain's issuers, in this process. They answer "good" unless a test changes it.
 final class RevocationResponder: OCSPTransport {

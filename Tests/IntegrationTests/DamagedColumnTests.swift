@@ -22,7 +22,7 @@ struct DamagedColumnTests {
         begin
           foreach relation in array array[
             'subledger.event', 'subledger.event_conflict', 'subledger.projector_skip', 'subledger.jws_header',
-            'subledger.certificate_verdict'
+            'subledger.certificate_verdict', 'subledger.ocsp_response'
           ]::regclass[] loop
             execute format('alter table %s disable trigger user', relation);
           end loop;
@@ -90,6 +90,7 @@ struct DamagedColumnTests {
               when relation in ('event', 'event_conflict', 'projector_skip') then 'position::text'
               when relation in ('stream', 'stream_head') then 'stream_id::text'
               when relation = 'certificate_verdict' then 'encode(chain_id, ''hex'')'
+              when relation = 'ocsp_response' then 'encode(response_sha256, ''hex'')'
               when relation = 'subscription_head' then 'encode(subscription_sha256, ''hex'')'
               when relation = 'jws_header' then 'encode(digest, ''hex'')'
               when relation in ('subscription', 'ownership', 'check_schedule') then 'original_transaction_id'
@@ -120,6 +121,10 @@ struct DamagedColumnTests {
         insert into subledger.event_conflict (stream_id, position, body_sha256, received_at, body)
         values (1, 3, sha256('{}'), now(), '{}');
         insert into subledger.certificate_verdict (chain_id, decided_at, verdict) values (sha256('a'), now(), 'good');
+        insert into subledger.ocsp_response (
+          certificate_sha256, response_sha256, status, this_update, next_update, answered_at, response
+        )
+        values (sha256('a'), sha256('b'), 'good', now(), now(), now(), 'b');
         insert into subledger.projector_skip (stream_id, position, reason, skipped_by)
         values (1, 1000000, 'unreadable', 'operator');
         """
@@ -277,13 +282,16 @@ struct DamagedColumnTests {
         "event_conflict": ["received_at"],
         "projector_skip": ["position", "reason", "skipped_at", "skipped_by"],
         "certificate_verdict": ["chain_id", "decided_at", "verdict"],
+        "ocsp_response": [
+            "certificate_sha256", "response_sha256", "status", "this_update", "next_update", "answered_at", "response",
+        ],
     ]
 
     @Test(
         "a change in any column of the log's other tables is found, except in those that are documented",
         arguments: [
             "stream", "stream_head", "subscription_head", "event_conflict", "projector_skip", "certificate_verdict",
-            "jws_header",
+            "ocsp_response", "jws_header",
         ])
     func besideEvents(relation: String) async throws {
         let findings = try await Self.findingsInLog(relation)

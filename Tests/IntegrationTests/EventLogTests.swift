@@ -137,7 +137,9 @@ struct EventLogTests {
             "truncate subledger.projector_skip", "update subledger.jws_header set header = ''",
             "delete from subledger.jws_header", "truncate subledger.jws_header",
             "update subledger.certificate_verdict set verdict = 'good'", "delete from subledger.certificate_verdict",
-            "truncate subledger.certificate_verdict", "update subledger.store_check set result = 'refused'",
+            "truncate subledger.certificate_verdict", "update subledger.ocsp_response set status = 'good'",
+            "delete from subledger.ocsp_response", "truncate subledger.ocsp_response",
+            "update subledger.store_check set result = 'refused'",
             "delete from subledger.store_check", "truncate subledger.store_check",
         ])
     func appendOnly(_ statement: String) async throws {

@@ -58,7 +58,12 @@ struct EvidenceFileTests {
     ) async throws -> String? {
         guard let evidence = EvidenceFile(json: try JSONDocument(Array(text.utf8)).root) else { return "unreadable" }
         let verifier = EvidenceVerifier(signatures: SignatureVerifier(roots: roots), keys: keys)
-        return await verifier.firstProblem(in: evidence)
+        do throws(EvidenceProblem) {
+            _ = try await verifier.verify(evidence)
+            return nil
+        } catch {
+            return error.description
+        }
     }
 
     @Test("evidence of each event is verified from its text, and the certificates are those of the signature")
@@ -94,6 +99,45 @@ struct EvidenceFileTests {
 
             #expect(evidence.verdicts.map(\.verdict) == ["good"])
             #expect(try await Self.problem(Self.text(evidence)) == nil)
+        }
+    }
+
+    @Test("evidence contains the OCSP response in force: the last one before the event, else the first one after it")
+    func responses() async throws {
+        try await Self.withLog { bundle in
+            let position = try await bundle.position(of: .appleV2)
+            let leaf = Hex.text(try #require(try await bundle.evidence(at: position).certificates.first))
+            /// - Parameters: Hours after the event was received.
+            func write(_ name: String, answered: Double, from first: Double, to last: Double) async throws {
+                try await bundle.log.script(
+                    """
+                    insert into subledger.ocsp_response (
+                      certificate_sha256, response_sha256, status, this_update, next_update, answered_at, response
+                    )
+                    select sha256(decode('\(leaf)', 'hex')), sha256('\(name)'), 'good',
+                      received_at + interval '\(first) hours', received_at + interval '\(last) hours',
+                      received_at + interval '\(answered) hours', '\(name)'
+                    from subledger.event
+                    where position = \(position)
+                    """)
+            }
+            func chosen() async throws -> String? {
+                let responses = try await bundle.evidence(at: position).responses
+                #expect(responses[.intermediate] == nil)
+                return responses[.leaf].map { String(decoding: $0, as: UTF8.self) }
+            }
+
+            try await write("over", answered: -9, from: -10, to: -1.3)
+            try await write("later", answered: 2, from: 1.3, to: 9)
+            #expect(try await chosen() == nil)
+            try await write("second after", answered: 1, from: 1.2, to: 9)
+            #expect(try await chosen() == "second after")
+            try await write("first after", answered: 0.5, from: 0, to: 9)
+            #expect(try await chosen() == "first after")
+            try await write("early", answered: -8, from: -9, to: -1.2)
+            #expect(try await chosen() == "early")
+            try await write("before", answered: -1, from: -2, to: 1)
+            #expect(try await chosen() == "before")
         }
     }
 

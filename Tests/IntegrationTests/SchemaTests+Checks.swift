@@ -40,7 +40,26 @@ extension SchemaTests {
         """
     }
 
+    private static func response(
+        digest: String = "sha256('r')", of certificate: String = "sha256('c')", status: String = "good"
+    ) -> String {
+        """
+        insert into subledger.ocsp_response (
+          certificate_sha256, response_sha256, status, this_update, next_update, answered_at, response
+        )
+        values (\(certificate), \(digest), '\(status)', '2018-03-20', '2018-03-22', '2018-03-21', 'r')
+        """
+    }
+
     static let brokenChecks = [
+        Broken(constraint: "ocsp_response_pkey", sqlstate: "23505", statement: "\(response()); \(response())"),
+        Broken(
+            constraint: "ocsp_response_certificate_sha256_check", sqlstate: "23514", statement: response(of: "'c'")),
+        Broken(
+            constraint: "ocsp_response_response_sha256_check", sqlstate: "23514",
+            statement: response(digest: "sha256('s')")),
+        Broken(
+            constraint: "ocsp_response_status_check", sqlstate: "23514", statement: response(status: "unknown")),
         Broken(constraint: "check_schedule_pkey", sqlstate: "23505", statement: "\(schedule()); \(schedule())"),
         Broken(constraint: "check_schedule_reason_check", sqlstate: "23514", statement: schedule(reason: "luck")),
         Broken(constraint: "check_schedule_next_at_check", sqlstate: "23514", statement: schedule(next: "2018-03-19")),

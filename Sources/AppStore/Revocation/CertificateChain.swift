@@ -28,4 +28,17 @@ package final class CertificateChain: Sendable {
         self.root = root
         self.validationTime = validationTime
     }
+
+    /// The certificates whose revocation is checked.
+    package enum Part: String, Sendable, CaseIterable {
+        case leaf
+        case intermediate
+    }
+
+    func certificate(_ part: Part) -> (certificate: Certificate, issuer: Certificate) {
+        switch part {
+        case .leaf: (leaf, intermediate)
+        case .intermediate: (intermediate, root)
+        }
+    }
 }

@@ -14,6 +14,8 @@ final class OCSPQuestions: Sendable {
     private let transport: any OCSPTransport
     private let limits: RevocationLimits
     private let silent = Mutex<Set<String>>([])
+    /// As received, oldest first. Two for each certificate at most.
+    private let received = Mutex<[[UInt8]]>([])
 
     init(transport: any OCSPTransport, limits: RevocationLimits) {
         self.transport = transport
@@ -30,9 +32,28 @@ final class OCSPQuestions: Sendable {
         let answer = await withTimeout(limits.answerWaitMax) { [transport, limits] in
             try? await transport.answer(to: request, at: address, bytesMax: limits.answerBytesMax)
         }
-        if let answer = answer ?? nil, answer.count <= limits.answerBytesMax { return answer }
+        if let answer = answer ?? nil, answer.count <= limits.answerBytesMax {
+            received.withLock { $0.append(answer) }
+            return answer
+        }
         _ = silent.withLock { $0.insert(address) }
         return nil
+    }
+
+    /// The last signed response about each certificate that is good or revoked.
+    func responses(about chain: CertificateChain) async -> [VerifiedOCSPResponse] {
+        let received = received.withLock { $0 }
+        var responses: [VerifiedOCSPResponse] = []
+        for part in CertificateChain.Part.allCases {
+            for bytes in received.reversed() {
+                guard let response = try? await VerifiedOCSPResponse(verifying: bytes, about: part, of: chain),
+                    response.status != .unknown
+                else { continue }
+                responses.append(response)
+                break
+            }
+        }
+        return responses
     }
 
     private struct Requester: OCSPRequester {

@@ -17,18 +17,21 @@ struct RevocationCheck: Sendable {
     /// Certificates must be valid at the chain's validation time, responses at the present time.
     ///
     /// Returns `unknown` after ``RevocationLimits/checkWaitMax`` at the latest, and immediately when cancelled.
-    func verdict(of chain: CertificateChain) async -> RevocationVerdict {
-        await withTimeout(limits.checkWaitMax) { await ask(about: chain) } ?? .unknown
+    ///
+    /// - Returns: The verdict, and the signed responses that it comes from; none if it is unknown.
+    func result(of chain: CertificateChain) async -> (verdict: RevocationVerdict, responses: [VerifiedOCSPResponse]) {
+        let questions = OCSPQuestions(transport: transport, limits: limits)
+        let verdict = await withTimeout(limits.checkWaitMax) { await ask(questions, about: chain) } ?? .unknown
+        return (verdict, verdict == .unknown ? [] : await questions.responses(about: chain))
     }
 
-    private func ask(about chain: CertificateChain) async -> RevocationVerdict {
+    private func ask(_ questions: OCSPQuestions, about chain: CertificateChain) async -> RevocationVerdict {
         let leafHasResponder = chain.leaf.hasOCSPResponder
         let intermediateHasResponder = chain.intermediate.hasOCSPResponder
         guard leafHasResponder || intermediateHasResponder else { return .unknown }
         // In both modes X509 fails a root that names a responder, and an invalid chain. Neither means revoked.
         guard chain.root.hasNoOCSPAccess, await chain.passes() else { return .unknown }
 
-        let questions = OCSPQuestions(transport: transport, limits: limits)
         if leafHasResponder, intermediateHasResponder {
             let isGood = await chain.passes {
                 OCSPVerifierPolicy(failureMode: .hard, requester: questions.requester(.fails))

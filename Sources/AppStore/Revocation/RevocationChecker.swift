@@ -11,6 +11,7 @@ package final class RevocationChecker: Sendable {
     private let limits: RevocationLimits
     private let now: @Sendable () -> Instant
     private let onVerdict: @Sendable (ChainID, RevocationVerdict, Instant) async -> Void
+    private let onResponses: @Sendable ([VerifiedOCSPResponse], Instant) async -> Void
     private let state: Mutex<CheckState>
 
     /// - Parameters:
@@ -18,15 +19,19 @@ package final class RevocationChecker: Sendable {
     ///   - onVerdict: Called when a chain's verdict changes, with the time of the check, after waiting callers have
     ///     been resumed. Calls about one chain are serialized. `good` for a chain that was revoked means that the
     ///     revocation was lifted. Should return soon: the check counts as running until then.
+    ///   - onResponses: Called after each check that ended with `good` or `revoked`, with the signed responses and the
+    ///     time of the check.
     package init(
         mode: RevocationMode, transport: some OCSPTransport, limits: RevocationLimits = RevocationLimits(),
         now: @escaping @Sendable () -> Instant,
-        onVerdict: @escaping @Sendable (ChainID, RevocationVerdict, Instant) async -> Void
+        onVerdict: @escaping @Sendable (ChainID, RevocationVerdict, Instant) async -> Void,
+        onResponses: @escaping @Sendable ([VerifiedOCSPResponse], Instant) async -> Void = { _, _ in }
     ) {
         self.mode = mode
         self.limits = limits
         self.now = now
         self.onVerdict = onVerdict
+        self.onResponses = onResponses
         check = RevocationCheck(transport: transport, limits: limits)
         state = Mutex(CheckState(limits: limits))
     }
@@ -100,7 +105,7 @@ package final class RevocationChecker: Sendable {
     }
 
     private func run(_ chain: CertificateChain) async {
-        let answer = await check.verdict(of: chain)
+        let (answer, responses) = await check.result(of: chain)
         let now = now()
         let settled = state.withLock { state -> (verdict: RevocationVerdict, isNew: Bool)? in
             // A cancelled check has no result.
@@ -109,6 +114,7 @@ package final class RevocationChecker: Sendable {
         }
         state.withLock { $0.promise(of: chain.id) }?.fulfill(settled?.verdict ?? .unknown)
         if let settled, settled.isNew { await onVerdict(chain.id, settled.verdict, now) }
+        if !responses.isEmpty { await onResponses(responses, now) }
         state.withLock { state in
             state.end(chain.id)
             startChecks(in: &state)

@@ -19,6 +19,11 @@ package final class SignatureVerifier: Sendable {
     /// The cached chains, least recently used first.
     package var knownChains: [ChainID] { known.withLock { $0.entries.map(\.chain.certificates.id) } }
 
+    /// A cached chain with its root; nil if no signature was verified with it, or it was evicted.
+    package func knownChain(_ id: ChainID) -> CertificateChain? {
+        known.withLock { $0.entries.last { $0.chain.certificates.id == id }?.chain.certificates }
+    }
+
     /// Verifies every signed part of a notification separately: a valid signature of the notification proves nothing
     /// about the parts inside it.
     ///

@@ -98,6 +98,18 @@ extension LogAudit {
             order by decided_at
             """)
 
+        static let response = Statement(
+            "audit_response",
+            """
+            select response
+            from subledger.ocsp_response
+            where certificate_sha256 = $1
+              and this_update <= $3
+              and next_update >= $4
+            order by answered_at <= $2::timestamptz desc, abs(extract(epoch from answered_at - $2::timestamptz)), response_sha256
+            limit 1
+            """)
+
         /// A conflict whose position is not that of an event with another body.
         static let brokenConflicts = Statement(
             "audit_broken_conflicts",

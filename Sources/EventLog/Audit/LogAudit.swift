@@ -1,3 +1,5 @@
+import Crypto
+import Encoding
 import Postgres
 import Subscriptions
 
@@ -93,6 +95,27 @@ package struct LogAudit: Sendable {
         return try rows.map { (row) throws(PostgresError) -> CertificateVerdict in
             CertificateVerdict(decidedAt: try row.value(at: 0), verdict: try row.value(at: 1))
         }
+    }
+
+    /// The signed response about a certificate that was in force at an instant: the last one received before it, else the
+    /// first one after it. Nil if none was valid then.
+    ///
+    /// - Parameters:
+    ///   - certificate: In DER.
+    ///   - tolerance: For clocks, before and after the response's own times.
+    package func response(
+        about certificate: [UInt8], at instant: Instant, tolerance: Duration
+    ) async throws(PostgresError) -> [UInt8]? {
+        let milliseconds = Int64(tolerance / .milliseconds(1))
+        let rows = try await connection.query(
+            Statements.response,
+            [
+                Parameter(Array(SHA256.hash(data: certificate))), Parameter(instant),
+                Parameter(instant.advanced(byMilliseconds: milliseconds)),
+                Parameter(instant.advanced(byMilliseconds: -milliseconds)),
+            ],
+            deadline: .now + Limits.auditWaitMax)
+        return rows.count > 0 ? try rows[0].value(at: 0) : nil
     }
 
     /// The first subscription of a stream whose position is not that of an event about it, as a message; nil if there

@@ -1,3 +1,4 @@
+import AppStore
 import Encoding
 import EventLog
 import Postgres
@@ -15,6 +16,9 @@ package struct EvidenceFile: Sendable {
     package let certificates: [[UInt8]]
     /// The operator's record of revocation checks of these certificates.
     package let verdicts: [CertificateVerdict]
+    /// The signed responses about these certificates that were in force when the event was received, in DER. Those that
+    /// the log does not have are missing.
+    package let responses: [CertificateChain.Part: [UInt8]]
     /// Value of the hash chain before the event.
     package let start: [UInt8]
     /// Of the events after this one, up to the head, see ``ChainedEvent/digest``.
@@ -60,6 +64,12 @@ extension EvidenceFile {
                     writer.member("verdict", verdict.verdict)
                 }
             }
+            writer.key("ocsp")
+            writer.object { writer in
+                for part in CertificateChain.Part.allCases {
+                    writer.member(part.key, responses[part].map { Base64.text($0) })
+                }
+            }
             writer.key("path")
             writer.object { writer in
                 writer.member("start", Hex.text(start))
@@ -81,7 +91,7 @@ extension EvidenceFile {
             body.first != 1, let certificates = Self.list(json["certificates"], Self.base64),
             let verdicts = Self.list(json["verdicts"], CertificateVerdict.init(json:)), let path = json["path"],
             let start = path.hex("start"), start.count == 32,
-            let digests = Self.list(path["digests"], Self.digest),
+            let responses = Self.responses(json["ocsp"]), let digests = Self.list(path["digests"], Self.digest),
             let head = json["head"].flatMap(SignedHead.init(json:))
         else { return nil }
         let (chainId, revocation) = (row.hex("chainId"), row.string("revocation"))
@@ -97,6 +107,7 @@ extension EvidenceFile {
         self.body = body
         self.certificates = certificates
         self.verdicts = verdicts
+        self.responses = responses
         self.start = start
         self.digests = digests
         self.head = head
@@ -104,6 +115,19 @@ extension EvidenceFile {
 
     private static func base64(_ value: JSONValue) -> [UInt8]? {
         value.isString ? Base64.decode(value.unescapedBytes[...], .standard) : nil
+    }
+
+    /// Earlier releases wrote no responses.
+    private static func responses(_ value: JSONValue?) -> [CertificateChain.Part: [UInt8]]? {
+        guard let value else { return [:] }
+        guard value.isObject else { return nil }
+        var responses: [CertificateChain.Part: [UInt8]] = [:]
+        for part in CertificateChain.Part.allCases {
+            guard let member = value[part.key] else { continue }
+            guard let bytes = base64(member) else { return nil }
+            responses[part] = bytes
+        }
+        return responses
     }
 
     private static func digest(_ value: JSONValue) -> [UInt8]? {
@@ -127,5 +151,14 @@ extension CertificateVerdict {
             return nil
         }
         self.init(decidedAt: decidedAt, verdict: verdict)
+    }
+}
+
+extension CertificateChain.Part {
+    fileprivate var key: StaticString {
+        switch self {
+        case .leaf: "leaf"
+        case .intermediate: "intermediate"
+        }
     }
 }

@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import EventLog
 import Subscriptions
 
@@ -54,12 +55,12 @@ package struct EvidenceReader {
         } catch {
             throw Refusal.damaged(error.description)
         }
+        let certificates =
+            EventSource(rawValue: stored.source).map { SigningCertificates.certificates(in: body, source: $0) } ?? []
         let evidence = EvidenceFile(
             position: position, receivedAt: stored.receivedAt, event: stored.chained, body: body,
-            certificates: EventSource(rawValue: stored.source).map {
-                SigningCertificates.certificates(in: body, source: $0)
-            } ?? [],
-            verdicts: try await verdicts(about: stored.chainId),
+            certificates: certificates, verdicts: try await verdicts(about: stored.chainId),
+            responses: try await responses(about: certificates, at: stored.receivedAt),
             start: try await start(of: stream, at: position),
             digests: try await digests(of: stream, after: position, until: head.head.position), head: head)
         guard evidence.leadsToHead else {
@@ -71,6 +72,18 @@ package struct EvidenceReader {
     private func verdicts(about chain: [UInt8]?) async throws -> [CertificateVerdict] {
         guard let chain else { return [] }
         return try await log.verdicts(about: chain)
+    }
+
+    /// - Parameter certificates: Leaf first.
+    private func responses(
+        about certificates: [[UInt8]], at instant: Instant
+    ) async throws -> [CertificateChain.Part: [UInt8]] {
+        var responses: [CertificateChain.Part: [UInt8]] = [:]
+        for (part, certificate) in zip([CertificateChain.Part.leaf, .intermediate], certificates) {
+            responses[part] = try await log.response(
+                about: certificate, at: instant, tolerance: VerifiedOCSPResponse.clockTolerance)
+        }
+        return responses
     }
 
     /// Value of the hash chain before a position.

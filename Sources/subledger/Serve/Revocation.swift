@@ -16,9 +16,14 @@ struct RevocationService: Service {
         mode: RevocationMode, revoked: [(chain: [UInt8], decidedAt: Instant)], verdicts: VerdictLog, logger: Logger
     ) {
         client = OCSPClient()
-        checker = RevocationChecker(mode: mode, transport: client, now: SystemClock.now) { chain, verdict, decidedAt in
-            await Self.report(chain, verdict, decidedAt, verdicts, logger)
-        }
+        let limits = RevocationLimits()
+        checker = RevocationChecker(
+            mode: mode, transport: client, limits: limits, now: SystemClock.now,
+            onVerdict: { chain, verdict, decidedAt in await Self.report(chain, verdict, decidedAt, verdicts, logger) },
+            onResponses: { responses, answeredAt in
+                let nextCheckAt = answeredAt.advanced(byMilliseconds: Int64(limits.answerHolds / .milliseconds(1)))
+                await Self.store(responses, answeredAt, nextCheckAt: nextCheckAt, verdicts, logger)
+            })
         for verdict in RevocationVerdict.allCases { Self.counter(verdict).increment(by: 0) }
         checker.restore(
             revoked: Dictionary(revoked.map { (ChainID(sha256: $0.chain), $0.decidedAt) }, uniquingKeysWith: max))
@@ -49,6 +54,23 @@ struct RevocationService: Service {
             try await verdicts.write(chain: chain.sha256, verdict: verdict.rawValue, decidedAt: decidedAt)
         } catch {
             logger.warning("revocation verdict not stored", metadata: ["db.error": "\(error.label)"])
+        }
+    }
+
+    private static func store(
+        _ responses: [VerifiedOCSPResponse], _ answeredAt: Instant, nextCheckAt: Instant, _ verdicts: VerdictLog,
+        _ logger: Logger
+    ) async {
+        for response in responses {
+            let row = OCSPResponseRow(
+                certificateSHA256: response.certificateSHA256, status: response.status.rawValue,
+                thisUpdate: response.thisUpdate, nextUpdate: response.nextUpdate, answeredAt: answeredAt,
+                bytes: response.bytes)
+            do throws(PostgresError) {
+                try await verdicts.write(row, nextCheckAt: nextCheckAt)
+            } catch {
+                logger.warning("OCSP response not stored", metadata: ["db.error": "\(error.label)"])
+            }
         }
     }
 

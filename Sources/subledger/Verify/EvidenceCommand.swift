@@ -7,7 +7,7 @@ import Verification
 struct EvidenceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "evidence",
-        abstract: "Write what proves an event to a third party: body, certificates and hash chain to a signed head.",
+        abstract: "Write what proves an event to a third party: body, certificates, OCSP responses, hash chain.",
         discussion: """
             Writes one JSON file, which `subledger verify-evidence` verifies without a database and without a network. \
             The file contains the body, with everything that the event says about the customer, and of later events only \

@@ -9,8 +9,9 @@ struct VerifyEvidence: AsyncParsableCommand {
         abstract: "Verify a file of evidence, without a database and without a network.",
         discussion: """
             Checks that a key signed the head, that the hash chain leads from the event to that head, that the body has \
-            the digest in the chain, and the body's signatures up to a trusted root, as of the time of signing. Prints \
-            what is proven. Exits with status 1 if something is not, and with 65 if the file is not evidence.
+            the digest in the chain, the body's signatures up to a trusted root, as of the time of signing, and that the \
+            signed OCSP responses in the file, if any, say that the certificates were good when the event was received. \
+            Prints what is proven. Exits with status 1 if something is not, and with 65 if the file is not evidence.
             """)
 
     @Argument(help: "The file, or - for standard input.")
@@ -42,21 +43,28 @@ struct VerifyEvidence: AsyncParsableCommand {
             }
             let verifier = EvidenceVerifier(
                 signatures: SignatureVerifier(roots: try settings.roots()), keys: keys)
-            if let problem = await verifier.firstProblem(in: evidence) {
-                print("not verified: \(problem)")
+            let responses: [CertificateChain.Part: VerifiedOCSPResponse]
+            do throws(EvidenceProblem) {
+                responses = try await verifier.verify(evidence)
+            } catch {
+                print("not verified: \(error)")
                 throw ExitCode.failure
             }
-            for line in evidence.summary { print(line) }
+            for line in evidence.summary(responses) { print(line) }
         }
     }
 }
 
 extension EvidenceFile {
     /// What verified evidence proves, line by line.
-    fileprivate var summary: [String] {
+    fileprivate func summary(_ responses: [CertificateChain.Part: VerifiedOCSPResponse]) -> [String] {
         let stream = head.head.stream
         let isSigned = event.chainId != nil
         let lastVerdict = verdicts.last.map { ", \($0.verdict) by the check of \($0.decidedAt)" } ?? ""
+        let ocsp = CertificateChain.Part.allCases.map { part in
+            responses[part].map { "\(part) certificate good from \($0.thisUpdate) to \($0.nextUpdate)" }
+                ?? "no response about the \(part) certificate included"
+        }
         return [
             "verified: \(stream.app), \(stream.environment.rawValue), position \(position)",
             "received: \(receivedAt), as \(event.source), according to the operator",
@@ -65,6 +73,9 @@ extension EvidenceFile {
                 : "origin: not signed; only the operator's head proves it",
             "revocation: "
                 + (event.revocation.map { "\($0) when received\(lastVerdict), according to the operator" } ?? "none"),
+            "ocsp: "
+                + (responses.isEmpty
+                    ? "no response included" : "signed responses of the issuers: \(ocsp.joined(separator: ", "))"),
             "head: position \(head.head.position), signed \(head.signedAt)",
         ]
     }

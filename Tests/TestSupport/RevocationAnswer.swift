@@ -5,38 +5,63 @@ import Subscriptions
 import SwiftASN1
 import X509
 
+/// Signs OCSP responses.
+package protocol RevocationSigner: Sendable {
+    var certificate: Certificate { get }
+    var signatureAlgorithm: ASN1ObjectIdentifier { get }
+
+    /// - Returns: The signature in DER.
+    func signature(for bytes: [UInt8]) throws -> [UInt8]
+}
+
 /// DER of a response to an OCSP request (RFC 6960, section 4.2.1), valid unless a test changes it.
-struct RevocationAnswer {
-    enum Status {
+package struct RevocationAnswer: Sendable {
+    package enum Status: Sendable {
         case good
         case revoked
         case unknown
     }
 
-    var status = Status.good
-    var producedAt = Date()
-    var thisUpdate = Date()
-    var nextUpdate: Date? = Date() + 86_400
-    /// Replaces the value of the request.
-    var certID: [UInt8]?
-    var nonce: [UInt8]?
-    var hasNonce = true
-    /// Replaces the issuer.
-    var signer: RevocationChain.Issuer?
-    /// The responder's own certificate, unless the issuer itself signs.
-    var certificate: Certificate?
+    let status: Status
+    let producedAt: Date
+    let thisUpdate: Date
+    let nextUpdate: Date?
+    let certID: [UInt8]?
+    let nonce: [UInt8]?
+    let hasNonce: Bool
+    let signer: (any RevocationSigner)?
+    let certificate: Certificate?
 
-    func der(to request: [UInt8], by issuer: RevocationChain.Issuer) throws -> [UInt8] {
+    /// - Parameters:
+    ///   - certID: Replaces the value of the request, like `nonce`.
+    ///   - signer: Replaces the issuer.
+    ///   - certificate: The responder's own certificate, unless the issuer itself signs.
+    package init(
+        status: Status = .good, producedAt: Date = Date(), thisUpdate: Date = Date(),
+        nextUpdate: Date? = Date() + 86_400, certID: [UInt8]? = nil, nonce: [UInt8]? = nil, hasNonce: Bool = true,
+        signer: (any RevocationSigner)? = nil, certificate: Certificate? = nil
+    ) {
+        self.status = status
+        self.producedAt = producedAt
+        self.thisUpdate = thisUpdate
+        self.nextUpdate = nextUpdate
+        self.certID = certID
+        self.nonce = nonce
+        self.hasNonce = hasNonce
+        self.signer = signer
+        self.certificate = certificate
+    }
+
+    package func der(to request: [UInt8], by issuer: any RevocationSigner) throws -> [UInt8] {
         let request = try Request(request)
         let signer = signer ?? issuer
         let data = try responseData(to: request, by: certificate ?? issuer.certificate)
-        let signature = Array(try signer.key.signature(for: data).derRepresentation)
+        let signature = try signer.signature(for: data)
         let basic = try serialized { coder in
             try coder.appendConstructedNode(identifier: .sequence) { coder in
                 coder.serializeRawBytes(data)
                 try coder.appendConstructedNode(identifier: .sequence) { coder in
-                    // ecdsa-with-SHA256
-                    try coder.serialize([1, 2, 840, 10045, 4, 3, 2] as ASN1ObjectIdentifier)
+                    try coder.serialize(signer.signatureAlgorithm)
                 }
                 try coder.serialize(ASN1BitString(bytes: signature[...]))
                 if let certificate {
@@ -58,7 +83,7 @@ struct RevocationAnswer {
     }
 
     /// A response that is only a status: 3 is "try later".
-    static func response(
+    package static func response(
         status: UInt8, _ content: (inout DER.Serializer) throws -> Void = { _ in }
     ) throws -> [UInt8] {
         try serialized { coder in
@@ -104,14 +129,14 @@ struct RevocationAnswer {
     }
 
     /// The parts of a request that its response repeats, as received.
-    struct Request {
-        let certID: [UInt8]
+    package struct Request {
+        package let certID: [UInt8]
         /// The nonce, as a sequence of extensions.
-        let extensions: [UInt8]
+        package let extensions: [UInt8]
 
         struct Malformed: Error {}
 
-        init(_ der: [UInt8]) throws {
+        package init(_ der: [UInt8]) throws {
             // OCSPRequest > TBSRequest > requestList > Request > CertID, and > [2] > Extensions.
             let tbs = try Self.children(of: try DER.parse(der)).first
             let parts = try Self.children(of: tbs)
