@@ -32,6 +32,18 @@ struct AlertTests {
                 .map { String($0.prefix { $0 != "{" && $0 != " " }) })
         #expect(asked.count >= 15)
         #expect(asked.subtracting(exported).isEmpty)
+        // The first occurrence is an increase only if the series was 0 before.
+        var selected = 0
+        for selector in rules.matches(of: /(subledger_\w+)\{([^}]*)\}/) {
+            for label in selector.output.2.matches(of: /(\w+)=~?"([^"]*)"/) where label.output.1 != "job" {
+                for value in label.output.2.split(separator: "|") {
+                    let series = try Regex(#"\n\#(selector.output.1)\{[^}]*\#(label.output.1)="\#(value)""#)
+                    #expect(metrics.contains(series), "\(selector.output.1) \(label.output.1) \(value)")
+                    selected += 1
+                }
+            }
+        }
+        #expect(selected >= 25)
         // A rule that selects a label finds nothing if the series has another one.
         for series in [
             #"subledger_checks_total{app="com.example.magazine",result="secret_rejected"} "#,

@@ -97,6 +97,11 @@ struct DocumentationArticle: Sendable, CustomTestStringConvertible {
         text.replacing(/(?m)^```[\s\S]*?^```/, with: "")
     }
 
+    /// Code within lines, on one line each.
+    var code: [String] {
+        prose.matches(of: /`([^`]+)`/).map { $0.output.1.split(whereSeparator: \.isWhitespace).joined(separator: " ") }
+    }
+
     /// Targets of links to other files and headings of this repository.
     var links: [String] {
         prose.matches(of: /\]\(([^)]+)\)/).map { String($0.output.1) }.filter { !$0.hasPrefix("http") }

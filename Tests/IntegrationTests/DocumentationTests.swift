@@ -131,6 +131,46 @@ struct DocumentationTests {
         #expect(Set(entries) == alerts && entries.count == alerts.count)
     }
 
+    @Test("each query and command of the runbook runs on a server", .timeLimit(.minutes(5)))
+    func runbook() throws {
+        let shell = try DocumentationShell(article: "Runbook")
+        for command in [
+            "export SUBLEDGER_DATA_FOLDER=$(mktemp -d) SUBLEDGER_APP_BUNDLE_ID=com.example.magazine",
+            "subledger serve --log-level error &",
+            "curl -s --retry 20 --retry-connrefused -o /dev/null http://127.0.0.1:8081/health/ready",
+        ] {
+            #expect(try shell.run(command).status == "0", "\(command)")
+        }
+        let owner = "psql -v ON_ERROR_STOP=1 -h $SUBLEDGER_DATA_FOLDER/run -d subledger -U subledger"
+        var queries = 0
+        var commands: Set<String> = []
+
+        for code in try DocumentationArticle("Runbook").code {
+            if code.hasPrefix("select ") {
+                queries += 1
+                // What only the owner can read.
+                let isOwners = code.contains("_body(") || code.contains("pg_")
+                let query = code.replacing("…", with: "0")
+                let result = try shell.run("\(owner)\(isOwners ? "" : "_reader") <<'END'\n\(query);\nEND")
+                #expect(result.status == "0", "\(query): \(result.output)")
+            } else if code.hasPrefix("subledger ") {
+                commands.insert(code.split(separator: " ").prefix { !$0.hasPrefix("-") }.joined(separator: " "))
+            } else if code.hasPrefix("psql ") {
+                #expect(try shell.run("\(code) -c 'select 1'").status == "0", "\(code)")
+            }
+        }
+        for command in commands { #expect(try shell.run("\(command) --help").status == "0", "\(command)") }
+        #expect(queries >= 15 && commands.count >= 7)
+        let restored = """
+            \(owner) -c 'revoke insert on subledger.event from subledger_receiver'
+            sed -n '/^-- Privileges on tables/,/^-- Repeatable/p' schema.sql | \(owner) -q
+            \(owner) -Atqc "select has_table_privilege('subledger_receiver', 'subledger.event', 'insert')"
+            """
+        #expect(try shell.run(restored).output.hasSuffix("t\n"))
+
+        try shell.end()
+    }
+
     @Test("the article about explanations has each rule once")
     func rules() throws {
         let rules = try DocumentationArticle("Explanations").text.matches(

@@ -29,7 +29,7 @@ struct NotificationMetrics: Sendable {
         let reasons =
             ours.map(\.label) + theirs.map(\.label) + VerificationFailure.allCases.map(\.rawValue)
             + LocalStreams.Excess.allCases.map(\.rawValue) + PushRefusal.alarming.map(\.label)
-            + [KeysUnavailable.label]
+            + [KeysUnavailable.label, BodyReader.Failure.noRoomLabel]
         for reason in reasons { Self.refused(reason).increment(by: 0) }
     }
 

@@ -15,6 +15,9 @@ package final class BodyReader: Sendable {
         case ending
         /// The sender closed the connection.
         case incomplete
+
+        /// The reason in metrics for ``noRoom``.
+        static let noRoomLabel = "bodies_full"
     }
 
     private struct State {

@@ -50,7 +50,8 @@ struct NotificationAnswers: Sendable {
         switch failure as? BodyReader.Failure {
         case .tooLarge:
             refuse(.contentTooLarge, "body_too_large", "the body is larger than \(Limits.bodyBytesMax) bytes")
-        case .noRoom: refuse(.serviceUnavailable, "bodies_full", "too many notifications are being received")
+        case .noRoom:
+            refuse(.serviceUnavailable, BodyReader.Failure.noRoomLabel, "too many notifications are being received")
         case .tooSlow: refuse(.requestTimeout, "body_too_slow", "the body did not arrive in time")
         case .ending: refuse(.serviceUnavailable, "server_ends", "the server ends, and the body had not arrived")
         case .incomplete, nil: refuse(.badRequest, "body_incomplete", "the body did not arrive as a whole")
