@@ -1305,11 +1305,16 @@ language sql stable strict as $$
 $$;
 
 create or replace function subledger.event_body(of_stream integer, at_position bigint) returns bytea
-language sql stable strict as $$
-  select subledger.rebuilt_body(stream_id, body)
+language plpgsql stable strict as $$
+declare
+  stored bytea;
+begin
+  select body into stored
   from subledger.event
   where stream_id = of_stream
-    and position = at_position
+    and position = at_position;
+  return subledger.rebuilt_body(of_stream, stored);
+end
 $$;
 
 comment on function subledger.event_body is

@@ -30,6 +30,8 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
         throw fail("\(error)", .unavailable)
     } catch let error as DurabilityError {
         throw fail("\(error)", .configurationError)
+    } catch let error as DistributionError {
+        throw fail("\(error)", .configurationError)
     } catch let error as SkipRefusal {
         throw fail("\(error)", error == .rebuildRuns ? .unavailable : .dataError)
     } catch let error as EvidenceReader.Refusal {

@@ -149,8 +149,8 @@ struct CustomerLog {
                 case when isfinite(ends_at) then to_char(ends_at at time zone 'UTC', 'YYYY-MM-DD') end) end)
             from subledger.customer_identity
             join subledger.stream using (stream_id)
-            order by 1
-            """)
+            """
+        ).sorted()
     }
 
     /// The first column of a query, as text.

@@ -20,6 +20,7 @@ struct DocumentationTests {
             "deploy/check-install",
         ],
         "Backups": ["pg_basebackup", "deploy/restore-drill", "subledger simulate --in-step"],
+        "Citus": ["psql -h coordinator", "psql -h coordinator"],
         "HighAvailability": ["export SUBLEDGER_DATABASE_URL=", "deploy/failover"],
         "Operating": ["subledger serve --roles", "subledger projector skip"],
         "ConnectingTheAppStore": ["curl"],
@@ -37,8 +38,8 @@ struct DocumentationTests {
             ".build/release/Benchmarks latency", "swift build", "swift build",
         ],
         "Contributing": [
-            "deploy/test", "SUBLEDGER_WRITE_COOKBOOK=1", "deploy/storm", "deploy/hostile", "deploy/fuzz",
-            "deploy/console", "docc convert",
+            "deploy/test", "SUBLEDGER_WRITE_COOKBOOK=1", "SUBLEDGER_TEST_CITUS=1", "deploy/storm", "deploy/hostile",
+            "deploy/fuzz", "deploy/console", "docc convert",
         ],
     ]
 

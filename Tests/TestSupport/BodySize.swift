@@ -18,7 +18,7 @@ package enum BodySize: Int, CaseIterable, Sendable {
     package var body: [UInt8] { body(account: 0) }
 
     /// A body about the given account, with its own ids and receipt.
-    package func body(account: Int) -> [UInt8] {
+    package func body(account: Int, app: String = V1Body.app) -> [UInt8] {
         let (transactions, receiptBytes) = shape
         let receipt = Self.base64(count: receiptBytes, seed: account)
         let firstId = 1_000_000_000_000_001 + account * 100
@@ -29,7 +29,7 @@ package enum BodySize: Int, CaseIterable, Sendable {
               "notification_type": "DID_RENEW",
               "environment": "PROD",
               "password": "0123456789abcdef0123456789abcdef",
-              "bid": "com.example.magazine",
+              "bid": "\(app)",
               "bvrs": "1",
               "auto_renew_product_id": "com.example.magazine.monthly",
               "auto_renew_status": "true",

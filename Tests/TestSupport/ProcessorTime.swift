@@ -1,35 +1,39 @@
 import Foundation
 import Postgres
 
-/// Seconds of processor time that a process and the test cluster's database with all its backends have used.
+/// Seconds of processor time that a process and the tests' database servers with all their backends have used.
 package struct ProcessorTime: Sendable {
     package let own: Double
-    package let database: Double
+    /// By the server of ``TestCluster``, or by each node of ``CitusCluster``.
+    package let nodes: [Double]
 
-    package init(own: Double, database: Double) {
-        self.own = own
-        self.database = database
-    }
+    package var database: Double { nodes.reduce(0, +) }
 
     /// - Parameter process: The process id; by default this process.
     /// - Throws: If the process or the cluster has ended.
     package static func now(of process: Int32 = getpid()) async throws -> ProcessorTime {
-        guard let postmaster = await (try TestCluster.server()).postmasterPID else { throw Ended() }
-        var database = 0.0
+        let postmasters = try await postmasters()
+        var nodes = [Double](repeating: 0, count: postmasters.count)
         for entry in try FileManager.default.contentsOfDirectory(atPath: "/proc") {
             guard let candidate = Int32(entry), let stat = Stat(candidate) else { continue }
-            if candidate == postmaster {
-                database += stat.used + stat.usedByEnded
-            } else if stat.parent == postmaster {
-                database += stat.used
+            if let node = postmasters.firstIndex(of: candidate) {
+                nodes[node] += stat.used + stat.usedByEnded
+            } else if let node = postmasters.firstIndex(of: stat.parent) {
+                nodes[node] += stat.used
             }
         }
         guard let own = Stat(process) else { throw Ended() }
-        return ProcessorTime(own: own.used, database: database)
+        return ProcessorTime(own: own.used, nodes: nodes)
+    }
+
+    private static func postmasters() async throws -> [Int32] {
+        if CitusCluster.isWanted { return try await CitusCluster.postmasters() }
+        guard let postmaster = await (try TestCluster.server()).postmasterPID else { throw Ended() }
+        return [postmaster]
     }
 
     package static func - (left: ProcessorTime, right: ProcessorTime) -> ProcessorTime {
-        ProcessorTime(own: left.own - right.own, database: left.database - right.database)
+        ProcessorTime(own: left.own - right.own, nodes: zip(left.nodes, right.nodes).map { $0 - $1 })
     }
 
     private struct Ended: Error {}

@@ -9,11 +9,20 @@ package struct SharedDatabase: Sendable {
     package let socketFolder: String
 
     package static func make() async throws -> SharedDatabase {
+        if CitusCluster.isWanted { return try await distributed() }
         let server = try await TestCluster.server()
         let name = "shared_" + UUID().uuidString.lowercased().prefix(8)
         try await server.createDatabase(name, template: "template_subledger")
         return SharedDatabase(
             configuration: server.configuration(database: name), name: name, socketFolder: server.socketFolder)
+    }
+
+    /// A database on the nodes of ``CitusCluster``.
+    package static func distributed() async throws -> SharedDatabase {
+        let configuration = try await CitusCluster.freshDatabase()
+        return SharedDatabase(
+            configuration: configuration, name: configuration.database ?? "",
+            socketFolder: CitusCluster.socketFolder("coordinator"))
     }
 
     /// The environment that selects this database for a command.

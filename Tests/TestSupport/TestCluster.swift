@@ -3,7 +3,8 @@ import Foundation
 import Logging
 import Postgres
 
-/// One PostgreSQL server for the whole test run, with a new database for each test.
+/// One PostgreSQL server for the whole test run, with a new database for each test. With `SUBLEDGER_TEST_CITUS=1`, the
+/// databases are on the nodes of ``CitusCluster``.
 package enum TestCluster {
     private static let started = Task { () async throws -> EmbeddedServer in
         let folder = "/tmp/subledger-tests-\(getpid())"
@@ -26,6 +27,7 @@ package enum TestCluster {
     package static func freshDatabase(
         from template: String = "template_subledger"
     ) async throws -> ConnectionConfiguration {
+        if CitusCluster.isWanted { return try await CitusCluster.freshDatabase(from: template) }
         let server = try await started.value
         let name = databaseName()
         try await server.createDatabase(name, template: template)
@@ -34,6 +36,7 @@ package enum TestCluster {
 
     /// Creates a database with the schema for use as a template.
     package static func makeTemplate(_ name: String) async throws -> ConnectionConfiguration {
+        if CitusCluster.isWanted { return try await CitusCluster.makeTemplate(name) }
         let server = try await started.value
         try await server.createDatabase(name, template: "template_subledger")
         return server.configuration(database: name)
@@ -41,6 +44,7 @@ package enum TestCluster {
 
     /// Creates a database without the schema.
     package static func emptyDatabase() async throws -> ConnectionConfiguration {
+        if CitusCluster.isWanted { return try await CitusCluster.emptyDatabase() }
         let server = try await started.value
         let name = databaseName()
         try await server.createDatabase(name)

@@ -4,6 +4,7 @@ import Subscriptions
 /// Writes batches of events, each batch in one transaction and one round trip.
 package struct EventLogWriter: Sendable {
     let pool: PostgresPool
+    private let layout = DatabaseLayout()
 
     /// What connections of the receiver's role need set. A batch's plan does not hang on what is in it, and planning
     /// the append takes as long as executing it for a small batch; left to itself PostgreSQL plans it each time,
@@ -22,9 +23,15 @@ package struct EventLogWriter: Sendable {
     /// began: it must begin after the lock to see what the previous holder committed. The headers of the bodies go
     /// in between: nothing is remembered of them here, since a failover could have lost what we remember, and a body
     /// without its header is lost.
+    ///
+    /// In a distributed database, each stream of the batch has a transaction of its own, on its node. If one of them
+    /// fails, events of other streams may be stored: as after any error, repeating finds them.
     package func append(
         _ events: [PreparedEvent], streamIds: [Int32], deadline: ContinuousClock.Instant
     ) async throws(PostgresError) -> [Appended?] {
+        if try await layout.isDistributed(pool, deadline: deadline) {
+            return try await appendOnNodes(events, streamIds: streamIds, deadline: deadline)
+        }
         let batch = AppendBatch(events, streamIds: streamIds)
         let steps = [
             Step(Statements.lockHeads, [batch.distinctStreams]),
@@ -35,8 +42,11 @@ package struct EventLogWriter: Sendable {
             (connection) async throws(PostgresError) -> [RowSet] in
             try await connection.transaction(steps, deadline: deadline)
         }
-        let rows = results[2]
-        var places = [Appended?](repeating: nil, count: events.count)
+        return try Self.places(results[2], count: events.count)
+    }
+
+    static func places(_ rows: RowSet, count: Int) throws(PostgresError) -> [Appended?] {
+        var places = [Appended?](repeating: nil, count: count)
         for row in rows {
             let ordinal: Int64 = try row.value(at: 0)
             places[Int(ordinal) - 1] = Appended(

@@ -105,7 +105,7 @@ enum PurchaseStatements {
     static let notifications = Statement(
         "purchase_notifications",
         """
-        select event.position, event.received_at, subledger.event_body(event.stream_id, event.position)
+        select event.position, event.received_at, subledger.rebuilt_body(event.stream_id, event.body)
         from subledger.event
         where event.stream_id = $1
           and event.position > $2
@@ -172,7 +172,7 @@ enum PurchaseStatements {
     static let pendingNotifications = Statement(
         "purchase_pending_notifications",
         """
-        select event.position, event.received_at, subledger.event_body(event.stream_id, event.position), event.stream_id
+        select event.position, event.received_at, subledger.rebuilt_body(event.stream_id, event.body), event.stream_id
         from subledger.google_notification
         join subledger.event using (stream_id, position)
         where google_notification.app = $1

@@ -50,7 +50,7 @@ extension LogReader {
         static let body = Statement(
             "receipt_body",
             """
-            select subledger.event_body(event.stream_id, event.position), event.facts
+            select subledger.rebuilt_body(event.stream_id, event.body), event.facts
             from subledger.stream
             join subledger.event using (stream_id)
             where stream.app = $1

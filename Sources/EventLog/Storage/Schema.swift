@@ -24,7 +24,8 @@ package enum Schema {
         }
         return String(whole[marker.lowerBound...])
     }()
-    private static let repeatableDigest = Array(SHA256.hash(data: Array(repeatable.utf8)))
+    private static let repeatableDigest = Array(
+        SHA256.hash(data: Array((repeatable + Distribution.script).utf8)))
 
     /// Migrates the database to this release's version, with this release's repeatable half. Safe to repeat, and to call
     /// from several instances at once: one of them migrates, and the others wait and find the schema up to date.
@@ -69,6 +70,9 @@ package enum Schema {
             }
             isReplacing = found.version == version
             try await connection.script(isReplacing ? repeatable : whole, deadline: deadline)
+            if try await Distribution.isInUse(connection) {
+                try await connection.script(Distribution.script, deadline: deadline)
+            }
             _ = try await connection.query(
                 Statements.record, [Parameter(version), Parameter(repeatableDigest)], deadline: deadline)
             try await connection.commit(deadline: deadline)

@@ -39,6 +39,9 @@ package struct ConnectionConfiguration: Sendable {
         settings != nil
     }
 
+    /// The name of the database, if one is given.
+    package var database: String? { settings?["dbname"] }
+
     /// The same server and user, another database.
     package func with(database: String) -> ConnectionConfiguration {
         var copy = self

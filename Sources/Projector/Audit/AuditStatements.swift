@@ -129,14 +129,14 @@ enum AuditStatements {
           and original_transaction_id = any ($2::text[])
           and not exists (
             select
-            from \(table.name) as fresh
+            from (select * from \(table.name)) as fresh
             where fresh.stream_id = live.stream_id
               and \(table.sameKey)
               and fresh *= live
           )
         union all
         select original_transaction_id, '\(table.name)', \(row), 'is missing'
-        from \(table.name) as fresh
+        from (select * from \(table.name)) as fresh
         where not exists (
           select
           from subledger.\(table.name) as live

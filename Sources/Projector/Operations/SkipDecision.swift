@@ -1,3 +1,4 @@
+import EventLog
 import Postgres
 import Subscriptions
 
@@ -45,6 +46,9 @@ package struct SkipDecision: Sendable {
         // A running rebuild may already have folded the event into its own tables.
         guard try await connection.lockOutRebuilds(by: Statements.keepOutRebuilds) else {
             throw SkipRefusal.rebuildRuns
+        }
+        if try await Distribution.isInUse(connection) {
+            _ = try await query(Step(ProjectionStatements.holdStream, [id]))
         }
         _ = try await query(Step(RebuildStatements.lockLive, [id]))
         let state = try await query(Step(Statements.state, [id, Parameter(position)]))

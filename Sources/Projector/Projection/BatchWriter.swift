@@ -171,7 +171,12 @@ struct BatchWriter: Sendable {
                         Step(ProjectionStatements.lockStream, [Parameter(streamId)]),
                         Step(ProjectionStatements.checkpoint, [Parameter(streamId)]),
                     ], deadline: .now + Limits.statementWaitMax)
-                let (locked, rows) = (first[1], first[2])
+                var (locked, rows) = (first[1], first[2])
+                if try rows[0].value(Bool.self, at: 11) {
+                    _ = try await connection.query(Step(ProjectionStatements.holdStream, [Parameter(streamId)]))
+                    locked = try await connection.query(Step(ProjectionStatements.lockStream, [Parameter(streamId)]))
+                    rows = try await connection.query(Step(ProjectionStatements.checkpoint, [Parameter(streamId)]))
+                }
                 let found = try Self.checkpoint(rows)
                 guard locked.count == 1, expected == nil || found == expected else {
                     try await connection.rollback(deadline: .now + Limits.statementWaitMax)

@@ -24,6 +24,10 @@ extension ProjectionStatements {
         for update skip locked
         """)
 
+    /// Keeps a stream of a distributed database on its node until the end of the transaction: a lock on a row does not
+    /// move with it. Other databases do not have the function.
+    static let holdStream = Statement("projector_hold_stream", "select subledger.hold_stream($1)")
+
     /// The transactions that lead some streams, including some that have ended.
     static let leaders = Statement(
         "projector_leaders",

@@ -106,7 +106,7 @@ enum ProjectionStatements {
 
     /// The stream's checkpoint with its products and projection version, the products configured now, the version of
     /// the checkpoint row, the number of skipped events, the database's clock, and the ownership rules and the leads of
-    /// checks of the checkpoint and of now.
+    /// checks of the checkpoint and of now, and whether the database is distributed.
     static let checkpoint = Statement(
         "projector_checkpoint",
         """
@@ -126,7 +126,7 @@ enum ProjectionStatements {
             select app_checks.check_lead
             from subledger.app_checks
             where app_checks.app = stream.app
-          ), '')
+          ), ''), \(Distribution.condition)
         from subledger.stream
         left join (
           select stream_id, position, products, ownership, check_lead, projection_version, xmin::text as version

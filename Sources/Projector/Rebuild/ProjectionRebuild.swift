@@ -1,4 +1,5 @@
 import Encoding
+import EventLog
 import Postgres
 import Subscriptions
 
@@ -177,8 +178,11 @@ package struct ProjectionRebuild: Sendable {
         }
         _ = try await query(Step(RebuildStatements.workAsProjector), Limits.statementWaitMax)
         _ = try await query(Step(RebuildStatements.disableJIT), Limits.statementWaitMax)
+        let isDistributed = try await Distribution.isInUse(connection)
         for stream in streams {
-            _ = try await query(Step(RebuildStatements.lockLive, [Parameter(stream.id)]), Limits.leadWaitMax)
+            let id = Parameter(stream.id)
+            if isDistributed { _ = try await query(Step(ProjectionStatements.holdStream, [id]), Limits.leadWaitMax) }
+            _ = try await query(Step(RebuildStatements.lockLive, [id]), Limits.leadWaitMax)
         }
         var replaced = 0
         var changed: [Int32] = []
@@ -212,12 +216,31 @@ package struct ProjectionRebuild: Sendable {
             _ = try await query(Step(RebuildStatements.swapCheckpoint, [id]), Limits.statementWaitMax)
         }
         _ = try await query(Step(RebuildStatements.workAsOwner), Limits.statementWaitMax)
-        _ = try await query(Step(RebuildStatements.dropTables), Limits.statementWaitMax)
+        if !isDistributed { _ = try await query(Step(RebuildStatements.dropTables), Limits.statementWaitMax) }
         try await connection.commit(deadline: .now + Limits.statementWaitMax)
         // Wakes the projectors, since a period may begin or end sooner than before the swap, and the readers.
         await connection.wake("subledger_event", streams.map(\.id))
         await connection.wake("subledger_change", Array(Set(changed)))
+        if isDistributed { await dropTables(connection) }
         return replaced
+    }
+
+    /// Drops the tables of this rebuild after its commit: in a distributed database, the owner cannot drop what the
+    /// projector's role wrote in the same transaction. If another rebuild has begun, or this fails, that or the next
+    /// one drops them.
+    private func dropTables(_ connection: PostgresConnection) async {
+        do {
+            try await connection.begin(deadline: .now + Limits.statementWaitMax)
+            if try await connection.lockOutRebuilds(by: RebuildStatements.claim) {
+                _ = try await connection.query(
+                    RebuildStatements.dropTables, deadline: .now + Limits.statementWaitMax)
+                try await connection.commit(deadline: .now + Limits.statementWaitMax)
+            } else {
+                try await connection.rollback(deadline: .now + Limits.statementWaitMax)
+            }
+        } catch {
+            try? await connection.rollback(deadline: .now + Limits.statementWaitMax)
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+import EventLog
 import Postgres
 
 /// SQL of a rebuild, apart from folding.
@@ -51,7 +52,8 @@ enum RebuildStatements {
         grant select, insert, update, delete on all tables in schema subledger_rebuild to subledger_projector;
         insert into subledger_rebuild.checkpoint (stream_id, position, products, ownership, check_lead)
         select stream_id, 0, products, ownership, check_lead
-        from subledger.checkpoint
+        from subledger.checkpoint;
+        \(Distribution.follow(in: "subledger_rebuild"))
         """
 
     private static let makeFoldedTables = ProjectionTable.foldedNames.map { name -> SQL in

@@ -6,6 +6,7 @@ import Subscriptions
 /// Answers concurrent lookups with few queries: while one query runs, further lookups gather for the next one.
 actor CustomerLookups {
     private let pool: PostgresPool
+    private let layout: DatabaseLayout
     private var waiting: [Waiting] = []
     private var running = 0
     private var begun = 0
@@ -19,8 +20,9 @@ actor CustomerLookups {
         let continuation: CheckedContinuation<Answer, Never>
     }
 
-    init(pool: PostgresPool) {
+    init(pool: PostgresPool, layout: DatabaseLayout) {
         self.pool = pool
+        self.layout = layout
     }
 
     func find(
@@ -71,13 +73,15 @@ actor CustomerLookups {
         _ questions: [CustomerReader.Question]
     ) async throws(ReadError) -> [CustomerReader.Answer<CustomerReader.Found>] {
         do throws(PostgresError) {
+            let deadline = ContinuousClock.now + Limits.readWaitMax
+            let isDistributed = try await layout.isDistributed(pool, deadline: deadline)
             let rows = try await pool.query(
-                CustomerReadStatements.customerGrants,
+                isDistributed ? CustomerReadStatements.customerGrantsOnNodes : CustomerReadStatements.customerGrants,
                 [
                     .array(questions.map(\.customer.app)), .array(questions.map(\.customer.environment.rawValue)),
                     .array(questions.map(\.customer.id)), .array(questions.map { $0.customer.id.lowercased() }),
                     .array(questions.map(\.customer.kind?.rawValue)), .array(questions.map(\.at)),
-                ], deadline: .now + Limits.readWaitMax)
+                ], deadline: deadline)
             var known = [[KnownCustomer]](repeating: [], count: questions.count)
             for row in rows {
                 guard let kind = CustomerKey.Kind(rawValue: try row.value(at: 2)),

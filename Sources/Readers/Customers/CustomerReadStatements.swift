@@ -5,45 +5,53 @@ import Postgres
 enum CustomerReadStatements {
     /// For each question, the customers to which the id leads at the instant, one for each app and kind that matches: a
     /// row for each period, cut to the interval in which the customer owns the subscription, and each of its
-    /// entitlements, with nulls if there are none. Of a customer in joined apps, the periods in both. The caller computes the entitlements: the database would take several
-    /// times as long, and all readers share it. `customer_entitlement` gives the same result in SQL.
-    static let customerGrants = Statement(
-        "customer_grants",
-        """
-        select input.ordinal, stream.app, known.kind, part.joined_kind, part.joined_id,
-          ownership.original_transaction_id, greatest(access_period.starts_at, ownership.starts_at),
-          least(access_period.ends_at, ownership.ends_at), access_period.position, access_period.product_id,
-          product_entitlement.entitlement, stream.joined_app, part.app
-        from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
-          with ordinality as input (app, environment, id, lower_id, kind, at, ordinal)
-        join subledger.customer_identity as known
-          on known.id = any (array[input.id, input.lower_id])
-          and known.id = case when known.kind = 'account' then input.lower_id else input.id end
-          and known.kind = coalesce(input.kind, known.kind)
-          and known.starts_at <= input.at
-          and known.ends_at > input.at
-        cross join lateral (
-          \(stream)
-        ) as stream
-        cross join lateral (
-          \(parts(at: "input.at"))
-        ) as part
-        left join subledger.ownership
-          on ownership.stream_id = part.stream_id
-          and ownership.customer_kind = part.customer_kind
-          and ownership.customer_id = part.customer_id
-        left join subledger.access_period
-          on access_period.stream_id = ownership.stream_id
-          and access_period.original_transaction_id = ownership.original_transaction_id
-          and access_period.starts_at < ownership.ends_at
-          and access_period.ends_at > ownership.starts_at
-          and access_period.product_id is not null
-        left join subledger.product_entitlement
-          on product_entitlement.app = part.app
-          and product_entitlement.product_id = access_period.product_id
-        where stream.environment = input.environment
-          and (input.app is null or input.app in (stream.app, stream.joined_app))
-        """)
+    /// entitlements, with nulls if there are none. Of a customer in joined apps, the periods in both. The caller computes
+    /// the entitlements: the database would take several times as long, and all readers share it.
+    /// `customer_entitlement` gives the same result in SQL.
+    static let customerGrants = grants("customer_grants", parts: parts(at: "input.at"))
+
+    /// ``customerGrants`` in a distributed database, in which no apps are joined.
+    static let customerGrantsOnNodes = grants("customer_grants_on_nodes", parts: wholeCustomer)
+
+    private static func grants(_ name: SQL, parts: SQL) -> Statement {
+        Statement(
+            name,
+            """
+            select input.ordinal, stream.app, known.kind, part.joined_kind, part.joined_id,
+              ownership.original_transaction_id, greatest(access_period.starts_at, ownership.starts_at),
+              least(access_period.ends_at, ownership.ends_at), access_period.position, access_period.product_id,
+              product_entitlement.entitlement, stream.joined_app, part.app
+            from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
+              with ordinality as input (app, environment, id, lower_id, kind, at, ordinal)
+            join subledger.customer_identity as known
+              on known.id = any (array[input.id, input.lower_id])
+              and known.id = case when known.kind = 'account' then input.lower_id else input.id end
+              and known.kind = coalesce(input.kind, known.kind)
+              and known.starts_at <= input.at
+              and known.ends_at > input.at
+            cross join lateral (
+              \(stream)
+            ) as stream
+            cross join lateral (
+              \(parts)
+            ) as part
+            left join subledger.ownership
+              on ownership.stream_id = part.stream_id
+              and ownership.customer_kind = part.customer_kind
+              and ownership.customer_id = part.customer_id
+            left join subledger.access_period
+              on access_period.stream_id = ownership.stream_id
+              and access_period.original_transaction_id = ownership.original_transaction_id
+              and access_period.starts_at < ownership.ends_at
+              and access_period.ends_at > ownership.starts_at
+              and access_period.product_id is not null
+            left join subledger.product_entitlement
+              on product_entitlement.app = part.app
+              and product_entitlement.product_id = access_period.product_id
+            where stream.environment = input.environment
+              and (input.app is null or input.app in (stream.app, stream.joined_app))
+            """)
+    }
 
     /// The stream of the customer `known`, read by its key: the planner would rather compare all streams of an
     /// environment with each question.
@@ -55,11 +63,16 @@ enum CustomerReadStatements {
         offset 0
         """
 
+    /// The customer `known` of `stream` as its only part.
+    private static let wholeCustomer: SQL = """
+        select known.stream_id, stream.app, known.customer_kind, known.customer_id, known.customer_kind as joined_kind,
+          known.customer_id as joined_id
+        """
+
     /// The parts of the customer `known` of `stream`: itself, unless its app is joined with another.
     private static func parts(at instant: SQL) -> SQL {
         """
-        select known.stream_id, stream.app, known.customer_kind, known.customer_id, known.customer_kind as joined_kind,
-          known.customer_id as joined_id
+        \(wholeCustomer)
         where stream.joined_app is null
         union all
         select joined.stream_id, joined.app, joined.customer_kind, joined.customer_id, joined.joined_kind,
@@ -70,29 +83,36 @@ enum CustomerReadStatements {
     }
 
     /// The parts of the customers to which an id leads at an instant, one customer for each app and kind that matches.
-    static let matches = Statement(
-        "customer_matches",
-        """
-        select stream.app, known.kind, part.joined_kind, part.joined_id, stream.joined_app, part.stream_id, part.app,
-          part.customer_kind, part.customer_id, product_catalog.products
-        from subledger.customer_identity as known
-        cross join lateral (
-          \(stream)
-        ) as stream
-        cross join lateral (
-          \(parts(at: "$6"))
-        ) as part
-        left join subledger.product_catalog
-          on product_catalog.app = part.app
-        where known.id in ($3, $4)
-          and known.id = case when known.kind = 'account' then $4 else $3 end
-          and known.kind = coalesce($5, known.kind)
-          and known.starts_at <= $6
-          and known.ends_at > $6
-          and stream.environment = $1
-          and ($2::text is null or $2 in (stream.app, stream.joined_app))
-        order by part.app collate "C", part.customer_kind collate "C", part.customer_id collate "C"
-        """)
+    static let matches = matching("customer_matches", parts: parts(at: "$6"))
+
+    /// ``matches`` in a distributed database, in which no apps are joined.
+    static let matchesOnNodes = matching("customer_matches_on_nodes", parts: wholeCustomer)
+
+    private static func matching(_ name: SQL, parts: SQL) -> Statement {
+        Statement(
+            name,
+            """
+            select stream.app, known.kind, part.joined_kind, part.joined_id, stream.joined_app, part.stream_id, part.app,
+              part.customer_kind, part.customer_id, product_catalog.products
+            from subledger.customer_identity as known
+            cross join lateral (
+              \(stream)
+            ) as stream
+            cross join lateral (
+              \(parts)
+            ) as part
+            left join subledger.product_catalog
+              on product_catalog.app = part.app
+            where known.id in ($3, $4)
+              and known.id = case when known.kind = 'account' then $4 else $3 end
+              and known.kind = coalesce($5, known.kind)
+              and known.starts_at <= $6
+              and known.ends_at > $6
+              and stream.environment = $1
+              and ($2::text is null or $2 in (stream.app, stream.joined_app))
+            order by part.app collate "C", part.customer_kind collate "C", part.customer_id collate "C"
+            """)
+    }
 
     /// The ids of a customer after one of them, in the order of ``CustomerKey``: those that lead or led to it, and the
     /// subscriptions that it owns or owned.

@@ -7,10 +7,11 @@ import Subscriptions
 package struct CustomerReader: Sendable {
     let pool: PostgresPool
     private let lookups: CustomerLookups
+    private let layout = DatabaseLayout()
 
     package init(pool: PostgresPool) {
         self.pool = pool
-        lookups = CustomerLookups(pool: pool)
+        lookups = CustomerLookups(pool: pool, layout: layout)
     }
 
     /// A lookup of a customer as of an instant.
@@ -238,13 +239,15 @@ package struct CustomerReader: Sendable {
     private func stored(
         _ reference: Reference, _ instant: Instant
     ) async throws(PostgresError) -> Answer<StoredCustomer> {
+        let deadline = ContinuousClock.now + Limits.readWaitMax
+        let isDistributed = try await layout.isDistributed(pool, deadline: deadline)
         let rows = try await pool.query(
-            CustomerReadStatements.matches,
+            isDistributed ? CustomerReadStatements.matchesOnNodes : CustomerReadStatements.matches,
             [
                 Parameter(reference.environment.rawValue), Parameter(reference.app), Parameter(reference.id),
                 Parameter(reference.id.lowercased()), Parameter(reference.kind?.rawValue), Parameter(instant),
             ],
-            deadline: .now + Limits.readWaitMax)
+            deadline: deadline)
         var matches: [StoredCustomer] = []
         for row in rows {
             guard let kind = CustomerKey.Kind(rawValue: try row.value(at: 1)),

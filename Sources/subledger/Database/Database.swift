@@ -12,6 +12,8 @@ struct Database {
     let embedded: EmbeddedServer?
     let outcome: Schema.Outcome
     let durability: Durability.Settings
+    /// Whether the tables are distributed over several nodes, see ``Distribution``.
+    let isDistributed: Bool
 
     static let embeddedName = "subledger"
 
@@ -79,8 +81,11 @@ struct Database {
         do {
             let durability = try await Durability.check(connection)
             try await Schema.check(connection)
+            let isDistributed = try await Distribution.isInUse(connection)
             await connection.close()
-            return Database(owner: owner, embedded: embedded, outcome: .upToDate, durability: durability)
+            return Database(
+                owner: owner, embedded: embedded, outcome: .upToDate, durability: durability,
+                isDistributed: isDistributed)
         } catch {
             await connection.close()
             throw error
@@ -97,8 +102,11 @@ struct Database {
             if embedded != nil {
                 try await connection.script(ReaderLimits.script, deadline: .now + Limits.connectWaitMax)
             }
+            let isDistributed = try await Distribution.isInUse(connection)
             await connection.close()
-            return Database(owner: owner, embedded: embedded, outcome: outcome, durability: durability)
+            return Database(
+                owner: owner, embedded: embedded, outcome: outcome, durability: durability,
+                isDistributed: isDistributed)
         } catch {
             await connection.close()
             throw error
@@ -167,6 +175,8 @@ struct Database {
         if role == .reader { configuration.sessionSettings["jit"] = "off" }
         if role == .receiver { configuration.sessionSettings.merge(EventLogWriter.planSettings) { $1 } }
         if role == .projector { configuration.sessionSettings.merge(Projector.planSettings) { $1 } }
+        // The node of a statement depends on the values of its parameters.
+        if isDistributed { configuration.sessionSettings["plan_cache_mode"] = "force_custom_plan" }
         if durability.synchronousCommitIsOff { configuration.sessionSettings["synchronous_commit"] = "on" }
         return configuration
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import EventLog
+import Postgres
 
 struct Migrate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -8,16 +9,34 @@ struct Migrate: AsyncParsableCommand {
 
     @OptionGroup var database: DatabaseFlags
 
+    @Flag(help: "Distribute the tables over the nodes of a Citus cluster, by stream. Stop all servers before.")
+    var distributed = false
+
     func run() async throws {
         try await reportingFailures {
             let settings = Settings(flags: database.values)
             let database = try await Database.open(settings, logger: try settings.logger())
             await database.embedded?.stop()
+            if distributed { try await distribute(database) }
             switch database.outcome {
             case .applied: print("schema version \(Schema.version) applied")
             case .upToDate: print("schema is up to date at version \(Schema.version)")
             case .inUse: throw MigrationError.inUse
             }
         }
+    }
+
+    private func distribute(_ database: Database) async throws {
+        guard database.embedded == nil else { throw DistributionError.noExtension }
+        let connection = try await PostgresConnection.connect(
+            database.owner, deadline: .now + Database.Limits.connectWaitMax)
+        do {
+            try await Distribution.distribute(connection)
+            await connection.close()
+        } catch {
+            await connection.close()
+            throw error
+        }
+        print("tables are distributed by stream")
     }
 }

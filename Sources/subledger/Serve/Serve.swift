@@ -1,4 +1,5 @@
 import ArgumentParser
+import EventLog
 import Foundation
 import HTTPServer
 import Logging
@@ -155,6 +156,9 @@ struct Serve: AsyncParsableCommand {
         }
         if database.outcome == .inUse {
             logger.warning("views of the schema are in use and were not replaced; the next start tries again")
+        }
+        if database.isDistributed, let app = plan.googleApps.first(where: { $0.joinedWith != nil }) {
+            throw DistributionError.joined(app: app.packageName)
         }
         if plan.roles.contains(.reader) {
             plan.backends.headKey = try await database.stoppingOnError { try settings.headKeyFile()?.readOrCreate() }

@@ -3,6 +3,7 @@ import EventLog
 import Foundation
 import Logging
 import Postgres
+import Subscriptions
 import TestSupport
 
 /// The floor of appends: the rows of the same bodies, inserted by the log's own statement on one connection.
@@ -13,21 +14,26 @@ struct AppendFloor {
     private static let batchEvents = 32
 
     func measure(_ samples: inout Samples) async throws {
-        let entries = try await entries()
+        // By stream, so that a batch is a single transaction in a distributed database too.
+        let entries = try await entries().sorted { $0.stream.app < $1.stream.app }
         var configuration = try await TestCluster.freshDatabase().with(role: "subledger_receiver")
         // The receiver's session settings.
         configuration.sessionSettings.merge(EventLogWriter.planSettings) { $1 }
+        if CitusCluster.isWanted { configuration.sessionSettings["plan_cache_mode"] = "force_custom_plan" }
         let quiet = Logger(label: "bench", factory: { _ in SwiftLogNoOpLogHandler() })
         let pool = PostgresPool(configuration, limit: 1, logger: quiet)
         let writer = EventLogWriter(pool: pool)
         let deadline = ContinuousClock.now + .seconds(60)
-        let stream = try await writer.streamId(of: entries[0].stream, deadline: deadline)
+        var ids: [StreamKey: Int32] = [:]
+        for stream in Set(entries.map(\.stream)) {
+            ids[stream] = try await writer.streamId(of: stream, deadline: deadline)
+        }
         let before = try await ProcessorTime.now()
         let start = ContinuousClock.now
         for first in stride(from: 0, to: entries.count, by: Self.batchEvents) {
             let batch = Array(entries[first..<min(first + Self.batchEvents, entries.count)])
             let places = try await writer.append(
-                batch, streamIds: Array(repeating: stream, count: batch.count), deadline: deadline)
+                batch, streamIds: batch.compactMap { ids[$0.stream] }, deadline: deadline)
             guard places.allSatisfy({ $0?.isNew == true }) else { throw BenchError("a row already existed") }
         }
         let seconds = (ContinuousClock.now - start).inSeconds

@@ -18,7 +18,8 @@ struct MeasuredServer {
     ) async throws -> Value {
         let database = if let existing { existing } else { try await SharedDatabase.make() }
         let process = try database.server(
-            "receiver", more: try environment(settings.folder), logFile: settings.folder.file("server.log"))
+            "receiver", more: try environment(settings.folder, streams: settings.streams),
+            logFile: settings.folder.file("server.log"))
         do {
             let server = MeasuredServer(database: database, process: process, port: try await process.ports().public)
             let value = try await work(server)
@@ -33,14 +34,25 @@ struct MeasuredServer {
     }
 
     /// Settings for the app and the root certificate of the bodies. The log level is the default.
-    static func environment(_ folder: Folder) throws -> [String: String] {
+    static func environment(_ folder: Folder, streams: Int = 1) throws -> [String: String] {
         let root = folder.file("root.pem")
         try Data(TestCertificates.standard.rootPEM.utf8).write(to: URL(fileURLWithPath: root))
-        return [
-            "SUBLEDGER_ROOT_FILES": root, "SUBLEDGER_APP_APPLE_ID": "1", "SUBLEDGER_OCSP": "off",
+        var environment = [
+            "SUBLEDGER_ROOT_FILES": root, "SUBLEDGER_OCSP": "off",
             // All load comes from one address, as it does behind a proxy.
             "SUBLEDGER_PUBLIC_CONNECTIONS_PER_ADDRESS": "768",
         ]
+        if streams == 1 {
+            environment["SUBLEDGER_APP_APPLE_ID"] = "1"
+        } else {
+            let apps = Workload.appNames(streams).map {
+                "{\"bundleId\": \"\($0)\", \"sharedSecrets\": [\"\(V1Body.secret)\"]}"
+            }
+            let file = folder.file("apps.json")
+            try Data("[\(apps.joined(separator: ","))]".utf8).write(to: URL(fileURLWithPath: file))
+            environment["SUBLEDGER_APPS_FILE"] = file
+        }
+        return environment
     }
 
     func headPosition() async throws -> Int {

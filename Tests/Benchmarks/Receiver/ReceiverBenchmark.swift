@@ -27,6 +27,9 @@ struct ReceiverBenchmark: AsyncParsableCommand {
     @Option(help: "Concurrent connections.")
     var connections = 64
 
+    @Option(help: "Apps among which the notifications of version 1 are divided, each a stream. Only with --only v1.")
+    var streams = 1
+
     @Option(help: "Compare a log of this many rows with an empty one. 10000000 take some minutes and 5 GB.")
     var rows = 0
 
@@ -47,7 +50,10 @@ struct ReceiverBenchmark: AsyncParsableCommand {
                 "option out of range: expected --runs 1 to 99, --seconds 1 to 60, --connections 1 to 1000, --rows 0 to "
                     + "1000000000 and --subscriptions 1 to 100000000.")
         }
-        _ = try sections()
+        let sections = try sections()
+        guard streams == 1 || (2...1000).contains(streams) && sections == [.v1] else {
+            throw ValidationError("--streams requires --only v1, and is at most 1000.")
+        }
     }
 
     func sections() throws -> Set<Section> {
@@ -72,12 +78,13 @@ struct ReceiverBenchmark: AsyncParsableCommand {
         var samples = Samples()
         var workloads: [Workload] = []
         for format in Format.allCases where sections.contains(format.section) {
-            workloads.append(try await Workload.make(format, seconds: seconds, in: folder))
+            workloads.append(try await Workload.make(format, seconds: seconds, streams: streams, in: folder))
         }
         if workloads.isEmpty, sections.contains(.burst) || sections.contains(.start) || rows > 0 {
             workloads.append(try await Workload.make(.v1, seconds: seconds, in: folder))
         }
-        let settings = RunSettings(seconds: seconds, connections: connections, folder: folder)
+        let settings = RunSettings(
+            seconds: seconds, connections: connections, folder: folder, streams: streams)
         for round in 1...runs {
             for workload in workloads where sections.contains(workload.format.section) {
                 progress("run \(round) of \(runs), \(workload.format.label)")
@@ -85,7 +92,9 @@ struct ReceiverBenchmark: AsyncParsableCommand {
                 try await HTTPRun(workload: workload, settings: settings).measure(&samples)
                 try await AppendFloor(workload: workload).measure(&samples)
                 try ParseFloor(workload: workload).measure(&samples)
-                try await CommitFloor(workload: workload, settings: settings).measure(&samples)
+                if !CitusCluster.isWanted {
+                    try await CommitFloor(workload: workload, settings: settings).measure(&samples)
+                }
             }
         }
         if rows > 0, let workload = workloads.first {
@@ -122,6 +131,7 @@ struct RunSettings {
     let seconds: Int
     let connections: Int
     let folder: Folder
+    var streams = 1
 }
 
 func progress(_ line: String) { FileHandle.standardError.write(Data("==> \(line)\n".utf8)) }

@@ -17,9 +17,11 @@ struct ReceiverRun {
         let first = try await send(to: server, "\(name)", &samples)
         samples.add("\(name).memory", Double(try ProcessMemory.residentMax(server.process.pid)))
         samples.add("\(name).body", workload.bodyBytes)
-        samples.add(
-            "\(name).disk",
-            Double(try await LogSize.measure(server.database.configuration).total) / Double(first.events))
+        if !CitusCluster.isWanted {
+            samples.add(
+                "\(name).disk",
+                Double(try await LogSize.measure(server.database.configuration).total) / Double(first.events))
+        }
         _ = try await send(to: server, "\(name).again", limit: first.events - settings.connections, &samples)
         let half = OpenLoop(requests: workload.requests, connections: settings.connections)
         let answers = try half.run(
@@ -51,6 +53,9 @@ struct ReceiverRun {
         samples.add("\(name).client", outcome.clientMicroseconds)
         samples.add("\(name).server", used.own * 1e6 / count)
         samples.add("\(name).database", used.database * 1e6 / count)
+        for (node, seconds) in used.nodes.enumerated() where used.nodes.count > 1 {
+            samples.add("\(name).node\(node)", seconds * 1e6 / count)
+        }
         if let counted = try instructions?.end() {
             samples.add("\(name).server.instructions", counted.server / count)
             samples.add("\(name).database.instructions", counted.database / count)

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// The table of medians, and the ratios with their targets.
 struct Report: CustomStringConvertible {
@@ -83,6 +84,7 @@ struct Report: CustomStringConvertible {
             let (name, label) = (format.rawValue, format.label)
             lines += [
                 line("\(label), durable", name, disk: "\(name).disk", memory: "\(name).memory"),
+                nodesLine(name),
                 line("\(label), again", "\(name).again"),
                 line("\(label), half the rate", "\(name).half"),
                 line("  floor: HTTP", "\(name).http"),
@@ -117,6 +119,14 @@ struct Report: CustomStringConvertible {
     private func processorBound(_ name: String) -> Double? {
         samples.sum(["\(name).server", "\(name).database", "\(name).client"])
             .map { Double(Machine.processors) * 1e6 / $0 }
+    }
+
+    /// The processor time of each node of a distributed database for a notification; nil for one server.
+    private func nodesLine(_ name: String) -> String? {
+        let used = CitusCluster.nodes.indices.compactMap { samples.median("\(name).node\($0)") }
+        guard used.count == CitusCluster.nodes.count else { return nil }
+        return "  database us of "
+            + zip(CitusCluster.nodes, used).map { "\($0): \(number($1))" }.joined(separator: ", ")
     }
 
     private var burstLines: [String] {

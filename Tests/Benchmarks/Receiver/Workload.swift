@@ -22,18 +22,25 @@ struct Workload: Sendable {
     /// The first bodies.
     let sample: [[UInt8]]
     let bodyBytes: Double
+    let streams: Int
 
     /// The number of bodies in memory, for the floors.
     private static let sampleCount = 4000
 
     /// Makes more bodies than a run at the target rate sends.
-    static func make(_ format: Format, seconds: Int, in folder: Folder) async throws -> Workload {
-        try await make(format, count: format.goalPerSecond * (seconds + 1), in: folder)
+    ///
+    /// - Parameter streams: The number of apps of bodies of version 1.
+    static func make(
+        _ format: Format, seconds: Int, streams: Int = 1, in folder: Folder
+    ) async throws -> Workload {
+        try await make(format, count: format.goalPerSecond * (seconds + 1), streams: streams, in: folder)
     }
 
-    static func make(_ format: Format, count: Int, in folder: Folder) async throws -> Workload {
+    static func make(
+        _ format: Format, count: Int, streams: Int = 1, in folder: Folder
+    ) async throws -> Workload {
         progress("making \(count) distinct bodies, \(format.label)")
-        let source = try source(format, count: count)
+        let source = try source(format, count: count, streams: streams)
         var writer = try RequestFile.Writer(path: folder.file("\(format.rawValue).requests"))
         var sample: [[UInt8]] = []
         var bytes = 0
@@ -48,15 +55,24 @@ struct Workload: Sendable {
         }
         guard writer.count == count else { throw BenchError("the simulation has too few notifications") }
         return Workload(
-            format: format, requests: try writer.finish(), sample: sample, bodyBytes: Double(bytes) / Double(count))
+            format: format, requests: try writer.finish(), sample: sample, bodyBytes: Double(bytes) / Double(count),
+            streams: streams)
     }
 
     private static let chunkCount = 500
 
+    /// The bundle IDs of a number of apps.
+    static func appNames(_ count: Int) -> [String] {
+        count == 1 ? [V1Body.app] : (1...count).map { "com.example.app\($0)" }
+    }
+
     /// V1: six transactions and two copies of a receipt of 8 KB, 22 KB in total. V2: signed, with two signed texts
     /// inside.
-    private static func source(_ format: Format, count: Int) throws -> BodySource {
-        guard format == .v2 else { return BodySource(count: count) { BodySize.middle.body(account: $0) } }
+    private static func source(_ format: Format, count: Int, streams: Int) throws -> BodySource {
+        guard format == .v2 else {
+            let apps = appNames(streams)
+            return BodySource(count: count) { BodySize.middle.body(account: $0, app: apps[$0 % apps.count]) }
+        }
         let app = SimulatedApp(bundleId: V1Body.app, appAppleId: 1, environment: .production, sharedSecret: nil)
         var settings = Simulation.Settings(app: app)
         settings.stories = [.renewals, .trialConversion, .switchOffAndOn, .graceRecovered, .upgrade, .downgrade]
@@ -78,7 +94,10 @@ struct Workload: Sendable {
                 throw BenchError("no root certificate")
             }
             return NotificationVerifier(
-                apps: Apps([App(bundleId: V1Body.app, appAppleId: 1, sharedSecrets: [V1Body.secret])]),
+                apps: Apps(
+                    Self.appNames(streams).map {
+                        App(bundleId: $0, appAppleId: 1, sharedSecrets: [V1Body.secret])
+                    }),
                 signatures: SignatureVerifier(roots: roots))
         }
     }
