@@ -120,6 +120,13 @@ package enum Distribution {
         end
         $$;
         grant select on subledger.product, subledger.product_entitlement to subledger_poller;
+        -- A transaction on all nodes must not notify. The projector finds the change of a product within seconds.
+        create or replace function subledger.notify_products() returns trigger
+        language plpgsql as $function$
+        begin
+          return null;
+        end
+        $function$;
         \(NodeFunctions.script)
         """
 
