@@ -123,6 +123,8 @@ package enum Limits {
     package static let consoleLoginPause = Duration.seconds(1)
     /// Events and history entries on a page of the console: with links, a row has about 700 bytes, a page 100 KB.
     static let consoleRows = 100
+    /// For finding the events of a page of the console that a filter selects. The rest is a link.
+    static let consoleScanTime = Duration.milliseconds(50)
     /// Most entitlements that a page explains: with all reasons, one has up to 4 KB. Others are links.
     static let consoleExplanations = 6
     /// Longest time for which the first page waits for each figure. It says which ones take longer.

@@ -143,6 +143,29 @@ struct ConsoleSizeTests {
                 #expect(page.status == 200, "\(path)")
                 #expect(page.body.utf8.count < Self.bytesMax, "\(path): \(page.body.utf8.count)")
             }
+            // The first and the last event, over as many pages as the time for a page requires.
+            var found: Set<String> = []
+            var next: String? = "/console/events?source=apple-v1&\(Self.stream)"
+            while let path = next {
+                let page = try await browser.get(path, cookie: cookie)
+                #expect(page.status == 200, "\(path)")
+                found.formUnion(page.body.matches(of: /\/console\/events\/([0-9]+)/).map { String($0.1) })
+                next = page.body.firstMatch(of: /href="([^"]*)" rel="next"/)
+                    .map { String($0.1).replacing("&amp;", with: "&") }
+            }
+            #expect(found == ["1", "10001"])
+            let pool = PostgresPool(
+                server.database.with(role: "subledger_reader"), limit: 1, logger: LogRecorder().logger)
+            let outcome = try await LogReader(pool: pool).events(
+                of: StreamKey(app: "com.example.magazine", environment: .production), after: .start, limit: 100,
+                filter: EventFilter(source: "apple-v1"), scanTime: .zero)
+            await pool.close()
+            guard case .page(let first) = outcome else {
+                Issue.record("no page: \(outcome)")
+                return
+            }
+            #expect(first.events.map(\.position) == [1])
+            #expect(first.through.number == 2000 && first.hasMore, "one query when there is no time for a second one")
         }
     }
 }

@@ -36,7 +36,7 @@ package struct EventsPage: ConsolePage {
         if page.hasMore, page.events.count < limit {
             html.element(
                 "p", [.class("muted")],
-                text: "20\u{202F}000 events were looked at for this page. Go on with the next one.")
+                text: "The log was searched up to position \(page.through.number.grouped). Go on with the next page.")
         }
         html.element("nav", [.class("pages"), .text(.label, "Pages of events")]) { html in
             if after > 0 {

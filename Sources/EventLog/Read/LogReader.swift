@@ -32,10 +32,13 @@ package struct LogReader: Sendable {
 
     /// The events after a position, oldest first.
     ///
-    /// - Parameter limit: Capped at ``Limits/pageEventsMax``.
+    /// - Parameters:
+    ///   - limit: Capped at ``Limits/pageEventsMax``.
+    ///   - scanTime: After it, no more events are read to find those that the filter selects; nil for no such limit.
     /// - Throws: ``ReadError``.
     package func events(
-        of stream: StreamKey, after place: ReadPlace, limit: Int, filter: EventFilter = EventFilter()
+        of stream: StreamKey, after place: ReadPlace, limit: Int, filter: EventFilter = EventFilter(),
+        scanTime: Duration? = nil
     ) async throws(ReadError) -> EventPage.Outcome {
         let deadline = ContinuousClock.now + Limits.readWaitMax
         do throws(PostgresError) {
@@ -52,15 +55,22 @@ package struct LogReader: Sendable {
             }
             let last = span.last - after > Limits.scannedEventsMax ? after + Limits.scannedEventsMax : span.last
             let limit = min(limit, Limits.pageEventsMax)
-            let rows = try await pool.query(
-                Statements.page,
-                [
-                    Parameter(id), Parameter(after), Parameter(last), Parameter(filter.type), Parameter(filter.kind),
-                    Parameter(filter.source), Parameter(filter.receivedFrom), Parameter(filter.receivedUntil),
-                    Parameter(Int64(limit)),
-                ], deadline: deadline)
-            let events = try Self.storedEvents(rows)
-            let through = events.count == limit ? events.last?.position ?? last : last
+            let step = scanTime == nil ? Limits.scannedEventsMax : Limits.scanStepEvents
+            let scanEnd = ContinuousClock.now + (scanTime ?? .zero)
+            var events: [StoredEvent] = []
+            var through = after
+            repeat {
+                let end = min(last, through + step)
+                let rows = try await pool.query(
+                    Statements.page,
+                    [
+                        Parameter(id), Parameter(through), Parameter(end), Parameter(filter.type),
+                        Parameter(filter.kind), Parameter(filter.source), Parameter(filter.receivedFrom),
+                        Parameter(filter.receivedUntil), Parameter(Int64(limit - events.count)),
+                    ], deadline: deadline)
+                events += try Self.storedEvents(rows)
+                through = events.count == limit ? events.last?.position ?? end : end
+            } while events.count < limit && through < last && ContinuousClock.now < scanEnd
             return try await page(
                 events, id, from: place, through: through, head: head, hasMore: through < span.last, deadline)
         } catch {

@@ -19,7 +19,7 @@ extension ConsoleRoutes {
         let after = try query.number("after") ?? (isFiltered ? 0 : max(0, stream.head - Int64(limit)))
         switch try await log.events(
             of: StreamKey(app: stream.app, environment: environment), after: ReadPlace(number: after), limit: limit,
-            filter: filter)
+            filter: filter, scanTime: isFiltered ? Limits.consoleScanTime : nil)
         {
         case .page(let page):
             return .page(EventsPage(page: page, filter: filter, after: after, limit: limit, address: visit.address))
