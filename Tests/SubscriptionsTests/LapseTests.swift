@@ -61,6 +61,9 @@ struct LapseTests {
         Case(
             words: "the product was not for sale at the renewal", position: 2,
             reports: [bought, told("2026-02-01", autoRenew: false) { $0.expirationIntent = 4 }]),
+        Case(
+            words: "and nothing follows it", position: nil,
+            reports: [bought, told("2026-02-01", autoRenew: false) { $0.expirationIntent = 5 }]),
     ]
 
     @Test("with the first report that says it", arguments: cases)

@@ -42,6 +42,8 @@ extension Subscription {
         case 2: return (.failed, stated)
         case 3: return (.priceRefused, stated)
         case 4: return (.notForSale, stated)
+        // For another reason. Apple then reports renewal as off too, which the customer did not do.
+        case 5: return nil
         default: break
         }
         if renewal.autoRenewStatus == false { return (.switchedOff, switchedOff) }
