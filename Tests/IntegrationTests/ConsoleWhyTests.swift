@@ -32,20 +32,21 @@ struct ConsoleWhyTests {
             #expect(
                 page.body.contains("(INITIAL_BUY, event <a href=\"/console/events/1?\(Self.stream)\">1</a>)."),
                 "\(page.body)")
-            #expect(page.body.contains("<strong>\(Self.monthly) ended on 2 Oct 2019 07:06</strong>"))
+            #expect(page.body.contains("<strong>\(Self.monthly) is not active</strong>, it ended on 2 Oct 2019 07:06"))
             #expect(page.body.contains("and nothing follows it."))
             for explanation in [active, over] {
                 #expect(page.body.contains(explanation.sentence.html), "\(page.body)")
                 for reason in explanation.because + explanation.against {
                     #expect(page.body.contains(reason.text.html), "\(reason)")
-                    #expect(page.body.contains("<code class=\"muted\">\(reason.rule.rawValue)</code>"), "\(reason)")
+                    #expect(
+                        page.body.contains("<small class=\"muted\">Rule \(reason.rule.rawValue)</small>"), "\(reason)")
                 }
             }
             let change = try #require(active.couldChange.first)
             #expect(page.body.contains("\(change.text.html)."))
             // What is active is first.
             let first = try #require(page.body.range(of: "com.example.books is active"))
-            let second = try #require(page.body.range(of: "\(Self.monthly) ended"))
+            let second = try #require(page.body.range(of: "\(Self.monthly) is not active"))
             #expect(first.lowerBound < second.lowerBound)
         }
     }

@@ -130,7 +130,7 @@ struct ExplanationTests {
                 entitlements, so it grants its own name. Subscription 1000000000000001 belongs to its store account: \
                 nothing names an app user. This does not change it: Transaction 11 (com.example.magazine.monthly) was \
                 refunded in full on 10 Feb 2026 00:00:00 UTC, so it counts as never made (event 3). Next, on 1 Mar \
-                2026 00:00:00 UTC: access ends, unless the subscription is renewed before. Renewal is not known.
+                2026 00:00:00 UTC: access ends, unless the subscription is renewed: whether renewal is on is not known.
                 """)
     }
 }

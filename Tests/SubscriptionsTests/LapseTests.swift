@@ -64,6 +64,18 @@ struct LapseTests {
         Case(
             words: "and nothing follows it", position: nil,
             reports: [bought, told("2026-02-01", autoRenew: false) { $0.expirationIntent = 5 }]),
+        // Without a reason, the renewal in force at the end counts, not a later one.
+        Case(
+            words: "the renewal failed, and the store has stopped retrying the payment", position: 2,
+            reports: [
+                bought, told("2026-02-01") { $0.isInBillingRetryPeriod = true }, told("2026-02-08", autoRenew: false),
+            ]),
+        Case(
+            words: "and nothing follows it", position: nil,
+            reports: [bought, told("2026-02-08", autoRenew: false)]),
+        Case(
+            words: "renewal was switched off", position: 2,
+            reports: [bought, told("2026-01-20", autoRenew: false), told("2026-02-08", autoRenew: true)]),
     ]
 
     @Test("with the first report that says it", arguments: cases)

@@ -4,7 +4,7 @@ extension HTMLWriter {
     /// Writes an instant as `<time>`, in UTC.
     package mutating func time(_ instant: Instant, _ attributes: [Attribute] = []) {
         guard instant < .latest else {
-            text("never")
+            text("no end")
             return
         }
         element("time", [.text(.datetime, instant.description)] + attributes, text: instant.shortText)
@@ -21,6 +21,17 @@ extension HTMLWriter {
         element("a", [.href(address)] + attributes, text: text)
     }
 
+    /// Writes a link whose text is an id, shortened if it is long, as Google's purchase tokens are.
+    package mutating func idLink(_ id: String, _ address: Address) {
+        let shown = id.shortenedID
+        link(shown, address, shown == id ? [] : [.text(.title, id)])
+    }
+
+    package mutating func id(_ id: String) {
+        let shown = id.shortenedID
+        element("code", shown == id ? [] : [.text(.title, id)], text: shown)
+    }
+
     package mutating func hidden(_ name: String, _ value: String) {
         void("input", [.text(.type, "hidden"), .text(.name, name), .text(.value, value)])
     }
@@ -32,6 +43,11 @@ extension HTMLWriter {
             html.element("dd") { content(&$0) }
         }
     }
+}
+
+extension String {
+    /// The beginning of a long id, such as `nfipflcjaipabeoccejjhdke…`; others as they are.
+    var shortenedID: String { utf8.count > 48 ? "\(prefix(24))…" : self }
 }
 
 extension Instant {

@@ -13,6 +13,10 @@ struct ClocksForm {
         html.element("p", [.class("note")]) { html in
             html.text("As it was known at ")
             html.time(knownAt)
+            if at != knownAt {
+                html.text(", about ")
+                html.time(at)
+            }
             html.text(". What was learned later is hatched in the pictures, and not in the tables. ")
             html.link("What is known now", address.with("knownAt", nil))
         }

@@ -23,7 +23,7 @@ extension CustomerPage {
                 let id = subscription.originalTransactionId
                 return [
                     .link(id, here(Address("subscriptions", id), owned.joinedApp).withClocks(of: address)),
-                    .text(subscription.status(at: at).rawValue),
+                    .text(subscription.status(at: at).words),
                     .optional(subscription.period(at: at)?.productId ?? renewal.productId),
                     .optional(subscription.accessEnd(at: at)),
                     .text(renewal.autoRenewStatus.map { $0 ? "on" : "off" } ?? "unknown"),
@@ -33,87 +33,24 @@ extension CustomerPage {
     }
 
     private func historyTable(_ here: (Address, String?) -> Address) -> ConsoleTable {
-        ConsoleTable(
-            "history", caption: history?.hasMore == true ? "History: the latest entries" : "History",
+        let entries = lines.flatMap { line in
+            line.chronicle(through: at).map { (entry: $0, line: line) }
+        }.sorted { ($0.entry.at, $0.entry.position ?? .max) > ($1.entry.at, $1.entry.position ?? .max) }
+        return ConsoleTable(
+            "history", caption: "History",
             columns: [
                 .init("At"), .init("What"), .init("Product"), .init("Until"), .init("Subscription"),
                 .init("Event", isNumber: true),
             ],
-            rows: (changes + refunds).sorted { $0.at > $1.at }.map { change -> [ConsoleTable.Cell] in
-                [
-                    .time(change.at), .text(change.what), .optional(change.productId), .optional(change.until),
-                    .link(
-                        change.id, here(Address("subscriptions", change.id), change.joinedApp).withClocks(of: address)),
-                    change.position.map { .link("\($0)", here(Address("events", "\($0)"), change.joinedApp)) }
-                        ?? (change.isByClock ? .text("the clock") : .empty),
+            rows: entries.map { entry, line -> [ConsoleTable.Cell] in
+                let id = line.subscription.originalTransactionId
+                return [
+                    .time(entry.at), .text(entry.what), .optional(entry.productId), .optional(entry.until),
+                    .link(id, here(Address("subscriptions", id), line.joinedApp).withClocks(of: address)),
+                    entry.position.map { .link("\($0)", here(Address("events", "\($0)"), line.joinedApp)) }
+                        ?? (entry.isByClock ? .text("the clock") : .empty),
                 ]
             }, empty: "Nothing began or ended by then.")
-    }
-
-    /// A row of the history.
-    private struct Line {
-        let at: Instant
-        let what: String
-        var productId: String?
-        var until: Instant?
-        let id: String
-        let position: Int64?
-        let joinedApp: String?
-        var isByClock = false
-    }
-
-    /// By what was known: a purchase that is refunded by now gave access then.
-    private var entries: [HistoryEntry] {
-        let today = history?.entries ?? []
-        guard let known else { return today }
-        let always = OwnedInterval(Instant.earliest..<Instant.latest, position: nil, nextPosition: nil)
-        return known.flatMap { subscription in
-            let owned = owned(subscription)
-            return subscription.history(
-                ownedDuring: [always], through: at, endings: endings(of: owned)
-            ).map { entry in
-                var entry = entry
-                entry.joinedApp = owned?.joinedApp
-                return entry
-            }
-        } + today.filter { $0.isGain != nil }
-    }
-
-    private func owned(_ subscription: Subscription) -> OwnedSubscription? {
-        record.subscriptions.first { $0.subscription.originalTransactionId == subscription.originalTransactionId }
-    }
-
-    /// Those that were known.
-    private func endings(of owned: OwnedSubscription?) -> [Instant: Int64] {
-        owned?.endings.filter { isKnown($0.value, owned?.joinedApp) } ?? [:]
-    }
-
-    private var changes: [Line] {
-        entries.filter { isKnown($0) }.map { entry -> Line in
-            let what =
-                entry.isGain.map { $0 ? "subscription gained" : "subscription lost to another customer" }
-                ?? entry.kind.rawValue.replacing("_", with: " ")
-            return Line(
-                at: entry.at, what: what, productId: entry.productId, until: entry.until,
-                id: entry.originalTransactionId, position: entry.position, joinedApp: entry.joinedApp,
-                isByClock: entry.isGain == nil)
-        }
-    }
-
-    /// Purchases that count as never made: no period of theirs is among the changes.
-    private var refunds: [Line] {
-        (known ?? record.subscriptions.map(\.subscription)).flatMap { subscription -> [Line] in
-            let owned = owned(subscription)
-            let endings = endings(of: owned)
-            return subscription.transactions.compactMap { row -> Line? in
-                guard row.settled.isRefunded, let refunded = row.settled.revocationDate, refunded <= at else {
-                    return nil
-                }
-                return Line(
-                    at: refunded, what: "refunded: counts as never bought", productId: row.transaction.productId,
-                    id: subscription.originalTransactionId, position: endings[refunded], joinedApp: owned?.joinedApp)
-            }
-        }
     }
 
     private func tiesTable(_ here: (Address, String?) -> Address) -> ConsoleTable {
@@ -134,12 +71,7 @@ extension CustomerPage {
     }
 
     /// Whether the event had been received at the instant whose knowledge counts.
-    private func isKnown(_ position: Int64, _ joinedApp: String?) -> Bool {
+    func isKnown(_ position: Int64, _ joinedApp: String?) -> Bool {
         (joinedApp == nil ? knownHead : joined?.knownHead).map { position <= $0 } ?? true
-    }
-
-    /// What only the clock causes was known once its time had come.
-    private func isKnown(_ entry: HistoryEntry) -> Bool {
-        entry.position.map { isKnown($0, entry.joinedApp) } ?? knownAt.map { entry.at <= $0 } ?? true
     }
 }

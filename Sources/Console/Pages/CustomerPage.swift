@@ -7,8 +7,12 @@ import Subscriptions
 package struct CustomerPage: ConsolePage {
     package let id: String
     package let record: CustomerReader.Record
-    /// Nil if the id identified no customer then.
-    package let history: CustomerReader.History?
+    /// The customer's subscriptions by what was known at ``knownAt``; empty if the id identified no customer then.
+    package let lines: [ExplainedCustomers.OwnedLine]
+    /// The customer to which the id leads now; nil if it is the same.
+    package let today: CustomerKey?
+    /// Where else the id is known.
+    package let elsewhere: [SearchHit]
     /// The entitlements at ``at``, by what was known at ``knownAt``.
     package let entitlements: [Entitlement]
     /// Why the customer has them or not, the ones to be seen first at the front.
@@ -19,8 +23,6 @@ package struct CustomerPage: ConsolePage {
     package let knownAt: Instant?
     /// The position of the last event received until ``knownAt``; nil for today's knowledge.
     package let knownHead: Int64?
-    /// The customer's subscriptions by what was known; nil for today's knowledge.
-    package let known: [Subscription]?
     package let events: [StoredEvent]
     /// The stream of the joined app; nil if the customer has no part in one.
     package let joined: Joined?
@@ -29,21 +31,22 @@ package struct CustomerPage: ConsolePage {
     package let address: Address
 
     package init(
-        id: String, record: CustomerReader.Record, history: CustomerReader.History?, entitlements: [Entitlement],
-        explanations: [Explanation], unexplained: [String], at: Instant, knownAt: Instant?, knownHead: Int64?,
-        known: [Subscription]?,
-        events: [StoredEvent], joined: Joined?, span: Range<Instant>?, address: Address
+        id: String, record: CustomerReader.Record, lines: [ExplainedCustomers.OwnedLine], today: CustomerKey?,
+        elsewhere: [SearchHit], entitlements: [Entitlement], explanations: [Explanation], unexplained: [String],
+        at: Instant, knownAt: Instant?, knownHead: Int64?, events: [StoredEvent], joined: Joined?,
+        span: Range<Instant>?, address: Address
     ) {
         self.id = id
         self.record = record
-        self.history = history
+        self.lines = lines
+        self.today = today
+        self.elsewhere = elsewhere
         self.entitlements = entitlements
         self.explanations = explanations
         self.unexplained = unexplained
         self.at = at
         self.knownAt = knownAt
         self.knownHead = knownHead
-        self.known = known
         self.events = events
         self.joined = joined
         self.span = span
@@ -79,15 +82,46 @@ package struct CustomerPage: ConsolePage {
 
     package func write(in frame: PageFrame, to html: inout HTMLWriter) {
         ClocksForm(at: at, knownAt: knownAt, address: address).write(to: &html)
+        writeIdentity(frame, to: &html)
         writeEntitlements(frame, to: &html)
         writePictures(frame, to: &html)
-        writeTotals(to: &html)
+        writeTotals(frame, to: &html)
         for table in tables(here: { self.frame(frame, of: $1).here($0) }) { table.write(on: address, to: &html) }
     }
 
     /// The frame of a page about the stream of an app.
     private func frame(_ frame: PageFrame, of joinedApp: String?) -> PageFrame {
         joinedApp == nil ? frame : frame.of(joined?.stream)
+    }
+
+    // MARK: - Identity
+
+    /// Whose page this is, if the id does not say it by itself, and what else the id names.
+    private func writeIdentity(_ frame: PageFrame, to html: inout HTMLWriter) {
+        let customer = record.customer
+        if ByteString(id) != customer.id {
+            html.element("p", [.class("note")]) { html in
+                html.text("The id is one of the customer’s. The customer is \(customer.kind.words) ")
+                html.link(customer.id.text, frame.customer(customer.id.text, kind: customer.kind.rawValue))
+                html.text(".")
+            }
+        }
+        if let today {
+            html.element("p", [.class("note")]) { html in
+                html.text("Today the id leads to another customer: \(today.kind.words) ")
+                html.link(today.id.text, frame.customer(today.id.text, kind: today.kind.rawValue))
+                html.text(". What it bought since is on that page.")
+            }
+        }
+        guard !elsewhere.isEmpty else { return }
+        html.element("p", [.class("note")]) { html in
+            html.text("The same id is also known elsewhere: ")
+            for (index, hit) in elsewhere.enumerated() {
+                if index > 0 { html.text(", ") }
+                html.link("\(hit.kind) in \(hit.app), \(hit.environment)", hit.address)
+            }
+            html.text(".")
+        }
     }
 
     // MARK: - Entitlements
@@ -148,7 +182,9 @@ package struct CustomerPage: ConsolePage {
 
     /// The subscriptions by the knowledge for which the page answers, with the access of this customer.
     private var shown: [Subscription] {
-        known ?? record.subscriptions.map { $0.subscription.owned(during: $0.intervals.map(\.interval)) }
+        knownAt == nil
+            ? record.subscriptions.map { $0.subscription.owned(during: $0.intervals.map(\.interval)) }
+            : lines.map(\.owned)
     }
 
     // MARK: - Pictures
@@ -172,7 +208,7 @@ package struct CustomerPage: ConsolePage {
                 }
                 html.element("div", [.class("line")]) { html in
                     html.element("h3") { html in
-                        html.link(
+                        html.idLink(
                             subscription.originalTransactionId, frame.subscription(subscription.originalTransactionId))
                         html.text(" \(statusWords(of: subscription))\(owned.joinedApp.map { ", in \($0)" } ?? "")")
                     }
@@ -198,31 +234,17 @@ package struct CustomerPage: ConsolePage {
     }
 
     func past(_ subscription: Subscription) -> Subscription? {
-        known?.first { $0.originalTransactionId == subscription.originalTransactionId }
+        lines.first { $0.subscription.originalTransactionId == subscription.originalTransactionId }?.owned
     }
 
     // MARK: - Totals
 
-    private func writeTotals(to html: inout HTMLWriter) {
-        var paid: [String: (paid: Int64, refunded: Int64)] = [:]
-        for subscription in known ?? record.subscriptions.map(\.subscription) {
-            for row in subscription.transactions where !row.transaction.isFamilyShared {
-                guard let price = row.transaction.price, (row.transaction.purchaseDate ?? .latest) <= at else {
-                    continue
-                }
-                let currency = row.transaction.currency ?? "unknown currency"
-                var sum = paid[currency] ?? (0, 0)
-                sum.paid = sum.paid.addingReportingOverflow(price).partialValue
-                if row.settled.isRefunded { sum.refunded = sum.refunded.addingReportingOverflow(price).partialValue }
-                paid[currency] = sum
-            }
-        }
-        guard !paid.isEmpty else { return }
+    private func writeTotals(_ frame: PageFrame, to html: inout HTMLWriter) {
         html.element("section", [.text(.labelledby, "totals")]) { html in
-            html.element("h2", [.text(.id, "totals")], text: "Paid until then")
+            html.element("h2", [.text(.id, "totals")], text: "Totals by then")
             html.element("dl", [.class("tiles")]) { html in
                 for (currency, sum) in paid.sorted(by: { $0.key < $1.key }) {
-                    html.item(currency) { html in
+                    html.item("Paid, \(currency)") { html in
                         html.text(sum.paid.amount(in: currency))
                         if sum.refunded > 0 {
                             html.element(
@@ -230,7 +252,58 @@ package struct CustomerPage: ConsolePage {
                         }
                     }
                 }
+                html.item("Last event received") { html in
+                    guard let (event, joinedApp) = lastEvent else {
+                        html.text("none")
+                        return
+                    }
+                    html.time(event.receivedAt)
+                    html.element("small") { html in
+                        html.text("event ")
+                        html.link("\(event.position)", self.frame(frame, of: joinedApp).event(event.position))
+                        if let type = event.type { html.text(", \(type)") }
+                    }
+                }
             }
+        }
+    }
+
+    /// By currency, what the customer paid while the subscription was the customer's.
+    private var paid: [String: (paid: Int64, refunded: Int64)] {
+        var paid: [String: (paid: Int64, refunded: Int64)] = [:]
+        for line in lines {
+            for row in line.subscription.transactions where !row.transaction.isFamilyShared {
+                guard let price = row.transaction.price, let bought = row.transaction.purchaseDate, bought <= at,
+                    line.intervals.contains(where: { $0.interval.contains(bought) })
+                else { continue }
+                let currency = row.transaction.currency ?? "unknown currency"
+                var sum = paid[currency] ?? (0, 0)
+                sum.paid = sum.paid.addingReportingOverflow(price).partialValue
+                if row.settled.isRefunded, row.settled.revocationDate.map({ $0 <= at }) ?? true {
+                    sum.refunded = sum.refunded.addingReportingOverflow(price).partialValue
+                }
+                paid[currency] = sum
+            }
+        }
+        return paid
+    }
+
+    private var lastEvent: (event: StoredEvent, joinedApp: String?)? {
+        let own = events.filter { isKnown($0.position, nil) }.map { (event: $0, joinedApp: String?.none) }
+        let joined = self.joined?.events.filter { isKnown($0.position, record.identity.joinedApp) }.map {
+            (event: $0, joinedApp: record.identity.joinedApp)
+        }
+        return (own + (joined ?? [])).max { $0.event.receivedAt < $1.event.receivedAt }
+    }
+}
+
+extension CustomerKey.Kind {
+    package var words: String {
+        switch self {
+        case .link: "your backend’s customer"
+        case .account: "the app user with account token"
+        case .appTransaction: "the store account with app transaction"
+        case .subscription: "the store account of subscription"
         }
     }
 }

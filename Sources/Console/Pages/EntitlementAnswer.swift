@@ -22,6 +22,10 @@ struct EntitlementAnswer {
                 html.element("p") { html in
                     html.text("Because: ")
                     write(reason, frame, to: &html)
+                    if let continuation = explanation.continuation {
+                        html.text(" Without a gap, the last one known: ")
+                        write(continuation, frame, to: &html)
+                    }
                 }
             }
             if let restated = explanation.restated { write(restated, frame, to: &html) }
@@ -30,8 +34,10 @@ struct EntitlementAnswer {
                     html.text("Next: ")
                     write(change, to: &html)
                 }
-            } else if explanation.active {
-                html.element("p", [.class("muted")], text: "Next: nothing ends it by itself.")
+            } else {
+                html.element(
+                    "p", [.class("muted")],
+                    text: "Next: nothing \(explanation.active ? "ends" : "begins") it by itself.")
             }
             writeWhy(frame, to: &html)
         }
@@ -52,17 +58,14 @@ struct EntitlementAnswer {
                 writeDistance(to: until, frame, to: &html)
             case _?: html.element("strong", text: "\(name) is active for ever")
             case nil:
-                guard let ended else {
-                    html.element("strong", text: "\(name) is not active")
-                    return
-                }
+                html.element("strong", text: "\(name) is not active")
+                guard let ended else { return }
                 // An end that was only expected: by what was known, nothing followed it.
                 let wasExpected = explanation.knownAt.map { ended > $0 } ?? false
-                html.element(
-                    "strong", text: "\(name) \(wasExpected ? "would have ended" : "ended") on \(ended.longText)")
+                html.text(", it \(wasExpected ? "would have ended" : "ended") on \(ended.longText)")
                 writeDistance(to: ended, frame, to: &html)
             }
-            if let since { html.text("\(explanation.active ? ", since" : ", it began on") \(since.longText)") }
+            if let since { html.text("\(explanation.active ? ", since" : "; it had begun on") \(since.longText)") }
         }
     }
 
@@ -82,7 +85,7 @@ struct EntitlementAnswer {
                 switch restated.until {
                 case let until? where until < .latest: "active until \(until.longText)"
                 case _?: "active for ever"
-                case nil: "not active"
+                case nil: explanation.active ? "not active" : "not active either, for another reason"
                 }
             html.text("by today’s knowledge it is \(state). ")
             if !explanation.isDecided(by: restated.reason) { write(restated.reason, frame, to: &html) }
@@ -127,11 +130,11 @@ struct EntitlementAnswer {
                     let frame = self.frame(frame, of: reason)
                     if let id = reason.originalTransactionId, !reason.text.contains(id) {
                         html.text(" Subscription ")
-                        html.link(id, frame.subscription(id))
+                        html.idLink(id, frame.subscription(id))
                         html.text(".")
                     }
                     html.text(" ")
-                    html.element("code", [.class("muted")], text: reason.rule.rawValue)
+                    html.element("small", [.class("muted")], text: "Rule \(reason.rule.rawValue)")
                 }
             }
         }
@@ -140,7 +143,7 @@ struct EntitlementAnswer {
     /// The text of a reason, with links to the events that are its evidence.
     private func write(_ reason: Explanation.Reason, _ frame: PageFrame, to html: inout HTMLWriter) {
         let frame = self.frame(frame, of: reason)
-        html.text(reason.text)
+        html.text(reason.originalTransactionId.map { reason.text.replacing($0, with: $0.shortenedID) } ?? reason.text)
         let shown = reason.positions.suffix(Self.eventsMax)
         for (index, position) in shown.enumerated() {
             let words = reason.by.first { $0.position == position }?.words

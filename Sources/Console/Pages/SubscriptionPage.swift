@@ -187,7 +187,7 @@ package struct SubscriptionPage: ConsolePage {
             "renewals", caption: "Renewal statements",
             columns: [
                 .init("Stated at"), .init("Renewal"), .init("Retry"), .init("Grace until"), .init("Next product"),
-                .init("Intent"), .init("Signed"), .init("Event", isNumber: true),
+                .init("Reason of the end"), .init("Signed"), .init("Event", isNumber: true),
             ],
             rows: shown.renewals.reversed().map { statement in
                 let renewal = statement.renewal
@@ -195,10 +195,23 @@ package struct SubscriptionPage: ConsolePage {
                     .time(statement.statedAt), .optional(renewal.autoRenewStatus.map { $0 ? "on" : "off" }),
                     .optional(renewal.isInBillingRetryPeriod.map { $0 ? "in retry" : "no" }),
                     .optional(renewal.gracePeriodExpiresDate), .optional(renewal.autoRenewProductId),
-                    .optional(renewal.expirationIntent.map { "\($0)" }), .text(statement.isSigned ? "yes" : "no"),
+                    .optional(renewal.expirationIntent.map(Self.words(ofIntent:))),
+                    .text(statement.isSigned ? "yes" : "no"),
                     link(statement.position),
                 ]
             }, empty: "No renewal was reported.")
+    }
+
+    /// Apple's reasons, by their numbers.
+    private static func words(ofIntent number: Int) -> String {
+        switch number {
+        case 1: "switched off"
+        case 2: "billing error"
+        case 3: "price not accepted"
+        case 4: "not for sale"
+        case 5: "other"
+        default: "\(number)"
+        }
     }
 
     private var versionsTable: ConsoleTable {

@@ -135,14 +135,14 @@ extension ConsoleTable {
                 html.element("td", column.isNumber ? [.class("number")] : []) { html in
                     switch cell {
                     case .text(let text): html.text(text)
-                    case .code(let text): html.element("code", text: text)
+                    case .code(let text): html.id(text)
                     case .number(let number): html.text(number.grouped)
                     case .time(let instant): html.time(instant)
-                    case .link(let text, let address): html.link(text, address)
+                    case .link(let text, let address): html.idLink(text, address)
                     case .links(let links):
                         for (index, link) in links.prefix(Self.linksMax).enumerated() {
                             if index > 0 { html.text(" ") }
-                            html.link(link.text, link.address)
+                            html.idLink(link.text, link.address)
                         }
                         let more = Int64(links.count - Self.linksMax)
                         if more > 0 { html.element("span", [.class("muted")], text: " and \(more.grouped) more") }

@@ -105,15 +105,17 @@ extension Timeline {
             let place = [
                 Attribute.number(.x, start), .number(.y, y(0) + 4), .number(.width, width), .number(.height, 20),
             ]
+            let kind = first.isRemoved ? "removed" : Self.kind(of: first.period, in: subscription)
+            let isLater = !first.isRemoved && known.map { self.isLater(first.period, than: $0) } ?? false
             let name =
-                group.count == 1 ? Self.words(first.period, isRemoved: first.isRemoved) : "\(group.count) periods"
+                group.count == 1
+                ? Self.words(first.period, kind) + (isLater ? Self.learnedLater : "") : "\(group.count) periods"
             let address =
                 group.count == 1
                 ? page.with("at", first.period.start.description)
                 : page.with("from", first.period.start.description).with("to", last.period.end.description)
             html.element("a", [.href(address), .text(.label, name)]) { html in
                 html.element("title", text: name)
-                let kind = first.isRemoved ? "removed" : Self.kind(of: first.period, in: subscription)
                 html.element("rect", place + [.class("bar \(kind)")]) { _ in }
                 if let pattern = Self.pattern(of: kind) {
                     html.element("rect", place + [.text(.fill, "url(#\(pattern))")]) { _ in }
@@ -131,7 +133,7 @@ extension Timeline {
                             .class("strike"),
                         ]
                     ) { _ in }
-                } else if let known, isLater(first.period, than: known) {
+                } else if isLater {
                     html.element("rect", place + [.class("later")]) { _ in }
                 }
                 if width > labelWidth {
@@ -160,8 +162,7 @@ extension Timeline {
         case .paid:
             let transaction = subscription.transactions.first { $0.transaction.transactionId == period.transactionId }?
                 .transaction
-            let isTrial = transaction?.isTrialPeriod == true || transaction?.offerDiscountType == "FREE_TRIAL"
-            return isTrial ? "trial" : "paid"
+            return transaction?.isFamilyShared == true ? "family" : transaction?.isFreeTrial == true ? "trial" : "paid"
         }
     }
 
@@ -175,8 +176,11 @@ extension Timeline {
 
     private static func label(_ kind: String) -> String { kind == "removed" ? "refunded" : kind }
 
-    static func words(_ period: AccessPeriod, isRemoved: Bool = false) -> String {
-        let word = isRemoved ? "Refunded" : period.cause.rawValue.capitalizedFirst
+    /// Said of marks that are hatched.
+    private static let learnedLater = ", learned later"
+
+    static func words(_ period: AccessPeriod, _ kind: String) -> String {
+        let word = label(kind).capitalizedFirst
         let cut = period.cut.map { " (cut: \($0.rawValue.replacing("_", with: " ")))" } ?? ""
         return "\(word) \(period.start.longText) to \(period.end.longText)\(cut), event \(period.position)"
     }
@@ -190,7 +194,9 @@ extension Timeline {
             let name: String
             if group.count == 1 {
                 let refund = first.settled.isRefunded ? ", refunded" : ""
-                name = "Bought \(date.longText)\(first.transaction.priceText.map { ", \($0)" } ?? "")\(refund)"
+                let isShared = first.transaction.isFamilyShared
+                let price = isShared ? nil : first.transaction.priceText.map { ", \($0)" }
+                name = "\(isShared ? "Shared" : "Bought") \(date.longText)\(price ?? "")\(refund)"
             } else {
                 name = "\(group.count) purchases from \(date.longText)"
             }
@@ -260,19 +266,20 @@ extension Timeline {
                 group.count == 1
                 ? "Event \(first.position), \(type.isEmpty ? first.kind : type), \(time.longText)\(late)"
                 : "\(group.count) events, \(first.position) to \(last.position)"
+            let isNew = known.map { first.receivedAt > $0.at } ?? false
             let lastTime = last.occurredAt ?? last.receivedAt
             let address =
                 group.count == 1
                 ? frame.event(first.position)
                 : page.with("from", time.description).with("to", lastTime.description)
-            html.element("a", [.href(address), .text(.label, name)]) { html in
-                html.element("title", text: name)
+            let words = name + (isNew ? Self.learnedLater : "")
+            html.element("a", [.href(address), .text(.label, words)]) { html in
+                html.element("title", text: words)
                 if hasElbows, group.count == 1, first.lateText != nil, contains(first.receivedAt) {
                     let path =
                         "M\(Self.text(x(time))) \(Self.text(y(3) + 14))v9H\(Self.text(x(first.receivedAt)))v-9"
                     html.element("path", [.text(.d, path), .class("elbow")]) { _ in }
                 }
-                let isNew = known.map { first.receivedAt > $0.at } ?? false
                 let place: [Attribute] = [
                     .number(.x, x(time) - 4), .number(.y, y(3) + 6), .number(.width, 8), .number(.height, 16),
                 ]

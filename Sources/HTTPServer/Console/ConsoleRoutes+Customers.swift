@@ -50,16 +50,16 @@ extension ConsoleRoutes {
             throw ConsoleProblem(.notFound, "No such stream", "The environment is of a newer release.")
         }
         let kind = try visit.query.text("as").flatMap(CustomerKey.Kind.init(rawValue:))
-        let at = try visit.query.instant("at") ?? visit.now
-        let knownAt = try visit.query.instant("knownAt")
+        let (at, knownAt) = try Self.clocks(visit)
         let reference = CustomerReader.Reference(app: stream.app, environment: environment, id: id, kind: kind)
         let record = try await record(reference, at: at, visit)
-        async let past = customers.history(reference, at: at, through: at, limit: Limits.consoleRows)
         async let answer = customers.explained(CustomerReader.Question(reference, at: at), knownAt: knownAt)
         async let stored = events(of: record, joinedApp: nil, in: stream)
+        async let hits = reader.search(id)
         var knownHead: Int64?
         if let knownAt { knownHead = try await reader.head(at: knownAt, in: stream) }
         let joined = try await joined(record, knownAt: knownAt, visit)
+        let today = at == visit.now ? nil : Self.found(try await customers.record(reference, at: visit.now))
         let explained = Self.found(try await answer)
         let entitlements = knownAt == nil ? record.entitlements : explained?.granted ?? []
         let names = Self.ordered(
@@ -67,12 +67,22 @@ extension ConsoleRoutes {
         let explanations = try await explanations(of: names, explained)
         return .page(
             CustomerPage(
-                id: id, record: record, history: Self.found(try await past), entitlements: entitlements,
-                explanations: explanations,
+                id: id, record: record, lines: explained?.lines ?? [],
+                today: today.flatMap { $0.customer == record.customer ? nil : $0.customer },
+                elsewhere: try await hits.filter {
+                    $0.isCustomer && ($0.app, $0.environment) != (stream.app, stream.environment)
+                },
+                entitlements: entitlements, explanations: explanations,
                 unexplained: Array(names.dropFirst(Limits.consoleExplanations)), at: at, knownAt: knownAt,
-                knownHead: knownHead, known: knownAt.map { _ in explained?.subscriptions ?? [] },
-                events: try await stored, joined: joined,
+                knownHead: knownHead, events: try await stored, joined: joined,
                 span: try Self.span(visit), address: visit.address))
+    }
+
+    /// The instant that a page is about, and the one whose knowledge counts; nil for today's. What was known then is
+    /// meant to be true then, too, unless both are given.
+    private static func clocks(_ visit: ConsoleRequest) throws -> (at: Instant, knownAt: Instant?) {
+        let knownAt = try visit.query.instant("knownAt").flatMap { $0 <= visit.now ? $0 : nil }
+        return (try visit.query.instant("at") ?? knownAt ?? visit.now, knownAt)
     }
 
     private func events(
@@ -164,8 +174,7 @@ extension ConsoleRoutes {
         if let line = stored.facts.line {
             return .seeOther(visit.frame.subscription(line.originalTransactionId))
         }
-        let at = try visit.query.instant("at") ?? visit.now
-        let knownAt = try visit.query.instant("knownAt")
+        let (at, knownAt) = try Self.clocks(visit)
         let reference = CustomerReader.Reference(
             app: stream.app, environment: environment, id: id, kind: .subscription)
         async let found = subscriptions.subscriptions(
@@ -202,17 +211,6 @@ extension ConsoleRoutes {
         }
         let margin = max((to.milliseconds - from.milliseconds) / 20, 60_000)
         return from.advanced(byMilliseconds: -margin)..<to.advanced(byMilliseconds: margin)
-    }
-}
-
-extension CustomerKey.Kind {
-    fileprivate var words: String {
-        switch self {
-        case .link: "your backend's customer"
-        case .account: "account token"
-        case .appTransaction: "app transaction"
-        case .subscription: "subscription"
-        }
     }
 }
 

@@ -16,6 +16,8 @@ package struct SearchHit: Sendable, Hashable {
     package let app: String
     package let environment: String
     package let target: Target
+
+    package var isCustomer: Bool { if case .customer = target { true } else { false } }
 }
 
 extension ConsoleReader {

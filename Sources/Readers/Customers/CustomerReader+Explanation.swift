@@ -159,8 +159,8 @@ package struct ExplainedCustomer: CustomerMatch {
     var customer: CustomerKey { match.customer }
     package var identity: CustomerReader.Identity { match.identity }
 
-    /// By what was known, in byte order of their ids, each with the access that the customer has or had by owning it.
-    package var subscriptions: [Subscription] { explained.subscriptions(of: customer) }
+    /// The customer's subscriptions by what was known, in byte order of their ids.
+    package var lines: [ExplainedCustomers.OwnedLine] { explained.lines(of: customer) }
 
     /// The entitlements that the customer has or had at the instant, by what was known.
     package var granted: [Entitlement] { explained.granted(to: customer, at: at) }

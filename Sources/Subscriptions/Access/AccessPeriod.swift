@@ -95,7 +95,7 @@ extension AccessPeriod {
         if transaction.isRefunded { return nil }
         let whole = AccessPeriod(
             start: start, end: end, cause: cause, cut: nil, transactionId: id, productId: productId, position: position)
-        rules.collect(.giving(rule, whole))
+        rules.collect(.giving(rule, whole, by: ReportingPeriod.payerState(cause, transaction)))
         var cut: Cut?
         func shorten(to instant: Instant?, reason: Cut, _ positions: [Int64] = [], by replacement: String? = nil) {
             guard let instant, instant < end else { return }
@@ -107,6 +107,10 @@ extension AccessPeriod {
         if case .exact(let exact) = early { stated = exact }
         if transaction.isUpgraded {
             // A refund may follow the upgrade with a later date. The replacement still ended the period.
+            // The row that is marked as replaced may be reported later than the replacement.
+            if case .replacement(let known?) = early, known.at == transaction.revocationDate {
+                stated = .init(positions: [known.position], replacement: known.transactionId)
+            }
             shorten(to: transaction.revocationDate, reason: .upgraded, stated.positions, by: stated.replacement)
         } else if transaction.isFamilyRevoked {
             shorten(to: transaction.revocationDate, reason: .familyRevoked)

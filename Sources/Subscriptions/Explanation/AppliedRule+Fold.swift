@@ -17,11 +17,17 @@ extension AccessPeriod.Cut {
 }
 
 extension AppliedRule {
-    /// - Parameter period: As the rule gives it, before it is cut.
-    static func giving(_ rule: ExplanationRule, _ period: AccessPeriod) -> AppliedRule {
-        AppliedRule(
+    /// - Parameters:
+    ///   - period: As the rule gives it, before it is cut.
+    ///   - payer: Nil for grace.
+    static func giving(
+        _ rule: ExplanationRule, _ period: AccessPeriod, by payer: ReportingPeriod.PayerState? = nil
+    ) -> AppliedRule {
+        var applied = AppliedRule(
             rule, transactionId: period.transactionId, productId: period.productId,
             period: Self.range(period.start, period.end), positions: [period.position])
+        applied.payer = payer
+        return applied
     }
 
     /// - Parameters:
@@ -64,8 +70,8 @@ extension AppliedRule {
         let isExtended = move.from < move.to && !move.isRestored
         return AppliedRule(
             isExtended ? .extended : .laterStatementWins, transactionId: transaction.transactionId,
-            productId: transaction.productId, period: isExtended ? move.from..<move.to : nil, at: move.statedAt,
-            positions: [move.position])
+            productId: transaction.productId, period: Self.range(min(move.from, move.to), max(move.from, move.to)),
+            at: move.statedAt, positions: [move.position])
     }
 
     /// - Parameters:
@@ -76,10 +82,13 @@ extension AppliedRule {
         _ transaction: Transaction, as settled: Transaction, by copy: Transaction,
         _ statement: SubscriptionFacts.Statement
     ) -> AppliedRule {
-        AppliedRule(
-            settled.revocationDate == nil ? .laterStatementWins : .refundedWithCopy,
+        let isRestored = settled.revocationDate == nil
+        return AppliedRule(
+            isRestored ? .laterStatementWins : .refundedWithCopy,
             transactionId: transaction.transactionId, causeTransactionId: copy.transactionId,
-            productId: transaction.productId, at: settled.revocationDate ?? statement.statedAt)
+            productId: transaction.productId,
+            period: isRestored ? Self.range(transaction.purchaseDate, transaction.expiresDate) : nil,
+            at: settled.revocationDate ?? statement.statedAt)
     }
 
     /// Of two equally recent reports, the one that takes the purchase back decides.
@@ -90,7 +99,7 @@ extension AppliedRule {
     }
 
     /// Nil for an interval that is empty, as of a transaction whose dates are wrong.
-    private static func range(_ start: Instant?, _ end: Instant?) -> Range<Instant>? {
+    fileprivate static func range(_ start: Instant?, _ end: Instant?) -> Range<Instant>? {
         guard let start, case let end = end ?? .latest, start < end else { return nil }
         return start..<end
     }
@@ -123,19 +132,26 @@ struct StatementRules {
         // The position is that of the first event with this content. If a report in between has other content, a later
         // event has repeated it: see ``ExplainedCustomers/missingEvidence``.
         let isRepeat = latest[id].map { $0.statement.position >= statement.position } ?? false
-        func note(_ rule: ExplanationRule, _ period: Range<Instant>? = nil) {
-            rules.collect(
-                AppliedRule(
-                    rule, transactionId: id, productId: merged.productId, period: period, at: statement.statedAt,
-                    positions: isRepeat ? [] : [statement.position]))
+        func note(
+            _ rule: ExplanationRule, _ period: Range<Instant>?, takesBack: AppliedRule.TakenBack? = nil
+        ) {
+            var applied = AppliedRule(
+                rule, transactionId: id, productId: merged.productId, period: period, at: statement.statedAt,
+                positions: isRepeat ? [] : [statement.position])
+            applied.takenBack = takesBack
+            rules.collect(applied)
         }
         if let before = earlier.expiresDate, let now = merged.expiresDate, before != now {
-            if before < now { note(.extended, before..<now) } else { note(.laterStatementWins) }
+            note(before < now ? .extended : .laterStatementWins, min(before, now)..<max(before, now))
         }
         if earlier.revocationDate != nil || earlier.isUpgraded, merged.revocationDate == nil, !merged.isUpgraded {
-            note(.laterStatementWins)
+            let takenBack = earlier.revocationDate.flatMap { at in
+                latest[id].map { AppliedRule.TakenBack(at: at, position: $0.statement.position) }
+            }
+            note(
+                .laterStatementWins, AppliedRule.range(merged.purchaseDate, merged.expiresDate), takesBack: takenBack)
         }
-        if let last = latest[id], SubscriptionFacts.criterion(last, report) == .isTakenBack { note(.tieTakesBack) }
+        if let last = latest[id], SubscriptionFacts.criterion(last, report) == .isTakenBack { note(.tieTakesBack, nil) }
         latest[id] = report
     }
 }

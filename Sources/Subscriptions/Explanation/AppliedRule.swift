@@ -24,6 +24,10 @@ package struct AppliedRule: Sendable, Hashable {
     package var key: CustomerKey?
     /// The app whose facts or links it was applied to, if it is not the answer's but joined with it.
     package var joinedApp: String?
+    /// For a period of a transaction: who pays for it.
+    package var payer: ReportingPeriod.PayerState?
+    /// For ``ExplanationRule/laterStatementWins``: the refund or early end that is taken back.
+    package var takenBack: TakenBack?
     /// For ``ExplanationRule/clock``: why nothing follows the period; nil if that is not known.
     package var lapse: Lapse?
 
@@ -42,6 +46,15 @@ package struct AppliedRule: Sendable, Hashable {
         self.positions = Set(positions).sorted()
         self.customer = customer
         self.key = key
+    }
+}
+
+extension AppliedRule {
+    /// A refund or an early end that a later statement takes back.
+    package struct TakenBack: Sendable, Hashable {
+        package let at: Instant
+        /// The first event that reported it.
+        package let position: Int64
     }
 }
 

@@ -49,9 +49,12 @@ extension ExplainedCustomers {
         let extensions = inForce.statements.filter { $0.rule == .extended && $0.isInForce(inForce) }
         let isExtended = extensions.contains { $0.period.map { $0.lowerBound <= question.at } ?? false }
         let statements = inForce.statements.filter { $0.rule != .extended }
+        let decisive = isExtended ? extensions + [inForce.given] : [inForce.given] + extensions
+        // Without a gap, later purchases can reach further than the one in force.
+        let last = question.candidates.last { $0.isReaching(until) }
         let because =
-            (isExtended ? extensions + [inForce.given] : [inForce.given] + extensions) + statements
-            + [inForce.product] + ties(of: inForce.line, question.customer, at: question.at)
+            decisive + [last?.given].compactMap(\.self) + statements + [inForce.product]
+            + ties(of: inForce.line, question.customer, at: question.at)
         let against = question.candidates.filter(\.isEverOwned).flatMap(\.endings).filter { rule in
             // An upgrade replaces a purchase by another one, so it takes nothing back.
             rule.rule != .replacedByUpgrade && rule.transactionId != inForce.given.transactionId
@@ -64,27 +67,29 @@ extension ExplainedCustomers {
 
     /// How the run of access ends.
     private func end(of question: Question, until: Instant) -> Explanation.PossibleChange {
-        let last = question.candidates.filter { candidate in candidate.access.contains { $0.upperBound == until } }
-            .last
+        let last = question.candidates.last { $0.isReaching(until) }
         func change(_ rule: ExplanationRule, _ text: String) -> Explanation.PossibleChange {
             Explanation.PossibleChange(at: until, rule: rule, text: text)
         }
         guard let last else { return change(.clock, "Access ends") }
         if let cut = last.endings.last(where: { $0.at == until }) {
-            return change(cut.rule, cut.text(question.entitlement))
+            return change(cut.rule, "Access ends: \(cut.text(question.entitlement).uncapitalised)")
         }
         if last.effective?.end != until,
             let loss = losses(of: last.line, question.customer).first(where: { $0.at == until })
         {
-            return change(loss.rule, loss.text(question.entitlement))
+            return change(loss.rule, "Access ends: \(loss.text(question.entitlement).uncapitalised)")
         }
         switch last.given.rule {
         case .graceGranted: return change(.clock, "The grace period ends, unless the renewal succeeds before")
         case .nonRenewingDuration: return change(.clock, "Access ends, because the product does not renew")
         default:
-            let renewal = last.line.subscription.renewal(at: question.at).autoRenewStatus
-            let state = renewal.map { $0 ? "on" : "off" } ?? "not known"
-            return change(.clock, "Access ends, unless the subscription is renewed before. Renewal is \(state)")
+            return switch last.line.subscription.renewal(at: question.at).autoRenewStatus {
+            case true?: change(.clock, "Access ends, unless the store renews the subscription: renewal is on")
+            case false?: change(.clock, "Access ends: renewal is switched off")
+            case nil:
+                change(.clock, "Access ends, unless the subscription is renewed: whether renewal is on is not known")
+            }
         }
     }
 
@@ -179,6 +184,9 @@ extension ExplainedCustomers {
 }
 
 extension ExplainedCustomers.Candidate {
+    /// Whether access by it ends at the instant.
+    fileprivate func isReaching(_ instant: Instant) -> Bool { access.contains { $0.upperBound == instant } }
+
     /// The rule that the instant lies outside of the period, with the reason why nothing follows it.
     fileprivate func clock(_ instant: Instant) -> AppliedRule {
         let span = effective.map { $0.start..<$0.end } ?? period
@@ -186,7 +194,9 @@ extension ExplainedCustomers.Candidate {
             .clock, of: line.id, transactionId: given.transactionId, productId: given.productId, period: span,
             at: instant)
         rule.joinedApp = line.joinedApp
-        if span.upperBound <= instant, let (lapse, position) = line.subscription.lapse(at: instant) {
+        if span.upperBound <= instant, let effective,
+            let (lapse, position) = line.subscription.lapse(after: effective, at: instant)
+        {
             rule.lapse = lapse
             rule.positions = position.map { [$0] } ?? []
         }

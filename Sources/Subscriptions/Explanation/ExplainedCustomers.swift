@@ -85,9 +85,40 @@ package struct ExplainedCustomers: Sendable {
         self.skipped = skipped
     }
 
-    /// The subscriptions of a customer, each with the access that it has or had by owning it.
-    package func subscriptions(of customer: CustomerKey) -> [Subscription] {
-        customers.subscriptions(of: customer, among: lines.map(\.subscription))
+    /// A subscription that a customer owns or owned, with what happened to it.
+    package struct OwnedLine: Sendable {
+        /// With all of its access, also that of other owners.
+        package let subscription: Subscription
+        package let intervals: [OwnedInterval]
+        /// The app that has it, if it is not the answer's but joined with it.
+        package let joinedApp: String?
+        fileprivate let rules: [AppliedRule]
+
+        /// With the access that the customer has or had by owning it.
+        package var owned: Subscription { subscription.owned(during: intervals.map(\.interval)) }
+
+        /// What happened while the customer owned it, in no particular order.
+        ///
+        /// - Parameter instant: Only what happened up to and including this instant is returned.
+        package func chronicle(through instant: Instant) -> [ChronicleEntry] {
+            Chronicle(of: subscription, ownedDuring: intervals, rules, through: instant).entries
+        }
+    }
+
+    /// The subscriptions of a customer, in byte order of their ids.
+    package func lines(of customer: CustomerKey) -> [OwnedLine] {
+        lines.compactMap { line in
+            let all = ownership[ByteString(line.id), default: []]
+            let intervals = all.filter { $0.owner == customer }.map { own in
+                OwnedInterval(
+                    own.interval, position: own.position,
+                    nextPosition: all.first { $0.from == own.until && $0.owner != customer }?.position)
+            }
+            guard !intervals.isEmpty else { return nil }
+            return OwnedLine(
+                subscription: line.subscription, intervals: intervals.united, joinedApp: line.joinedApp,
+                rules: line.rules)
+        }
     }
 
     /// The entitlements that the customer has or had at the instant.

@@ -33,8 +33,18 @@ extension Explanation {
 }
 
 extension Explanation.Statement {
-    /// What the store calls it, such as `SUBSCRIBED INITIAL_BUY`, or its source.
-    package var words: String { type.map { $0 + (subtype.map { " \($0)" } ?? "") } ?? source }
+    /// What the store calls it, such as `SUBSCRIBED INITIAL_BUY`, or what it is.
+    package var words: String {
+        if let type { return type + (subtype.map { " \($0)" } ?? "") }
+        return switch EventSource(rawValue: source) {
+        case .appleReceipt: "receipt"
+        case .appleDevice, .googleDevice: "handed in by the app"
+        case .appleAPI, .googleAPI: "answer of the store"
+        case .googleVoided: "voided purchase"
+        case .backend: "link"
+        case .appleV1, .appleV2, .appleHistory, .googleRTDN, .operator, nil: source
+        }
+    }
 }
 
 extension Explanation.Reason {
@@ -78,8 +88,10 @@ extension AppliedRule {
         let on = at.map { " on \($0.words)" } ?? ""
         let cause = causeTransactionId.map { "transaction \($0)" } ?? "another purchase"
         return switch rule {
-        case .paid: "\(purchase) was paid for\(periodWords)"
-        case .owned: "\(purchase) is a one-time purchase without an end\(since)"
+        case .paid: "\(purchase) \(paidWords)\(periodWords)"
+        case .owned:
+            "\(purchase) is a one-time purchase without an end"
+                + (payer == .family ? ", shared by a family member," : "") + since
         case .nonRenewingDuration: "\(purchase) lasts for the configured duration of its product,\(periodWords)"
         case .extended:
             "The end of \(purchase) was moved"
@@ -87,7 +99,7 @@ extension AppliedRule {
         case .graceGranted: "The renewal after \(purchase) failed, and the store granted grace\(periodWords)"
         case .replacedByUpgrade: "\(purchase) was replaced by \(cause)\(on)"
         case .refundedPart: "The rest of \(purchase) was refunded\(on)"
-        case .familyRevoked: "Family Sharing of \(purchase) was revoked\(on)"
+        case .familyRevoked: "The Family Sharing of \(purchase) was revoked\(on)"
         case .graceCutSwitchOff: "Renewal was switched off\(on), which ended the grace period after \(purchase)"
         case .revoked: "The store ended \(purchase) before its time\(on)"
         case .refundedWhole: "\(purchase) was refunded in full\(on), so it counts as never made"
@@ -130,18 +142,15 @@ extension AppliedRule {
     private var clockText: String {
         guard let period else { return "The period has ended" }
         if let at, at < period.lowerBound { return "\(purchaseWords) starts only on \(period.lowerBound.words)" }
-        let ended = "\(purchaseWords) ended on \(period.upperBound.words)"
-        let failed = "\(ended): the renewal failed, and the store"
-        return switch lapse {
-        case nil: "\(ended), and nothing follows it"
-        case .switchedOff: "\(ended): renewal was switched off"
-        case .retried: "\(failed) retries the payment"
-        case .onHold: "\(failed) put the subscription on hold"
-        case .paused(let until):
-            "\(ended): the customer paused the subscription" + (until.map { " until \($0.words)" } ?? "")
-        case .failed: "\(failed) has stopped retrying the payment"
-        case .priceRefused: "\(ended): the customer did not accept a price increase"
-        case .notForSale: "\(ended): the product was not for sale at the renewal"
+        return "\(purchaseWords) ended on \(period.upperBound.words)"
+            + (lapse.map { ": \($0.words)" } ?? ", and nothing follows it")
+    }
+
+    private var paidWords: String {
+        switch payer {
+        case .trial: "was a free trial"
+        case .family: "was shared by a family member"
+        case .paying, .grace, nil: "was paid for"
         }
     }
 
@@ -154,6 +163,22 @@ extension AppliedRule {
     }
 
     private var since: String { period.map { " since \($0.lowerBound.words)" } ?? "" }
+}
+
+extension Lapse {
+    /// Why nothing follows a period.
+    var words: String {
+        let failed = "the renewal failed, and the store"
+        return switch self {
+        case .switchedOff: "renewal was switched off"
+        case .retried: "\(failed) retries the payment"
+        case .onHold: "\(failed) put the subscription on hold"
+        case .paused(let until): "the customer paused the subscription" + (until.map { " until \($0.words)" } ?? "")
+        case .failed: "\(failed) has stopped retrying the payment"
+        case .priceRefused: "the customer did not accept a price increase"
+        case .notForSale: "the product was not for sale at the renewal"
+        }
+    }
 }
 
 extension CustomerKey {

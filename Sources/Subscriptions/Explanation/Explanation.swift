@@ -64,7 +64,7 @@ package struct Explanation: Sendable, Hashable {
         package let active: Bool
         /// See ``Explanation/until``.
         package let until: Instant?
-        /// The decisive one.
+        /// The decisive one, or what makes the difference if that is something else.
         package fileprivate(set) var reason: Reason
     }
 
@@ -119,9 +119,11 @@ extension Explanation {
     ///
     /// - Parameter later: The explanation of the same question by more events.
     package func restated(by later: Explanation) -> Explanation {
-        guard let reason = later.because.first, !isSameAnswer(later) else { return self }
+        guard let decisive = later.because.first, !isSameAnswer(later) else { return self }
         var result = self
-        result.restated = Restatement(active: later.active, until: later.until, reason: reason)
+        result.restated = Restatement(
+            active: later.active, until: later.until,
+            reason: reversal(in: later) ?? (isDecided(by: decisive) ? difference(from: later) : nil) ?? decisive)
         return result
     }
 
@@ -131,16 +133,41 @@ extension Explanation {
         return isDecided(by: its)
     }
 
+    /// The last purchase of the unbroken access, by which it lasts ``until`` then; nil if that is the decisive reason.
+    package var continuation: Reason? {
+        guard active else { return nil }
+        return because.dropFirst().first { reason in
+            reason.rule.effect == .gives && reason.rule != .extended
+                && (reason.transactionId != because[0].transactionId || reason.rule == .graceGranted)
+        }
+    }
+
     /// Whether a reason is the decisive one.
     package func isDecided(by reason: Reason) -> Bool {
-        guard let mine = because.first else { return false }
-        return mine.rule == reason.rule && mine.originalTransactionId == reason.originalTransactionId
-            && mine.transactionId == reason.transactionId && mine.causeTransactionId == reason.causeTransactionId
-            && mine.period == reason.period
+        because.first?.isSame(as: reason) ?? false
+    }
+
+    /// A statement by which something counts again that did not.
+    private func reversal(in later: Explanation) -> Reason? {
+        later.because.first { reason in
+            reason.rule.effect == .statement && !because.contains { $0.isSame(as: reason) }
+        }
+    }
+
+    /// Of two answers with the same decisive reason, what makes access last longer or shorter in the later one.
+    private func difference(from later: Explanation) -> Reason? {
+        let following = later.continuation.flatMap { continuation?.isSame(as: $0) == true ? nil : $0 }
+        return following ?? later.against.first { reason in !against.contains { $0.isSame(as: reason) } }
     }
 }
 
 extension Explanation.Reason {
+    fileprivate func isSame(as other: Explanation.Reason) -> Bool {
+        rule == other.rule && originalTransactionId == other.originalTransactionId
+            && transactionId == other.transactionId && causeTransactionId == other.causeTransactionId
+            && period == other.period
+    }
+
     fileprivate var evidence: [Explanation.Evidence] {
         positions.map { Explanation.Evidence(joinedApp: joinedApp, position: $0) }
     }

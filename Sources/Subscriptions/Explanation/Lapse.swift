@@ -18,42 +18,63 @@ package enum Lapse: Sendable, Hashable {
 }
 
 extension Subscription {
-    /// Why the subscription was not renewed, with the first event that says it; nil if no report says why, and if the
-    /// subscription has access at the instant.
-    func lapse(at instant: Instant) -> (lapse: Lapse, position: Int64?)? {
+    /// Why the subscription was not renewed after a period, with the first event that says it; nil if no report says
+    /// why, and if the subscription has access at the instant.
+    ///
+    /// - Parameter period: The last one before the instant.
+    func lapse(after period: AccessPeriod, at instant: Instant) -> (lapse: Lapse, position: Int64?)? {
         switch status(at: instant) {
         case .hold: (.onHold, suspensionStatement(at: instant))
         case .paused:
             (.paused(until: currentPurchase?.autoResumeTime), suspensionStatement(at: instant))
-        case .retry: (.retried, retryStatement(by: instant))
-        case .expired: expiration(at: instant)
+        case .retry: (.retried, retryStatement(in: reports(about: period, at: instant)))
+        case .expired: expiration(after: period, at: instant)
         default: nil
         }
     }
 
-    private func expiration(at instant: Instant) -> (lapse: Lapse, position: Int64?)? {
-        let renewal = renewal(at: instant)
-        let switchedOff = first(by: instant) { $0.autoRenewStatus.map { !$0 } }
-        let intent = renewal.expirationIntent
-        let stated = first(by: instant) { $0.expirationIntent == intent }
-        // Apple's numbers.
-        switch intent {
-        case 1: return (.switchedOff, switchedOff ?? stated)
-        case 2: return (.failed, stated)
-        case 3: return (.priceRefused, stated)
-        case 4: return (.notForSale, stated)
-        // For another reason. Apple then reports renewal as off too, which the customer did not do.
-        case 5: return nil
-        default: break
+    /// By the rule that reports use: see ``reason(endOf:reported:)``.
+    private func expiration(after period: AccessPeriod, at instant: Instant) -> (lapse: Lapse, position: Int64?)? {
+        let reported = reports(about: period, at: instant)
+        let reason = reason(endOf: period, reported: reported)
+        let intent = renewal(at: instant).expirationIntent
+        let stated = first(in: reported) { $0.renewal.expirationIntent == intent }
+        switch reason.kind {
+        case .voluntary:
+            let switchedOff = first(in: reported) { statement in
+                // V1 states a switch-off with its date, which may be long before the notification.
+                let since = statement.renewal.autoRenewStatusChangeDate ?? statement.statedAt
+                return since <= period.end ? statement.renewal.autoRenewStatus.map { !$0 } : nil
+            }
+            return (.switchedOff, switchedOff ?? stated)
+        case .billing: return (.failed, reason.isStated ? stated : failure(of: period, reported))
+        case .price: return (.priceRefused, stated)
+        case .unavailable: return (.notForSale, stated)
+        case .refund, .other, .unknown: return nil
         }
-        if renewal.autoRenewStatus == false { return (.switchedOff, switchedOff) }
-        return renewal.isInBillingRetryPeriod == true ? (.failed, retryStatement(by: instant)) : nil
     }
 
-    private func retryStatement(by instant: Instant) -> Int64? {
-        first(by: instant) {
-            $0.isInBillingRetryPeriod == true && $0.gracePeriodExpiresDate.map { $0 <= instant } ?? true
-        } ?? first(by: instant) { $0.isInBillingRetryPeriod }
+    /// The times of the reports about the unbroken access that a period ends, up to and including the instant.
+    private func reports(about period: AccessPeriod, at instant: Instant) -> Range<Instant> {
+        var start = period.start
+        for earlier in access.reversed() where earlier.start < start && earlier.end >= start { start = earlier.start }
+        return start..<max(start, instant.advanced(byMilliseconds: 1))
+    }
+
+    private func retryStatement(in reported: Range<Instant>) -> Int64? {
+        first(in: reported) { statement in
+            statement.renewal.isInBillingRetryPeriod == true
+                && statement.renewal.gracePeriodExpiresDate.map { $0 < reported.upperBound } ?? true
+        } ?? first(in: reported) { $0.renewal.isInBillingRetryPeriod }
+    }
+
+    /// The first report that the renewal failed, after the end of the period or at its end.
+    private func failure(of period: AccessPeriod, _ reported: Range<Instant>) -> Int64? {
+        let failures = renewals.filter {
+            reported.contains($0.statedAt) && $0.renewal.isInBillingRetryPeriod == true
+        }
+        return (failures.first { $0.statedAt >= period.end } ?? failures.last)?.position
+            ?? (period.cause == .grace ? period.position : nil)
     }
 
     /// The first answer of Google since the suspension began.
@@ -62,13 +83,15 @@ extension Subscription {
         return renewals.first { $0.statedAt >= start }?.position
     }
 
-    /// The first of the latest reports by an instant of which none contradicts a statement.
+    /// The first of the latest reports of some time of which none contradicts a statement.
     ///
     /// - Parameter says: Nil for a report that neither states nor contradicts it.
-    private func first(by instant: Instant, _ says: (RenewalInfo) -> Bool?) -> Int64? {
+    private func first(
+        in reported: Range<Instant>, _ says: (SubscriptionFacts.RenewalStatement) -> Bool?
+    ) -> Int64? {
         var first: Int64?
-        for statement in renewals where statement.statedAt <= instant {
-            guard let isStated = says(statement.renewal) else { continue }
+        for statement in renewals where reported.contains(statement.statedAt) {
+            guard let isStated = says(statement) else { continue }
             first = isStated ? first ?? statement.position : nil
         }
         return first

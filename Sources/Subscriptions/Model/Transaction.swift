@@ -88,6 +88,9 @@ package struct Transaction: Sendable, Hashable {
 
     package var isFamilyShared: Bool { inAppOwnershipType == "FAMILY_SHARED" }
 
+    /// V2 names the discount; V1 has a flag.
+    package var isFreeTrial: Bool { offerDiscountType.map { $0 == "FREE_TRIAL" } ?? isTrialPeriod ?? false }
+
     /// True if access by Family Sharing was revoked. The member never paid.
     package var isFamilyRevoked: Bool {
         revocationDate != nil && (isFamilyShared || revocationType == "FAMILY_REVOKE")

@@ -103,10 +103,9 @@ package struct ReportingPeriod: Sendable, Hashable {
         payerState = Self.payerState(period.cause, transaction)
     }
 
-    fileprivate static func payerState(_ cause: AccessPeriod.Cause, _ transaction: borrowing Transaction) -> PayerState
-    {
-        let isTrial = transaction.offerDiscountType.map { $0 == "FREE_TRIAL" } ?? transaction.isTrialPeriod ?? false
-        return transaction.isFamilyShared ? .family : cause == .grace ? .grace : isTrial ? .trial : .paying
+    static func payerState(_ cause: AccessPeriod.Cause, _ transaction: borrowing Transaction) -> PayerState {
+        transaction.isFamilyShared
+            ? .family : cause == .grace ? .grace : transaction.isFreeTrial ? .trial : .paying
     }
 
     /// - Parameters:

@@ -1,0 +1,191 @@
+import Encoding
+
+/// Something that happened to a subscription while a customer owned it, in words.
+package struct ChronicleEntry: Sendable, Hashable {
+    package let at: Instant
+    package let what: String
+    package var productId: String?
+    /// The end of the purchase that it is about, as far as it gives access.
+    package var until: Instant?
+    /// The first event that reported it; nil if none did, or if it is not known.
+    package var position: Int64?
+    /// Whether the end of a period is all that happened.
+    package var isByClock = false
+}
+
+/// What happened to a subscription: purchases, ends of access, refunds, the renewal switch and changes of owner.
+struct Chronicle {
+    private let subscription: Subscription
+    private let intervals: [OwnedInterval]
+    /// Those of the fold of the subscription.
+    private let rules: [AppliedRule]
+    private let instant: Instant
+
+    /// - Parameters:
+    ///   - intervals: Those in which the customer owns the subscription.
+    ///   - instant: Only entries up to and including this instant are returned.
+    init(
+        of subscription: Subscription, ownedDuring intervals: [OwnedInterval], _ rules: [AppliedRule],
+        through instant: Instant
+    ) {
+        self.subscription = subscription
+        self.intervals = intervals
+        self.rules = rules
+        self.instant = instant
+    }
+
+    /// In no particular order.
+    var entries: [ChronicleEntry] {
+        let all = purchases + ends + corrections + renewalSwitches
+        return all.filter { $0.at <= instant && isOwned(at: $0.at) } + ownership.filter { $0.at <= instant }
+    }
+
+    /// The end of an interval counts: access ends then.
+    private func isOwned(at instant: Instant) -> Bool {
+        intervals.contains { $0.interval.contains(instant) || $0.interval.upperBound == instant }
+    }
+
+    // MARK: - Purchases
+
+    private var purchases: [ChronicleEntry] {
+        let refunded = subscription.refunded.map { (period: $0, isRefunded: true) }
+        let all = (refunded + subscription.access.map { (period: $0, isRefunded: false) })
+            .sorted { ($0.period.start, $0.period.end) < ($1.period.start, $1.period.end) }
+        var entries: [ChronicleEntry] = []
+        var previous: (start: Instant, end: Instant, productId: String?)?
+        for (period, isRefunded) in all {
+            entries.append(
+                ChronicleEntry(
+                    at: period.start, what: words(of: period, after: previous) + (isRefunded ? ", refunded later" : ""),
+                    productId: period.productId, until: period.end, position: period.position))
+            previous = (period.start, max(previous?.end ?? .earliest, period.end), period.productId)
+        }
+        return entries
+    }
+
+    private func words(
+        of period: AccessPeriod, after previous: (start: Instant, end: Instant, productId: String?)?
+    ) -> String {
+        if let previous, previous.start == period.start, previous.productId == period.productId {
+            return "restored: the same purchase under another id"
+        }
+        let transaction = subscription.transactions.first { $0.transaction.transactionId == period.transactionId }?
+            .transaction
+        switch transaction.map({ ReportingPeriod.payerState(period.cause, $0) }) {
+        case .grace: return "the renewal failed: grace began"
+        case .family: return "shared by a family member"
+        case .trial: return "free trial began"
+        case .paying, nil: break
+        }
+        guard let previous else { return "bought" }
+        let isRenewal = transaction?.transactionReason == "RENEWAL"
+        guard previous.end >= period.start else { return isRenewal ? "renewed, after a gap" : "bought again" }
+        return previous.productId == period.productId ? "renewed" : "changed to another product"
+    }
+
+    // MARK: - Ends
+
+    /// The end of each unbroken access, with its reason.
+    private var ends: [ChronicleEntry] {
+        let access = subscription.owned(during: intervals.map(\.interval)).access
+        var entries: [ChronicleEntry] = []
+        for (index, period) in access.enumerated() where period.end < .latest {
+            let rest = access[(index + 1)...]
+            let isLast =
+                access[..<index].allSatisfy { $0.end < period.end } && rest.allSatisfy { $0.start > period.end }
+            // Another owner has it from then on.
+            guard isLast, !intervals.contains(where: { $0.interval.upperBound == period.end }) else { continue }
+            let next = rest.map(\.start).min()?.advanced(byMilliseconds: -1)
+            let (words, position) = reason(endOf: period, asOf: min(next ?? instant, instant))
+            entries.append(
+                ChronicleEntry(
+                    at: period.end, what: "access ended" + (words.map { ": \($0)" } ?? ""),
+                    productId: period.productId, position: position, isByClock: position == nil))
+        }
+        return entries
+    }
+
+    private func reason(endOf period: AccessPeriod, asOf instant: Instant) -> (words: String?, position: Int64?) {
+        if let cut = rules.first(where: { $0.rule.effect == .cuts && $0.at == period.end }) {
+            let words: String? =
+                switch cut.rule {
+                case .refundedPart: "the rest was refunded"
+                case .familyRevoked: "Family Sharing was revoked"
+                case .revoked: "the store ended the purchase before its time"
+                case .graceCutSwitchOff: "renewal was switched off during grace"
+                case .replacedByUpgrade: "replaced by another purchase"
+                default: nil
+                }
+            return (words, cut.positions.first)
+        }
+        guard instant >= period.end else { return (nil, nil) }
+        return subscription.lapse(after: period, at: instant).map { ($0.lapse.words, $0.position) } ?? (nil, nil)
+    }
+
+    // MARK: - Corrections
+
+    private var corrections: [ChronicleEntry] {
+        let takenBack = rules.compactMap { rule in
+            rule.takenBack.map {
+                ChronicleEntry(
+                    at: $0.at, what: "refunded or ended early, taken back later", productId: rule.productId,
+                    position: $0.position)
+            }
+        }
+        return takenBack
+            + rules.compactMap { rule in
+                guard let at = rule.at else { return nil }
+                let what: String
+                var until: Instant?
+                switch rule.rule {
+                case .refundedWhole, .refundedWithCopy: what = "refunded: counts as never bought"
+                case .accountDeleted: what = "the store account was deleted: counts as never bought"
+                case .extended: (what, until) = ("end moved to a later date", rule.period?.upperBound)
+                case .laterStatementWins:
+                    let isShorter = rule.period?.lowerBound == expiry(of: rule.transactionId)
+                    what = isShorter ? "end moved to an earlier date" : "refund or early end taken back: counts again"
+                    until = isShorter ? rule.period?.lowerBound : rule.period?.upperBound
+                default: return nil
+                }
+                return ChronicleEntry(
+                    at: at, what: what, productId: rule.productId, until: until, position: rule.positions.first)
+            }
+    }
+
+    private func expiry(of transactionId: String?) -> Instant? {
+        subscription.transactions.first { $0.transaction.transactionId == transactionId }?.transaction.expiresDate
+    }
+
+    // MARK: - Renewal
+
+    private var renewalSwitches: [ChronicleEntry] {
+        var isOn = true
+        var entries: [ChronicleEntry] = []
+        for statement in subscription.renewals {
+            guard let now = statement.renewal.autoRenewStatus, now != isOn else { continue }
+            isOn = now
+            // Of a subscription that has ended, the store reports it as off, whatever the customer chose.
+            if !now, let intent = statement.renewal.expirationIntent, intent != 1 { continue }
+            entries.append(
+                ChronicleEntry(
+                    at: statement.renewal.autoRenewStatusChangeDate ?? statement.statedAt,
+                    what: "renewal switched \(now ? "on" : "off")", productId: statement.renewal.productId,
+                    position: statement.position))
+        }
+        return entries
+    }
+
+    // MARK: - Ownership
+
+    private var ownership: [ChronicleEntry] {
+        intervals.flatMap { owned in
+            [
+                ChronicleEntry(
+                    at: owned.interval.lowerBound, what: "subscription gained", position: owned.position),
+                ChronicleEntry(
+                    at: owned.interval.upperBound, what: "subscription lost to another customer",
+                    position: owned.nextPosition),
+            ].filter { $0.at > .earliest && $0.at < .latest }
+        }
+    }
+}

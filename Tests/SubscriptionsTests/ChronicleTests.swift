@@ -1,0 +1,108 @@
+import Encoding
+import Subscriptions
+import Testing
+
+/// The dates are those of the lifecycle's examples: monthly periods from 1 January on.
+@Suite("The history of a customer names what happened, when, and by which event")
+struct ChronicleTests {
+    private static let january = row("11", "2026-01-01", "2026-02-01")
+    private static let february = row("12", "2026-02-01", "2026-03-01")
+
+    private static func changed(_ transaction: Transaction, _ change: (inout Transaction) -> Void) -> Transaction {
+        var copy = transaction
+        change(&copy)
+        return copy
+    }
+
+    /// Each entry as `1 Jan bought (1)`, oldest first.
+    private static func history(_ reports: [Told], through instant: String = "2026-12-31") -> [String] {
+        let example = ExplanationExample(rule: .paid, reports: reports, at: instant, active: true, positions: [])
+        return example.explained.lines(of: example.customer).flatMap { $0.chronicle(through: day(instant)) }
+            .sorted { ($0.at, $0.position ?? .max) < ($1.at, $1.position ?? .max) }
+            .map { entry in
+                "\(entry.at.description.prefix(10)) \(entry.what)"
+                    + (entry.position.map { " (\($0))" } ?? "") + (entry.isByClock ? " by the clock" : "")
+            }
+    }
+
+    @Test("purchases, renewals, and the end with its reason")
+    func renewals() {
+        let switchedOff = Told("2026-02-10", [Self.february], [intention(autoRenew: false)])
+        #expect(
+            Self.history([
+                Told("2026-01-01", [Self.january], [intention(autoRenew: true)]), Told("2026-02-01", [Self.february]),
+                switchedOff,
+            ]) == [
+                "2026-01-01 bought (1)", "2026-02-01 renewed (2)", "2026-02-10 renewal switched off (3)",
+                "2026-03-01 access ended: renewal was switched off (3)",
+            ])
+    }
+
+    @Test("nothing after the instant that is asked about")
+    func instant() {
+        let reports = [Told("2026-01-01", [Self.january]), Told("2026-02-01", [Self.february])]
+        #expect(Self.history(reports, through: "2026-01-31") == ["2026-01-01 bought (1)"])
+        #expect(Self.history(reports, through: "2026-03-01").last == "2026-03-01 access ended by the clock")
+    }
+
+    @Test("a free trial, and a purchase of a family member")
+    func payers() {
+        let trial = Self.changed(Self.january) { $0.offerDiscountType = "FREE_TRIAL" }
+        let shared = Self.changed(Self.january) { $0.inAppOwnershipType = "FAMILY_SHARED" }
+        #expect(
+            Self.history([Told("2026-01-01", [trial]), Told("2026-02-01", [Self.february])], through: "2026-02-02") == [
+                "2026-01-01 free trial began (1)", "2026-02-01 renewed (2)",
+            ])
+        #expect(
+            Self.history([Told("2026-01-01", [shared])], through: "2026-01-02") == [
+                "2026-01-01 shared by a family member (1)"
+            ])
+    }
+
+    @Test("grace, and the end of grace after a failed renewal")
+    func grace() {
+        let failed = intention(autoRenew: true) {
+            $0.isInBillingRetryPeriod = true
+            $0.gracePeriodExpiresDate = day("2026-02-17")
+        }
+        let expired = intention(autoRenew: false) { $0.expirationIntent = 2 }
+        #expect(
+            Self.history([
+                Told("2026-01-01", [Self.january]), Told("2026-02-01", [Self.january], [failed]),
+                Told("2026-04-02", [Self.january], [expired]),
+            ]) == [
+                "2026-01-01 bought (1)", "2026-02-01 the renewal failed: grace began (2)",
+                "2026-02-17 access ended: the renewal failed, and the store has stopped retrying the payment (3)",
+            ])
+    }
+
+    @Test("a refund, and a refund that is taken back")
+    func refunds() {
+        let refunded = Self.changed(Self.january) { $0.revocationDate = day("2026-01-10") }
+        let reports = [Told("2026-01-01", [Self.january]), Told("2026-01-11", [refunded])]
+        #expect(
+            Self.history(reports) == [
+                "2026-01-01 bought, refunded later (1)", "2026-01-10 refunded: counts as never bought (2)",
+            ])
+        // Which event repeated the first statement is looked up in the log, see ``ExplainedCustomers/missingEvidence``.
+        #expect(
+            Self.history(reports + [Told("2026-01-20", [Self.january])]) == [
+                "2026-01-01 bought (1)", "2026-01-10 refunded or ended early, taken back later (2)",
+                "2026-01-20 refund or early end taken back: counts again",
+                "2026-02-01 access ended by the clock",
+            ])
+    }
+
+    @Test("another product, and access that begins again")
+    func products() {
+        let changed = row("12", "2026-02-01", "2026-03-01", product: premium)
+        let again = row("13", "2026-06-01", "2026-07-01", product: premium)
+        #expect(
+            Self.history(
+                [Told("2026-01-01", [Self.january]), Told("2026-02-01", [changed]), Told("2026-06-01", [again])],
+                through: "2026-06-02") == [
+                    "2026-01-01 bought (1)", "2026-02-01 changed to another product (2)",
+                    "2026-03-01 access ended by the clock", "2026-06-01 bought again (3)",
+                ])
+    }
+}
