@@ -107,6 +107,8 @@ struct TimelineTests {
         #expect(!whole.contains("class=\"later\""))
         // Four periods of access and six events; the refunded period is struck through instead.
         #expect(nothing.matches(of: /class="later"/).count == subscription.access.count + events.count)
+        #expect(
+            nothing.matches(of: /aria-label="[^"]*, learned later"/).count == subscription.access.count + events.count)
     }
 
     @Test("two clocks at about the same time share one label")

@@ -1,0 +1,57 @@
+import Encoding
+import StoreSimulator
+import TestSupport
+import Testing
+
+@Suite("The console says whose an id is, and what happened to the customer")
+struct ConsoleCustomerTests {
+    private static let stream = "stream=sandbox%3Acom.example.magazine"
+
+    /// Two app users, one after the other, on one Apple Account.
+    private static func withPassedOn(_ test: (TestBundle, ConsoleBrowser, String) async throws -> Void) async throws {
+        var settings = Simulation.Settings(
+            app: SimulatedApp(
+                bundleId: V1Body.app, appAppleId: 1_234_567_890, environment: .sandbox, sharedSecret: V1Body.secret))
+        settings.stories = [.upgradeByAnotherUser]
+        settings.subscriptions = 1
+        let simulation = try #require(Simulation(settings))
+        try await TestBundle.withServer(roots: SimulatedLog.roots, now: { Simulation.end }) { server in
+            for delivery in simulation.deliveries { _ = try await server.apple.post(try delivery.body()) }
+            try await server.isFolded()
+            let (browser, cookie) = try await server.session()
+            try await test(server, browser, cookie)
+        }
+    }
+
+    @Test("an id that leads to another customer by now says so, on the page of a time before")
+    func passedOn() async throws {
+        try await Self.withPassedOn { server, browser, cookie in
+            // The second of two owners, and when it became one.
+            let rows = try await server.sql(
+                """
+                select ownership.original_transaction_id || ' ' || ownership.customer_id || ' '
+                  || trunc(extract(epoch from ownership.starts_at) * 1000)
+                from subledger.ownership
+                where ownership.starts_at > '-infinity'
+                """)
+            let parts = try #require(rows.first).split(separator: " ").map(String.init)
+            let since = try #require(Int64(parts[2]).flatMap { Instant(milliseconds: $0) })
+            func page(_ instant: Instant) async throws -> String {
+                try await browser.get(
+                    "/console/customers/\(parts[0])?as=subscription&\(Self.stream)&at=\(instant)", cookie: cookie
+                ).body
+            }
+
+            let before = try await page(since.advanced(byMilliseconds: -1))
+            let after = try await page(since)
+
+            let note = "Today the id leads to another customer: the app user with account token "
+            #expect(before.contains(note), "\(before)")
+            #expect(before.contains(">\(parts[1])</a>. What it bought since"))
+            #expect(!after.contains(note))
+            #expect(after.contains("The customer is the app user with account token <a"))
+            #expect(after.contains("<td>subscription gained</td>"), "\(after)")
+            #expect(!before.contains("<td>subscription gained</td>"))
+        }
+    }
+}
