@@ -45,8 +45,8 @@ struct ExplanationReaderTests {
             #expect(after.because.first?.positions == [2])
             #expect(after.because.first?.by.map(\.position) == [2])
             #expect(after.because.first?.by.first?.receivedAt.description.hasPrefix("2024-01-04") == true)
-            #expect(after.restated?.active == true && after.restated?.reason.rule == .paid)
-            #expect(after.restated?.reason.by.map(\.position) == [1])
+            #expect(after.restated?.active == true && after.restated?.reason.rule == .laterStatementWins)
+            #expect(after.restated?.reason.by.map(\.position) == [3])
             #expect(before.restated == nil && reversed.restated == nil && now.restated == nil)
             for explanation in [reversed, now] {
                 #expect(explanation.active)
