@@ -303,8 +303,7 @@ struct ExplainedStoryTests {
         var positions: [Int] = []
     }
 
-    /// Of a price change, rule and purchase are compared; its evidence is compared by the test of the fold. Two of its
-    /// answers have one time, and then their text orders them, not their position.
+    /// Of a price change, rule and purchase are compared; its evidence is compared by the test of the fold.
     private static func books(of known: [KnownPurchase], _ customer: [AskedLife], _ story: PlayStory) -> Books {
         Books(
             parts: known.map(\.books),
