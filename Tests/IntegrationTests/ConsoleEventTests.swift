@@ -38,7 +38,7 @@ struct ConsoleEventTests {
             let refund = try await page("events/3")
             let refunded = try await page("customers/30")
 
-            #expect(bought.contains("<td>paid 2 Sep 2019"), "\(bought)")
+            #expect(bought.contains("<td>access 2 Sep 2019"), "\(bought)")
             #expect(bought.contains("<td>next product</td>"))
             #expect(failed.contains("<td>in billing retry, without access</td>"), "\(failed)")
             #expect(failed.contains("<td>failed, the store retries it</td>"))

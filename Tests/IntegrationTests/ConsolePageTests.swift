@@ -179,7 +179,8 @@ struct ConsolePageTests {
             #expect(!earlier.contains("com.example.books is active"))
             // The events were received at the server's clock, 2019-11-08.
             let unknown = try await page("&knownAt=2019-11-01")
-            #expect(unknown.contains("No entitlement"))
+            #expect(unknown.contains("com.example.books is not active</strong>"))
+            #expect(unknown.contains("by today’s knowledge it is active until 10 Dec 2019 17:46."))
             #expect(unknown.contains("class=\"later\""))
             #expect(!now.contains("class=\"later\""))
             // What is known then is what is known now.

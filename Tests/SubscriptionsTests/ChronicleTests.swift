@@ -34,7 +34,7 @@ struct ChronicleTests {
                 switchedOff,
             ]) == [
                 "2026-01-01 bought (1)", "2026-02-01 renewed (2)", "2026-02-10 renewal switched off (3)",
-                "2026-03-01 access ended: renewal was switched off (3)",
+                "2026-03-01 access ended: renewal was switched off (3) by the clock",
             ])
     }
 
@@ -72,7 +72,8 @@ struct ChronicleTests {
                 Told("2026-04-02", [Self.january], [expired]),
             ]) == [
                 "2026-01-01 bought (1)", "2026-02-01 the renewal failed: grace began (2)",
-                "2026-02-17 access ended: the renewal failed, and the store has stopped retrying the payment (3)",
+                "2026-02-17 access ended: the renewal failed, and the store has stopped retrying the payment (2) by the clock",
+                "2026-04-02 renewal reported as off, because the subscription has ended (3)",
             ])
     }
 
@@ -87,8 +88,8 @@ struct ChronicleTests {
         // Which event repeated the first statement is looked up in the log, see ``ExplainedCustomers/missingEvidence``.
         #expect(
             Self.history(reports + [Told("2026-01-20", [Self.january])]) == [
-                "2026-01-01 bought (1)", "2026-01-10 refunded or ended early, taken back later (2)",
-                "2026-01-20 refund or early end taken back: counts again",
+                "2026-01-01 bought (1)", "2026-01-10 refunded, taken back later (2)",
+                "2026-01-20 refunded: taken back, counts again",
                 "2026-02-01 access ended by the clock",
             ])
     }
@@ -101,7 +102,7 @@ struct ChronicleTests {
             Self.history(
                 [Told("2026-01-01", [Self.january]), Told("2026-02-01", [changed]), Told("2026-06-01", [again])],
                 through: "2026-06-02") == [
-                    "2026-01-01 bought (1)", "2026-02-01 changed to another product (2)",
+                    "2026-01-01 bought (1)", "2026-02-01 changed from \(monthly) (2)",
                     "2026-03-01 access ended by the clock", "2026-06-01 bought again (3)",
                 ])
     }

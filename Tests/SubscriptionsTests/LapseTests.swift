@@ -6,8 +6,8 @@ import Testing
 struct LapseTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let words: String
-        /// The event that says it; nil if none does.
-        let position: Int64?
+        /// The events that say it; empty if none does.
+        let positions: [Int64]
         let reports: [Told]
         /// Whether the clock ends more than the period.
         var canEnd = false
@@ -25,23 +25,23 @@ struct LapseTests {
     }
 
     private static let cases = [
-        Case(words: "and nothing follows it", position: nil, reports: [bought]),
+        Case(words: "and nothing follows it", positions: [], reports: [bought]),
         Case(
-            words: "renewal was switched off", position: 2,
+            words: "renewal was switched off", positions: [2],
             reports: [
                 bought, told("2026-01-20", autoRenew: false),
                 told("2026-02-01", autoRenew: false) { $0.expirationIntent = 1 },
             ]),
         Case(
-            words: "renewal was switched off", position: 4,
+            words: "renewal was switched off", positions: [4],
             reports: [
                 bought, told("2026-01-10", autoRenew: false), told("2026-01-11"), told("2026-01-20", autoRenew: false),
             ]),
         Case(
-            words: "the renewal failed, and the store retries the payment", position: 2,
+            words: "the renewal failed, and the store retries the payment", positions: [2],
             reports: [bought, told("2026-02-01") { $0.isInBillingRetryPeriod = true }], canEnd: true),
         Case(
-            words: "the renewal failed, and the store retries the payment", position: 2,
+            words: "the renewal failed, and the store retries the payment", positions: [2],
             reports: [
                 bought,
                 told("2026-02-01") {
@@ -50,39 +50,39 @@ struct LapseTests {
                 }, told("2026-02-07") { $0.isInBillingRetryPeriod = true },
             ], canEnd: true),
         Case(
-            words: "the renewal failed, and the store has stopped retrying the payment", position: 3,
+            words: "the renewal failed, and the store has stopped retrying the payment", positions: [2, 3],
             reports: [
                 bought, told("2026-02-01") { $0.isInBillingRetryPeriod = true },
                 told("2026-02-05", autoRenew: false) { $0.expirationIntent = 2 },
             ]),
         Case(
-            words: "the customer did not accept a price increase", position: 2,
+            words: "the customer did not accept a price increase", positions: [2],
             reports: [bought, told("2026-02-01", autoRenew: false) { $0.expirationIntent = 3 }]),
         Case(
-            words: "the product was not for sale at the renewal", position: 2,
+            words: "the product was not for sale at the renewal", positions: [2],
             reports: [bought, told("2026-02-01", autoRenew: false) { $0.expirationIntent = 4 }]),
         Case(
-            words: "and nothing follows it", position: nil,
+            words: "the store ended the subscription without naming a reason", positions: [2],
             reports: [bought, told("2026-02-01", autoRenew: false) { $0.expirationIntent = 5 }]),
         // Without a reason, the renewal in force at the end counts, not a later one.
         Case(
-            words: "the renewal failed, and the store has stopped retrying the payment", position: 2,
+            words: "the renewal failed, and the store has stopped retrying the payment", positions: [2],
             reports: [
                 bought, told("2026-02-01") { $0.isInBillingRetryPeriod = true }, told("2026-02-08", autoRenew: false),
             ]),
         Case(
-            words: "and nothing follows it", position: nil,
+            words: "and nothing follows it", positions: [],
             reports: [bought, told("2026-02-08", autoRenew: false)]),
         Case(
-            words: "renewal was switched off", position: 2,
+            words: "renewal was switched off", positions: [2],
             reports: [bought, told("2026-01-20", autoRenew: false), told("2026-02-08", autoRenew: true)]),
     ]
 
-    @Test("with the first report that says it", arguments: cases)
+    @Test("with the reports that say it", arguments: cases)
     func reasons(_ each: Case) throws {
         let example = ExplanationExample(
             rule: .clock, reports: each.reports, at: "2026-02-10", active: false,
-            positions: each.position.map { [$0] } ?? [])
+            positions: each.positions)
         let explanation = example.explanation
 
         let decisive = try #require(explanation.because.first)

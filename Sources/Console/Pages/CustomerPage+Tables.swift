@@ -47,8 +47,11 @@ extension CustomerPage {
                 return [
                     .time(entry.at), .text(entry.what), .optional(entry.productId), .optional(entry.until),
                     .link(id, here(Address("subscriptions", id), line.joinedApp).withClocks(of: address)),
-                    entry.position.map { .link("\($0)", here(Address("events", "\($0)"), line.joinedApp)) }
-                        ?? (entry.isByClock ? .text("the clock") : .empty),
+                    entry.position.map { position in
+                        .link(
+                            entry.isByClock ? "the clock, see \(position)" : "\(position)",
+                            here(Address("events", "\(position)"), line.joinedApp))
+                    } ?? (entry.isByClock ? .text("the clock") : .empty),
                 ]
             }, empty: "Nothing began or ended by then.")
     }

@@ -182,9 +182,7 @@ package struct CustomerPage: ConsolePage {
 
     /// The subscriptions by the knowledge for which the page answers, with the access of this customer.
     private var shown: [Subscription] {
-        knownAt == nil
-            ? record.subscriptions.map { $0.subscription.owned(during: $0.intervals.map(\.interval)) }
-            : lines.map(\.owned)
+        lines.map(\.owned)
     }
 
     // MARK: - Pictures
@@ -252,7 +250,7 @@ package struct CustomerPage: ConsolePage {
                         }
                     }
                 }
-                html.item("Last event received") { html in
+                html.item("Last event that counts") { html in
                     guard let (event, joinedApp) = lastEvent else {
                         html.text("none")
                         return
@@ -261,7 +259,7 @@ package struct CustomerPage: ConsolePage {
                     html.element("small") { html in
                         html.text("event ")
                         html.link("\(event.position)", self.frame(frame, of: joinedApp).event(event.position))
-                        if let type = event.type { html.text(", \(type)") }
+                        html.text(", \(event.words)")
                     }
                 }
             }
@@ -279,9 +277,8 @@ package struct CustomerPage: ConsolePage {
                 let currency = row.transaction.currency ?? "unknown currency"
                 var sum = paid[currency] ?? (0, 0)
                 sum.paid = sum.paid.addingReportingOverflow(price).partialValue
-                if row.settled.isRefunded, row.settled.revocationDate.map({ $0 <= at }) ?? true {
-                    sum.refunded = sum.refunded.addingReportingOverflow(price).partialValue
-                }
+                let refunded = row.settled.refundedPart(of: price, at: at)
+                sum.refunded = sum.refunded.addingReportingOverflow(refunded).partialValue
                 paid[currency] = sum
             }
         }
@@ -293,7 +290,9 @@ package struct CustomerPage: ConsolePage {
         let joined = self.joined?.events.filter { isKnown($0.position, record.identity.joinedApp) }.map {
             (event: $0, joinedApp: record.identity.joinedApp)
         }
-        return (own + (joined ?? [])).max { $0.event.receivedAt < $1.event.receivedAt }
+        return (own + (joined ?? [])).max {
+            ($0.event.receivedAt, $0.event.position) < ($1.event.receivedAt, $1.event.position)
+        }
     }
 }
 

@@ -43,6 +43,8 @@ private struct Aspects {
             ("access until", subscription.accessEnd(at: instant).map(\.longText)),
             ("renewal", renewal.autoRenewStatus.map { $0 ? "on" : "off" }),
             ("next product", renewal.autoRenewProductId),
+            ("next price", renewal.renewalPrice.map { "\($0.amount(in: renewal.currency)) \(renewal.currency ?? "")" }),
+            ("price increase", renewal.priceIncreaseStatus.map { $0 == 0 ? "waits for consent" : "agreed to" }),
             ("payment", renewal.isInBillingRetryPeriod == true ? "failed, the store retries it" : nil),
             ("grace until", renewal.gracePeriodExpiresDate.map(\.longText)),
             ("resumes", subscription.currentPurchase?.autoResumeTime.map(\.longText)),
@@ -54,7 +56,12 @@ private struct Aspects {
     }
 
     private static func text(_ period: AccessPeriod, _ isRemoved: Bool) -> String {
-        let word = isRemoved ? "refunded: no access" : period.cause.rawValue
+        let word =
+            switch period.cause {
+            case _ where isRemoved: "refunded: no access"
+            case .paid: "access"
+            case .grace, .owned: period.cause.rawValue
+            }
         let cut = period.cut.map { isRemoved ? "" : ", cut: \($0.rawValue.replacing("_", with: " "))" } ?? ""
         return "\(word) \(period.start.longText) to \(period.end.longText)\(cut)"
     }

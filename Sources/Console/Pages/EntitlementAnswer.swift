@@ -26,18 +26,22 @@ struct EntitlementAnswer {
                         html.text(" Without a gap, the last one known: ")
                         write(continuation, frame, to: &html)
                     }
+                    if let ending = explanation.ending {
+                        html.text(" Ended early: ")
+                        write(ending, frame, to: &html)
+                    }
                 }
             }
             if let restated = explanation.restated { write(restated, frame, to: &html) }
-            if let change = explanation.couldChange.first {
-                html.element("p", [.class("muted")]) { html in
-                    html.text("Next: ")
+            html.element("p", [.class("muted")]) { html in
+                html.text("Next: ")
+                if explanation.couldChange.isEmpty {
+                    html.text("nothing that is known \(explanation.active ? "ends" : "begins") it.")
+                }
+                for (index, change) in explanation.couldChange.enumerated() {
+                    if index > 0 { html.text(" Then: ") }
                     write(change, to: &html)
                 }
-            } else {
-                html.element(
-                    "p", [.class("muted")],
-                    text: "Next: nothing \(explanation.active ? "ends" : "begins") it by itself.")
             }
             writeWhy(frame, to: &html)
         }
@@ -62,7 +66,10 @@ struct EntitlementAnswer {
                 guard let ended else { return }
                 // An end that was only expected: by what was known, nothing followed it.
                 let wasExpected = explanation.knownAt.map { ended > $0 } ?? false
-                html.text(", it \(wasExpected ? "would have ended" : "ended") on \(ended.longText)")
+                // What was taken back counts as never bought, so access ended with what was bought before.
+                let isTakenBack = explanation.because.first?.rule.effect == .removes
+                let verb = wasExpected ? "would have ended" : isTakenBack ? "counts as ended" : "ended"
+                html.text(", it \(verb) on \(ended.longText)")
                 writeDistance(to: ended, frame, to: &html)
             }
             if let since { html.text("\(explanation.active ? ", since" : "; it had begun on") \(since.longText)") }
@@ -143,7 +150,7 @@ struct EntitlementAnswer {
     /// The text of a reason, with links to the events that are its evidence.
     private func write(_ reason: Explanation.Reason, _ frame: PageFrame, to html: inout HTMLWriter) {
         let frame = self.frame(frame, of: reason)
-        html.text(reason.originalTransactionId.map { reason.text.replacing($0, with: $0.shortenedID) } ?? reason.text)
+        html.text(shortened(reason.text))
         let shown = reason.positions.suffix(Self.eventsMax)
         for (index, position) in shown.enumerated() {
             let words = reason.by.first { $0.position == position }?.words
@@ -161,6 +168,12 @@ struct EntitlementAnswer {
 
     private func write(_ change: Explanation.PossibleChange, to html: inout HTMLWriter) {
         html.time(change.at)
-        html.text(": \(change.text).")
+        html.text(": \(shortened(change.text)).")
+    }
+
+    /// The text with short forms of the subscriptions that the explanation is about.
+    private func shortened(_ text: String) -> String {
+        Set((explanation.because + explanation.against).compactMap(\.originalTransactionId))
+            .reduce(text) { $0.replacing($1, with: $1.shortenedID) }
     }
 }

@@ -23,8 +23,7 @@ package struct SingleEventPage: ConsolePage {
 
     private var event: StoredEvent { record.event }
     package var title: String {
-        let type = [event.type, event.subtype].compactMap(\.self).joined(separator: " ")
-        return "Event \(event.position): \(type.isEmpty ? event.kind : type)"
+        "Event \(event.position): \(event.words)"
     }
     package var section: ConsoleSection? { .events }
     private var stream: String? { address.query.first { $0.name == "stream" }?.value }
@@ -119,6 +118,12 @@ package struct SingleEventPage: ConsolePage {
 }
 
 extension StoredEvent {
+    /// As the store calls it, such as `SUBSCRIBED INITIAL_BUY`, or its kind.
+    var words: String {
+        let type = [type, subtype].compactMap(\.self).joined(separator: " ")
+        return type.isEmpty ? kind.replacing("_", with: " ") : type
+    }
+
     /// From when on it counts: an answer of Google when it was given, all others at their own time.
     fileprivate var effectiveAt: Instant {
         source.hasPrefix("google") ? receivedAt : occurredAt ?? receivedAt
@@ -184,6 +189,6 @@ extension ConsoleTable {
                         Address("subscriptions", change.originalTransactionId).with("stream", stream)),
                     .number(change.number),
                 ]
-            }, empty: "None: it changed no access at the time, and did not switch renewal.", sql: sql)
+            }, empty: "None with its number. Events that are folded together share one change, which names the last of them.", sql: sql)
     }
 }

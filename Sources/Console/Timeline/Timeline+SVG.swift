@@ -106,10 +106,10 @@ extension Timeline {
                 Attribute.number(.x, start), .number(.y, y(0) + 4), .number(.width, width), .number(.height, 20),
             ]
             let kind = first.isRemoved ? "removed" : Self.kind(of: first.period, in: subscription)
-            let isLater = !first.isRemoved && known.map { self.isLater(first.period, than: $0) } ?? false
+            let later = first.isRemoved ? nil : known.flatMap { self.later(first.period, than: $0) }
+            let learned = later.map { $0.lowerBound > first.period.start ? ", its end learned later" : Self.learnedLater }
             let name =
-                group.count == 1
-                ? Self.words(first.period, kind) + (isLater ? Self.learnedLater : "") : "\(group.count) periods"
+                group.count == 1 ? Self.words(first.period, kind) + (learned ?? "") : "\(group.count) periods"
             let address =
                 group.count == 1
                 ? page.with("at", first.period.start.description)
@@ -133,8 +133,16 @@ extension Timeline {
                             .class("strike"),
                         ]
                     ) { _ in }
-                } else if isLater {
-                    html.element("rect", place + [.class("later")]) { _ in }
+                } else if let later {
+                    // Of an end that is earlier than the known one, the last piece is hatched.
+                    let from = min(x(later.lowerBound), max(start, end - Self.laterMin))
+                    html.element(
+                        "rect",
+                        [
+                            .number(.x, from), .number(.y, y(0) + 4), .number(.width, max(end - from, 2)),
+                            .number(.height, 20), .class("later"),
+                        ]
+                    ) { _ in }
                 }
                 if width > labelWidth {
                     html.element(
@@ -148,12 +156,17 @@ extension Timeline {
         }
     }
 
-    /// Whether the period was not known then, or not with this end.
-    private func isLater(_ period: AccessPeriod, than known: Known) -> Bool {
-        !(known.subscription?.access.contains {
-            $0.transactionId == period.transactionId && $0.cause == period.cause && $0.end == period.end
-        } ?? false)
+    /// The part of a period that was not known then; empty at its end if a later end was known, nil if it was known.
+    private func later(_ period: AccessPeriod, than known: Known) -> Range<Instant>? {
+        let then = known.subscription?.access.first {
+            $0.transactionId == period.transactionId && $0.cause == period.cause
+        }
+        guard let then else { return period.start..<period.end }
+        return then.end == period.end ? nil : min(then.end, period.end)..<period.end
     }
+
+    /// Fewest units of width that are hatched.
+    private static let laterMin = 6.0
 
     static func kind(of period: AccessPeriod, in subscription: Subscription) -> String {
         switch period.cause {
@@ -191,15 +204,11 @@ extension Timeline {
         let dated = subscription.transactions.filter { $0.transaction.purchaseDate != nil }
         for group in joined(dated, { $0.transaction.purchaseDate ?? .earliest }) {
             guard let first = group.first, let date = first.transaction.purchaseDate else { continue }
-            let name: String
-            if group.count == 1 {
-                let refund = first.settled.isRefunded ? ", refunded" : ""
-                let isShared = first.transaction.isFamilyShared
-                let price = isShared ? nil : first.transaction.priceText.map { ", \($0)" }
-                name = "\(isShared ? "Shared" : "Bought") \(date.longText)\(price ?? "")\(refund)"
-            } else {
-                name = "\(group.count) purchases from \(date.longText)"
-            }
+            let isNew = group.count == 1 && known.map { isLater(first, than: $0) } ?? false
+            let name =
+                group.count == 1
+                ? purchaseWords(first, date) + (isNew ? Self.learnedLater : "")
+                : "\(group.count) purchases from \(date.longText)"
             let last = group.last?.transaction.purchaseDate ?? date
             let address =
                 group.count == 1
@@ -210,6 +219,7 @@ extension Timeline {
                 let kind = first.settled.isRefunded ? "purchase refund" : "purchase"
                 let place: [Attribute] = [.number(.cx, x(date)), .number(.cy, y(1) + 14), .number(.r, 7), .class(kind)]
                 html.element("circle", place) { _ in }
+                if isNew { html.element("circle", place.dropLast() + [.class("later")]) { _ in } }
                 if group.count > 1 {
                     html.element(
                         "text", [.number(.x, x(date) + 9), .number(.y, y(1) + 18), .class("small")],
@@ -223,6 +233,21 @@ extension Timeline {
             let path = "M\(Self.text(x(refund) - 5)) \(Self.text(y(1) + 9))l10 10m0 -10l-10 10"
             html.element("path", [.text(.d, path), .class("strike")]) { _ in }
         }
+    }
+
+    private func purchaseWords(_ row: Subscription.ResolvedTransaction, _ date: Instant) -> String {
+        let refund = row.settled.isRefunded ? ", refunded" : ""
+        if row.transaction.isFamilyShared { return "Shared \(date.longText)\(refund)" }
+        if subscription.isCopy(row) { return "Restored \(date.longText)\(refund)" }
+        return "Bought \(date.longText)\(row.transaction.priceText.map { ", \($0)" } ?? "")\(refund)"
+    }
+
+    /// Whether the purchase was not known then, or not its refund.
+    private func isLater(_ row: Subscription.ResolvedTransaction, than known: Known) -> Bool {
+        let then = known.subscription?.transactions.first {
+            $0.transaction.transactionId == row.transaction.transactionId
+        }
+        return then.map { $0.settled.isRefunded != row.settled.isRefunded } ?? true
     }
 
     /// The renewal preference between its statements, in three kinds of line.
@@ -260,11 +285,10 @@ extension Timeline {
         for group in joined(events, { $0.occurredAt ?? $0.receivedAt }) {
             guard let first = group.first, let last = group.last else { continue }
             let time = first.occurredAt ?? first.receivedAt
-            let type = [first.type, first.subtype].compactMap(\.self).joined(separator: " ")
             let late = first.lateText.map { ", \($0)" } ?? ""
             let name =
                 group.count == 1
-                ? "Event \(first.position), \(type.isEmpty ? first.kind : type), \(time.longText)\(late)"
+                ? "Event \(first.position), \(first.words), \(time.longText)\(late)"
                 : "\(group.count) events, \(first.position) to \(last.position)"
             let isNew = known.map { first.receivedAt > $0.at } ?? false
             let lastTime = last.occurredAt ?? last.receivedAt

@@ -82,6 +82,14 @@ struct ConsoleQuery: Sendable {
         return text
     }
 
+    /// Refuses parameters that the page does not have: a page that ignored a misspelt clock would answer for now.
+    func refuseOthers(than names: [String]) throws(ConsoleProblem) {
+        guard let other = values.first(where: { !names.contains($0.name) }) else { return }
+        throw ConsoleProblem(
+            .badRequest, "Bad request",
+            "The page has no parameter \(other.name.prefix(40)). It has: \(names.joined(separator: ", ")).")
+    }
+
     /// The address with those of the named parameters that have a value.
     func address(_ base: Address, keeping names: [String]) -> Address {
         names.reduce(base) { address, name in

@@ -53,14 +53,15 @@ extension ConsoleRoutes {
         let (at, knownAt) = try Self.clocks(visit)
         let reference = CustomerReader.Reference(app: stream.app, environment: environment, id: id, kind: kind)
         let record = try await record(reference, at: at, visit)
-        async let answer = customers.explained(CustomerReader.Question(reference, at: at), knownAt: knownAt)
+        let question = CustomerReader.Question(reference, at: at)
+        async let answer = explained(question, knownAt: knownAt)
         async let stored = events(of: record, joinedApp: nil, in: stream)
         async let hits = reader.search(id)
         var knownHead: Int64?
         if let knownAt { knownHead = try await reader.head(at: knownAt, in: stream) }
         let joined = try await joined(record, knownAt: knownAt, visit)
         let today = at == visit.now ? nil : Self.found(try await customers.record(reference, at: visit.now))
-        let explained = Self.found(try await answer)
+        let explained = try await answer
         let entitlements = knownAt == nil ? record.entitlements : explained?.granted ?? []
         let names = Self.ordered(
             explained?.entitlements() ?? [], entitlements, at: at, first: try visit.query.text("entitlement"))
@@ -76,6 +77,16 @@ extension ConsoleRoutes {
                 unexplained: Array(names.dropFirst(Limits.consoleExplanations)), at: at, knownAt: knownAt,
                 knownHead: knownHead, events: try await stored, joined: joined,
                 span: try Self.span(visit), address: visit.address))
+    }
+
+    /// The customer whose entitlements a page explains; nil if the id is not known.
+    private func explained(
+        _ question: CustomerReader.Question, knownAt: Instant?
+    ) async throws -> ExplainedCustomer? {
+        if let known = Self.found(try await customers.explained(question, knownAt: knownAt)) { return known }
+        // What a customer has by today's knowledge is worth saying, even if nothing was known of it then.
+        guard let knownAt else { return nil }
+        return Self.found(try await customers.explained(question, knownAt: nil))?.unknown(at: knownAt)
     }
 
     /// The instant that a page is about, and the one whose knowledge counts; nil for today's. What was known then is
@@ -179,9 +190,9 @@ extension ConsoleRoutes {
             app: stream.app, environment: environment, id: id, kind: .subscription)
         async let found = subscriptions.subscriptions(
             originalTransactionId: id, environment: environment, app: stream.app)
-        async let answer = customers.explained(CustomerReader.Question(reference, at: at), knownAt: knownAt)
+        async let answer = explained(CustomerReader.Question(reference, at: at), knownAt: knownAt)
         async let events = reader.events(Array(stored.facts.positions), in: stream)
-        let explained = Self.found(try await answer)
+        let explained = try await answer
         let explanations = try await explanations(of: explained?.entitlements(by: id) ?? [], explained)
         return .page(
             SubscriptionPage(

@@ -158,7 +158,9 @@ package struct ConsoleRoutes: Sendable {
             query, session, address: query.address(base, keeping: ["stream", "skip"] + names),
             preferences: ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request)))
         do {
-            switch try await page(visit) {
+            let outcome = try await page(visit)
+            try query.refuseOthers(than: names + ["stream", "skip", "csv"])
+            switch outcome {
             case .seeOther(let address): return ConsoleResponse.seeOther(address.text)
             case .page(let page):
                 if let name = try query.text("csv"), let table = page.tables.first(where: { $0.name == name }) {

@@ -165,11 +165,23 @@ package struct ExplainedCustomer: CustomerMatch {
     /// The entitlements that the customer has or had at the instant, by what was known.
     package var granted: [Entitlement] { explained.granted(to: customer, at: at) }
 
-    /// The names of the entitlements that purchases of the customer grant or would grant, in byte order.
+    /// The names of the entitlements that purchases of the customer grant or would grant, also those that were not known
+    /// then, in byte order.
     ///
     /// - Parameter subscription: Only purchases of this one count; nil for all.
     package func entitlements(by subscription: String? = nil) -> [String] {
-        explained.entitlements(of: customer, by: subscription)
+        let known = explained.entitlements(of: customer, by: subscription)
+        guard let today else { return known }
+        let all = known + today.explained.entitlements(of: today.customer, by: subscription)
+        return Set(all.map(ByteString.init)).sorted().map(\.text)
+    }
+
+    /// The same customer, if nothing of it was known at the instant.
+    package func unknown(at knownAt: Instant) -> ExplainedCustomer {
+        let nothing = ExplainedCustomers([SubscriptionFacts](), links: CustomerLinks([CustomerLinks.Link]()), policy: .standard)
+        return ExplainedCustomer(
+            match: match, streams: streams, at: at, knownAt: knownAt, explained: nothing,
+            today: (customer: customer, explained: explained))
     }
 
     /// Explains an entitlement, whether or not a purchase grants it.

@@ -1,6 +1,18 @@
 // A restored transaction is a copy: the same purchase under another transaction id.
 
 extension Subscription {
+    /// Whether the same purchase was reported before under another id.
+    package func isCopy(_ row: ResolvedTransaction) -> Bool {
+        func order(_ row: ResolvedTransaction) -> (Int64, String) {
+            (row.positions.first ?? 0, row.transaction.transactionId)
+        }
+        guard let date = row.transaction.purchaseDate else { return false }
+        return transactions.contains { other in
+            other.transaction.purchaseDate == date && other.transaction.productId == row.transaction.productId
+                && order(other) < order(row)
+        }
+    }
+
     /// The property that copies of one purchase share.
     private enum Purchase: Hashable {
         /// A `webOrderLineItemId`: one per period of a subscription.

@@ -3,19 +3,20 @@ import Encoding
 /// Something that happened to a subscription while a customer owned it, in words.
 package struct ChronicleEntry: Sendable, Hashable {
     package let at: Instant
-    package let what: String
+    package var what: String
     package var productId: String?
     /// The end of the purchase that it is about, as far as it gives access.
     package var until: Instant?
     /// The first event that reported it; nil if none did, or if it is not known.
     package var position: Int64?
-    /// Whether the end of a period is all that happened.
+    /// Whether it is the end of a period, which needs no event. The event of ``position`` only says why none follows.
     package var isByClock = false
 }
 
 /// What happened to a subscription: purchases, ends of access, refunds, the renewal switch and changes of owner.
 struct Chronicle {
     private let subscription: Subscription
+    private let transactions: [String: Transaction]
     private let intervals: [OwnedInterval]
     /// Those of the fold of the subscription.
     private let rules: [AppliedRule]
@@ -29,6 +30,8 @@ struct Chronicle {
         through instant: Instant
     ) {
         self.subscription = subscription
+        transactions = Dictionary(
+            uniqueKeysWithValues: subscription.transactions.map { ($0.transaction.transactionId, $0.transaction) })
         self.intervals = intervals
         self.rules = rules
         self.instant = instant
@@ -36,7 +39,7 @@ struct Chronicle {
 
     /// In no particular order.
     var entries: [ChronicleEntry] {
-        let all = purchases + ends + corrections + renewalSwitches
+        let all = purchases + ends + corrections + renewalSwitches + priceIncreases
         return all.filter { $0.at <= instant && isOwned(at: $0.at) } + ownership.filter { $0.at <= instant }
     }
 
@@ -69,8 +72,7 @@ struct Chronicle {
         if let previous, previous.start == period.start, previous.productId == period.productId {
             return "restored: the same purchase under another id"
         }
-        let transaction = subscription.transactions.first { $0.transaction.transactionId == period.transactionId }?
-            .transaction
+        let transaction = transactions[period.transactionId]
         switch transaction.map({ ReportingPeriod.payerState(period.cause, $0) }) {
         case .grace: return "the renewal failed: grace began"
         case .family: return "shared by a family member"
@@ -80,7 +82,8 @@ struct Chronicle {
         guard let previous else { return "bought" }
         let isRenewal = transaction?.transactionReason == "RENEWAL"
         guard previous.end >= period.start else { return isRenewal ? "renewed, after a gap" : "bought again" }
-        return previous.productId == period.productId ? "renewed" : "changed to another product"
+        guard previous.productId != period.productId else { return "renewed" }
+        return "changed" + (previous.productId.map { " from \($0)" } ?? " to another product")
     }
 
     // MARK: - Ends
@@ -88,38 +91,45 @@ struct Chronicle {
     /// The end of each unbroken access, with its reason.
     private var ends: [ChronicleEntry] {
         let access = subscription.owned(during: intervals.map(\.interval)).access
-        var entries: [ChronicleEntry] = []
-        for (index, period) in access.enumerated() where period.end < .latest {
-            let rest = access[(index + 1)...]
-            let isLast =
-                access[..<index].allSatisfy { $0.end < period.end } && rest.allSatisfy { $0.start > period.end }
+        let last = access.map(\.end).max().map { [$0..<max($0, instant.advanced(byMilliseconds: 1))] } ?? []
+        return (access.gaps + last).compactMap { gap in
             // Another owner has it from then on.
-            guard isLast, !intervals.contains(where: { $0.interval.upperBound == period.end }) else { continue }
-            let next = rest.map(\.start).min()?.advanced(byMilliseconds: -1)
-            let (words, position) = reason(endOf: period, asOf: min(next ?? instant, instant))
-            entries.append(
-                ChronicleEntry(
-                    at: period.end, what: "access ended" + (words.map { ": \($0)" } ?? ""),
-                    productId: period.productId, position: position, isByClock: position == nil))
+            guard gap.lowerBound < .latest, !intervals.contains(where: { $0.interval.upperBound == gap.lowerBound }),
+                let period = access.last(where: { $0.end == gap.lowerBound })
+            else { return nil }
+            let lastly = min(gap.upperBound.advanced(byMilliseconds: -1), instant)
+            return end(of: period, asOf: lastly)
         }
-        return entries
     }
 
-    private func reason(endOf period: AccessPeriod, asOf instant: Instant) -> (words: String?, position: Int64?) {
+    private func end(of period: AccessPeriod, asOf instant: Instant) -> ChronicleEntry {
+        var entry = ChronicleEntry(at: period.end, what: "access ended", productId: period.productId)
+        var words: String?
         if let cut = rules.first(where: { $0.rule.effect == .cuts && $0.at == period.end }) {
-            let words: String? =
-                switch cut.rule {
-                case .refundedPart: "the rest was refunded"
-                case .familyRevoked: "Family Sharing was revoked"
-                case .revoked: "the store ended the purchase before its time"
-                case .graceCutSwitchOff: "renewal was switched off during grace"
-                case .replacedByUpgrade: "replaced by another purchase"
-                default: nil
-                }
-            return (words, cut.positions.first)
+            words = Self.words(of: cut.rule)
+            entry.position = cut.positions.first
+        } else if instant >= period.end, let (lapse, positions) = subscription.lapse(after: period, at: instant) {
+            words = lapse.words
+            entry.position = positions.first
+            entry.isByClock = true
+        } else {
+            entry.isByClock = true
         }
-        guard instant >= period.end else { return (nil, nil) }
-        return subscription.lapse(after: period, at: instant).map { ($0.lapse.words, $0.position) } ?? (nil, nil)
+        if let words { entry.what += ": \(words)" }
+        return entry
+    }
+
+    /// What ended a purchase before its time; nil for other rules.
+    private static func words(of rule: ExplanationRule) -> String? {
+        switch rule {
+        case .refundedWhole: "refunded"
+        case .refundedPart: "the rest was refunded"
+        case .familyRevoked: "Family Sharing was revoked"
+        case .revoked: "the store ended the purchase before its time"
+        case .graceCutSwitchOff: "renewal was switched off during grace"
+        case .replacedByUpgrade: "replaced by another purchase"
+        default: nil
+        }
     }
 
     // MARK: - Corrections
@@ -128,8 +138,8 @@ struct Chronicle {
         let takenBack = rules.compactMap { rule in
             rule.takenBack.map {
                 ChronicleEntry(
-                    at: $0.at, what: "refunded or ended early, taken back later", productId: rule.productId,
-                    position: $0.position)
+                    at: $0.at, what: "\(Self.words(of: $0.rule) ?? "ended early"), taken back later",
+                    productId: rule.productId, position: $0.position)
             }
         }
         return takenBack
@@ -142,18 +152,17 @@ struct Chronicle {
                 case .accountDeleted: what = "the store account was deleted: counts as never bought"
                 case .extended: (what, until) = ("end moved to a later date", rule.period?.upperBound)
                 case .laterStatementWins:
-                    let isShorter = rule.period?.lowerBound == expiry(of: rule.transactionId)
-                    what = isShorter ? "end moved to an earlier date" : "refund or early end taken back: counts again"
+                    let isShorter = rule.period?.lowerBound == rule.transactionId.flatMap { transactions[$0]?.expiresDate }
+                    what =
+                        isShorter
+                        ? "end moved to an earlier date"
+                        : "\(rule.takenBack.flatMap { Self.words(of: $0.rule) } ?? "refund"): taken back, counts again"
                     until = isShorter ? rule.period?.lowerBound : rule.period?.upperBound
                 default: return nil
                 }
                 return ChronicleEntry(
                     at: at, what: what, productId: rule.productId, until: until, position: rule.positions.first)
             }
-    }
-
-    private func expiry(of transactionId: String?) -> Instant? {
-        subscription.transactions.first { $0.transaction.transactionId == transactionId }?.transaction.expiresDate
     }
 
     // MARK: - Renewal
@@ -164,12 +173,34 @@ struct Chronicle {
         for statement in subscription.renewals {
             guard let now = statement.renewal.autoRenewStatus, now != isOn else { continue }
             isOn = now
-            // Of a subscription that has ended, the store reports it as off, whatever the customer chose.
-            if !now, let intent = statement.renewal.expirationIntent, intent != 1 { continue }
             entries.append(
                 ChronicleEntry(
                     at: statement.renewal.autoRenewStatusChangeDate ?? statement.statedAt,
-                    what: "renewal switched \(now ? "on" : "off")", productId: statement.renewal.productId,
+                    what: Self.isByStore(statement.renewal)
+                        ? "renewal reported as off, because the subscription has ended"
+                        : "renewal switched \(now ? "on" : "off")",
+                    productId: statement.renewal.productId, position: statement.position))
+        }
+        return entries
+    }
+
+    /// Of a subscription that has ended, the store reports renewal as off, whatever the customer chose.
+    private static func isByStore(_ renewal: RenewalInfo) -> Bool {
+        renewal.autoRenewStatus == false && renewal.expirationIntent ?? 1 != 1
+    }
+
+    private var priceIncreases: [ChronicleEntry] {
+        var status: Int?
+        var entries: [ChronicleEntry] = []
+        for statement in subscription.renewals {
+            defer { status = statement.renewal.priceIncreaseStatus }
+            guard let now = statement.renewal.priceIncreaseStatus, now != status else { continue }
+            entries.append(
+                ChronicleEntry(
+                    at: statement.statedAt,
+                    what: now == 0
+                        ? "price increase: the customer has not agreed yet" : "price increase: the customer agreed",
+                    productId: statement.renewal.autoRenewProductId ?? statement.renewal.productId,
                     position: statement.position))
         }
         return entries

@@ -146,7 +146,9 @@ struct StatementRules {
         }
         if earlier.revocationDate != nil || earlier.isUpgraded, merged.revocationDate == nil, !merged.isUpgraded {
             let takenBack = earlier.revocationDate.flatMap { at in
-                latest[id].map { AppliedRule.TakenBack(at: at, position: $0.statement.position) }
+                latest[id].map {
+                    AppliedRule.TakenBack(rule: earlier.endingRule, at: at, position: $0.statement.position)
+                }
             }
             note(
                 .laterStatementWins, AppliedRule.range(merged.purchaseDate, merged.expiresDate), takesBack: takenBack)
@@ -171,5 +173,15 @@ extension AppliedRule {
         var result = self
         result.positions = position.map { [$0] } ?? []
         return result
+    }
+}
+
+extension Transaction {
+    /// The rule by which a stated revocation or upgrade counts.
+    fileprivate var endingRule: ExplanationRule {
+        if isRefunded { return .refundedWhole }
+        if isFamilyRevoked { return .familyRevoked }
+        if isRefundedInPart { return .refundedPart }
+        return isEndedEarly ? .revoked : .replacedByUpgrade
     }
 }

@@ -52,6 +52,8 @@ package struct AppliedRule: Sendable, Hashable {
 extension AppliedRule {
     /// A refund or an early end that a later statement takes back.
     package struct TakenBack: Sendable, Hashable {
+        /// The rule by which it counted.
+        package let rule: ExplanationRule
         package let at: Instant
         /// The first event that reported it.
         package let position: Int64

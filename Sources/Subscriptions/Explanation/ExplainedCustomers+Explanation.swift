@@ -52,44 +52,77 @@ extension ExplainedCustomers {
         let decisive = isExtended ? extensions + [inForce.given] : [inForce.given] + extensions
         // Without a gap, later purchases can reach further than the one in force.
         let last = question.candidates.last { $0.isReaching(until) }
+        let ending = last.flatMap { self.ending($0, until, question.customer) }
         let because =
-            decisive + [last?.given].compactMap(\.self) + statements + [inForce.product]
+            decisive + [last?.given, ending].compactMap(\.self) + statements + [inForce.product]
             + ties(of: inForce.line, question.customer, at: question.at)
         let against = question.candidates.filter(\.isEverOwned).flatMap(\.endings).filter { rule in
             // An upgrade replaces a purchase by another one, so it takes nothing back.
-            rule.rule != .replacedByUpgrade && rule.transactionId != inForce.given.transactionId
+            rule.rule != .replacedByUpgrade && rule.transactionId != inForce.given.transactionId && rule != ending
         }
         return (
             because, against + withoutPeriod(question.entitlement, question.customer),
-            until < .latest ? [end(of: question, until: until)] : []
+            continuation(of: question, after: inForce, until: until)
+                + (until < .latest ? [end(of: question, until: until, by: last, ending)] : [])
         )
     }
 
+    /// What ends access by a purchase at the instant, before its period is over; nil if nothing does.
+    private func ending(_ candidate: Candidate, _ until: Instant, _ customer: CustomerKey) -> AppliedRule? {
+        if let cut = candidate.endings.last(where: { $0.at == until }) { return cut }
+        guard candidate.effective?.end != until else { return nil }
+        return losses(of: candidate.line, customer).first { $0.at == until }
+    }
+
+    /// The next known purchase with which the run of access goes on.
+    private func continuation(
+        of question: Question, after inForce: Candidate, until: Instant
+    ) -> [Explanation.PossibleChange] {
+        let next = question.candidates.first { candidate in
+            candidate.given != inForce.given
+                && candidate.access.contains { $0.lowerBound > question.at && $0.lowerBound < until }
+        }
+        guard let next, let at = next.access.map(\.lowerBound).first(where: { $0 > question.at }) else { return [] }
+        return [
+            Explanation.PossibleChange(
+                at: at, rule: next.given.rule, text: "Access goes on: \(next.given.text(question.entitlement))")
+        ]
+    }
+
     /// How the run of access ends.
-    private func end(of question: Question, until: Instant) -> Explanation.PossibleChange {
-        let last = question.candidates.last { $0.isReaching(until) }
+    ///
+    /// - Parameters:
+    ///   - last: The purchase that reaches the end.
+    ///   - ending: What ends it before its time; nil if nothing does.
+    private func end(
+        of question: Question, until: Instant, by last: Candidate?, _ ending: AppliedRule?
+    ) -> Explanation.PossibleChange {
         func change(_ rule: ExplanationRule, _ text: String) -> Explanation.PossibleChange {
             Explanation.PossibleChange(at: until, rule: rule, text: text)
         }
         guard let last else { return change(.clock, "Access ends") }
-        if let cut = last.endings.last(where: { $0.at == until }) {
-            return change(cut.rule, "Access ends: \(cut.text(question.entitlement).uncapitalised)")
+        if let ending {
+            return change(ending.rule, "Access ends: \(ending.text(question.entitlement).uncapitalised)")
         }
-        if last.effective?.end != until,
-            let loss = losses(of: last.line, question.customer).first(where: { $0.at == until })
+        let subscription = last.line.subscription
+        // Of an end in the past, later reports say why nothing followed it.
+        if let effective = last.effective, let reported = subscription.lastReport(afterEndOf: effective),
+            let (lapse, _) = subscription.lapse(after: effective, at: reported)
         {
-            return change(loss.rule, "Access ends: \(loss.text(question.entitlement).uncapitalised)")
+            return change(.clock, "Access ends: \(lapse.words)")
         }
-        switch last.given.rule {
-        case .graceGranted: return change(.clock, "The grace period ends, unless the renewal succeeds before")
-        case .nonRenewingDuration: return change(.clock, "Access ends, because the product does not renew")
-        default:
-            return switch last.line.subscription.renewal(at: question.at).autoRenewStatus {
-            case true?: change(.clock, "Access ends, unless the store renews the subscription: renewal is on")
-            case false?: change(.clock, "Access ends: renewal is switched off")
-            case nil:
-                change(.clock, "Access ends, unless the subscription is renewed: whether renewal is on is not known")
-            }
+        if last.given.rule == .nonRenewingDuration {
+            return change(.clock, "Access ends, because the product does not renew")
+        }
+        if last.given.rule == .graceGranted {
+            return change(.clock, "The grace period ends, unless the renewal succeeds before")
+        }
+        let renewal = subscription.renewal(at: until)
+        let price = renewal.priceIncreaseStatus == 0 ? ", and a price increase waits for the customer’s consent" : ""
+        return switch renewal.autoRenewStatus {
+        case true?: change(.clock, "Access ends, unless the store renews the subscription: renewal is on\(price)")
+        case false?: change(.clock, "Access ends: renewal is switched off")
+        case nil: change(.clock, "Access ends, unless the subscription is renewed: whether renewal is on is not known")
         }
     }
 
@@ -195,10 +228,10 @@ extension ExplainedCustomers.Candidate {
             at: instant)
         rule.joinedApp = line.joinedApp
         if span.upperBound <= instant, let effective,
-            let (lapse, position) = line.subscription.lapse(after: effective, at: instant)
+            let (lapse, positions) = line.subscription.lapse(after: effective, at: instant)
         {
             rule.lapse = lapse
-            rule.positions = position.map { [$0] } ?? []
+            rule.positions = positions
         }
         return rule
     }

@@ -231,7 +231,10 @@ extension ExplainedCustomers {
         var isEverOwned: Bool { owned.contains { $0.overlaps(period) } }
         func isEffective(at instant: Instant) -> Bool { effective?.contains(instant) ?? false }
         var isGrace: Bool { given.rule == .graceGranted || given.rule == .graceTakenBack }
-        var order: (Instant, Int, Instant) { (period.lowerBound, isGrace ? 0 : 1, period.upperBound) }
+        /// Of copies of one purchase, the one that was reported first is the last: it is the one to be named.
+        var order: (Instant, Int, Instant, Int64) {
+            (period.lowerBound, isGrace ? 0 : 1, period.upperBound, -(given.positions.first ?? 0))
+        }
     }
 
     /// The periods of all subscriptions whose products grant the entitlement, in order of their start.

@@ -35,8 +35,13 @@ extension Explanation {
 extension Explanation.Statement {
     /// What the store calls it, such as `SUBSCRIBED INITIAL_BUY`, or what it is.
     package var words: String {
-        if let type { return type + (subtype.map { " \($0)" } ?? "") }
-        return switch EventSource(rawValue: source) {
+        let known = EventSource(rawValue: source)
+        if let type {
+            // The type of an answer is the state that it contains, such as `ACTIVE`.
+            let prefix = known == .appleAPI || known == .googleAPI ? "answer " : ""
+            return prefix + type + (subtype.map { " \($0)" } ?? "")
+        }
+        return switch known {
         case .appleReceipt: "receipt"
         case .appleDevice, .googleDevice: "handed in by the app"
         case .appleAPI, .googleAPI: "answer of the store"
@@ -177,6 +182,7 @@ extension Lapse {
         case .failed: "\(failed) has stopped retrying the payment"
         case .priceRefused: "the customer did not accept a price increase"
         case .notForSale: "the product was not for sale at the renewal"
+        case .unnamed: "the store ended the subscription without naming a reason"
         }
     }
 }

@@ -142,6 +142,14 @@ extension Explanation {
         }
     }
 
+    /// What ends the unbroken access at ``until``, before the last purchase is over; nil if nothing does.
+    package var ending: Reason? {
+        guard active else { return nil }
+        return because.dropFirst().first { reason in
+            (reason.rule.effect == .cuts || reason.rule == .latestBuyer) && reason.at == until
+        }
+    }
+
     /// Whether a reason is the decisive one.
     package func isDecided(by reason: Reason) -> Bool {
         because.first?.isSame(as: reason) ?? false
@@ -156,8 +164,11 @@ extension Explanation {
 
     /// Of two answers with the same decisive reason, what makes access last longer or shorter in the later one.
     private func difference(from later: Explanation) -> Reason? {
-        let following = later.continuation.flatMap { continuation?.isSame(as: $0) == true ? nil : $0 }
-        return following ?? later.against.first { reason in !against.contains { $0.isSame(as: reason) } }
+        func new(_ its: Reason?, _ own: Reason?) -> Reason? {
+            its.flatMap { own?.isSame(as: $0) == true ? nil : $0 }
+        }
+        return new(later.ending, ending) ?? new(later.continuation, continuation)
+            ?? later.against.first { reason in !against.contains { $0.isSame(as: reason) } }
     }
 }
 

@@ -15,26 +15,37 @@ package enum Lapse: Sendable, Hashable {
     case failed
     case priceRefused
     case notForSale
+    /// The store states that it ended, and no reason that it has a name for.
+    case unnamed
 }
 
 extension Subscription {
-    /// Why the subscription was not renewed after a period, with the first event that says it; nil if no report says
-    /// why, and if the subscription has access at the instant.
+    /// Why the subscription was not renewed after a period, with the events that say it, ascending; nil if no report
+    /// says why, and if the subscription has access at the instant.
     ///
     /// - Parameter period: The last one before the instant.
-    func lapse(after period: AccessPeriod, at instant: Instant) -> (lapse: Lapse, position: Int64?)? {
-        switch status(at: instant) {
-        case .hold: (.onHold, suspensionStatement(at: instant))
-        case .paused:
-            (.paused(until: currentPurchase?.autoResumeTime), suspensionStatement(at: instant))
-        case .retry: (.retried, retryStatement(in: reports(about: period, at: instant)))
-        case .expired: expiration(after: period, at: instant)
-        default: nil
-        }
+    func lapse(after period: AccessPeriod, at instant: Instant) -> (lapse: Lapse, positions: [Int64])? {
+        let found: (lapse: Lapse, positions: [Int64?])? =
+            switch status(at: instant) {
+            case .hold: (.onHold, [suspensionStatement(at: instant)])
+            case .paused: (.paused(until: currentPurchase?.autoResumeTime), [suspensionStatement(at: instant)])
+            case .retry: (.retried, [retryStatement(in: reports(about: period, at: instant))])
+            case .expired: expiration(after: period, at: instant)
+            default: nil
+            }
+        return found.map { ($0.lapse, Set($0.positions.compactMap(\.self)).sorted()) }
+    }
+
+    /// The time of the last report from the end of a period on, before access begins again; nil if there is none.
+    func lastReport(afterEndOf period: AccessPeriod) -> Instant? {
+        let next = access.map(\.start).first { $0 > period.end } ?? .latest
+        return renewals.last { period.end <= $0.statedAt && $0.statedAt < next }?.statedAt
     }
 
     /// By the rule that reports use: see ``reason(endOf:reported:)``.
-    private func expiration(after period: AccessPeriod, at instant: Instant) -> (lapse: Lapse, position: Int64?)? {
+    private func expiration(
+        after period: AccessPeriod, at instant: Instant
+    ) -> (lapse: Lapse, positions: [Int64?])? {
         let reported = reports(about: period, at: instant)
         let reason = reason(endOf: period, reported: reported)
         let intent = renewal(at: instant).expirationIntent
@@ -46,11 +57,12 @@ extension Subscription {
                 let since = statement.renewal.autoRenewStatusChangeDate ?? statement.statedAt
                 return since <= period.end ? statement.renewal.autoRenewStatus.map { !$0 } : nil
             }
-            return (.switchedOff, switchedOff ?? stated)
-        case .billing: return (.failed, reason.isStated ? stated : failure(of: period, reported))
-        case .price: return (.priceRefused, stated)
-        case .unavailable: return (.notForSale, stated)
-        case .refund, .other, .unknown: return nil
+            return (.switchedOff, [switchedOff ?? stated])
+        case .billing: return (.failed, [failure(of: period, reported), reason.isStated ? stated : nil])
+        case .price: return (.priceRefused, [stated])
+        case .unavailable: return (.notForSale, [stated])
+        case .other: return (.unnamed, [stated])
+        case .refund, .unknown: return nil
         }
     }
 

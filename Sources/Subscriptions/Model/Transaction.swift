@@ -123,10 +123,22 @@ package struct Transaction: Sendable, Hashable {
         guard let revocationDate else { return bought }
         guard isRefundedInPart else { return 0 }
         if instant < revocationDate { return bought }
-        let share = min(max(revocationPercentage ?? Self.wholePercentage, 0), Self.wholePercentage)
+        return bought - Int(Self.share(revocationPercentage ?? Self.wholePercentage, of: Int64(bought)))
+    }
+
+    /// The part of a price that was refunded by the instant; of a partial refund without a percentage, nothing.
+    package func refundedPart(of price: Int64, at instant: Instant) -> Int64 {
+        guard let revocationDate, revocationDate <= instant else { return 0 }
+        if isRefunded { return price }
+        return isRefundedInPart ? Self.share(revocationPercentage ?? 0, of: price) : 0
+    }
+
+    /// - Parameter percentage: In thousandths of a percent; clamped.
+    private static func share(_ percentage: Int, of amount: Int64) -> Int64 {
+        let share = Int64(min(max(percentage, 0), wholePercentage))
         // The same as the product divided by the whole, without its overflow.
-        let (wholes, rest) = bought.quotientAndRemainder(dividingBy: Self.wholePercentage)
-        return bought - wholes * share - rest * share / Self.wholePercentage
+        let (wholes, rest) = amount.quotientAndRemainder(dividingBy: Int64(wholePercentage))
+        return wholes * share + rest * share / Int64(wholePercentage)
     }
 }
 
