@@ -111,6 +111,42 @@ struct TimelineTests {
         #expect(nothing.matches(of: /aria-label="[^"]*, learned later"/).count == marks)
     }
 
+    @Test("an end and a refund that were learned later are told apart from what was known")
+    func learnedEnds() {
+        var facts = SubscriptionFacts(originalTransactionId: "100")
+        func told(_ transaction: Transaction, at days: Double, _ position: Int64) {
+            facts.fold(
+                Facts(transactions: [transaction], renewals: []), occurredAt: Self.at(days), receivedAt: Self.at(days),
+                position: position)
+        }
+        told(Self.transaction(1, from: 0, to: 30), at: 0, 1)
+        told(Self.transaction(2, from: 40, to: 70), at: 40, 2)
+        let then = Subscription(facts)
+        var shared = Self.transaction(1, from: 0, to: 30, refunded: 10)
+        shared.revocationType = "FAMILY_REVOKE"
+        told(shared, at: 50, 3)
+        told(Self.transaction(2, from: 40, to: 70, refunded: 45), at: 51, 4)
+        let drawing = Self.drawing(Subscription(facts), [], known: Timeline.Known(at: Self.at(50), subscription: then))
+
+        #expect(drawing.contains("event 1, its end learned later\""), "\(drawing)")
+        #expect(drawing.contains("2.99 EUR, refunded, learned later\""), "\(drawing)")
+        #expect(drawing.contains("aria-label=\"Bought 15 Jun 2025 15:06, 2.99 EUR\""), "\(drawing)")
+        #expect(drawing.matches(of: /class="later"/).count == 2)
+    }
+
+    @Test("a restored copy of a purchase is not called another purchase")
+    func copies() {
+        var facts = SubscriptionFacts(originalTransactionId: "100")
+        for (number, position) in [(1, Int64(1)), (2, 2)] {
+            facts.fold(
+                Facts(transactions: [Self.transaction(number, from: 0, to: 30)], renewals: []),
+                occurredAt: Self.at(Double(number)), receivedAt: Self.at(Double(number)), position: position)
+        }
+        let drawing = Self.drawing(Subscription(facts), [])
+        #expect(drawing.matches(of: /aria-label="Bought/).count == 1)
+        #expect(drawing.matches(of: /aria-label="Restored 15 Jun 2025 15:06"/).count == 1)
+    }
+
     @Test("two clocks at about the same time share one label")
     func labels() {
         let (subscription, events) = Self.story

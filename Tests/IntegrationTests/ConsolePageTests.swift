@@ -355,6 +355,19 @@ struct ConsolePageTests {
         }
     }
 
+    @Test("a misspelt parameter is refused with the names of those that the page has")
+    func misspeltParameter() async throws {
+        try await CustomerRoutesTests.withCustomers { server in
+            let (browser, cookie) = try await server.session()
+            let page = try await browser.get(
+                "/console/customers/10?as=subscription&knowAt=2019-11-01", cookie: cookie)
+
+            #expect(page.status == 400)
+            #expect(page.body.contains("The page has no parameter knowAt. It has: as, at, knownAt,"), "\(page.body)")
+            #expect(try await browser.get("/console/nowhere?a=b", cookie: cookie).status == 404)
+        }
+    }
+
     @Test("a position whose event is skipped says why it has no effect")
     func skipped() async throws {
         try await CustomerRoutesTests.withCustomers { server in

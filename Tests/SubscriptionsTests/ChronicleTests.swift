@@ -94,6 +94,47 @@ struct ChronicleTests {
             ])
     }
 
+    @Test("a price increase, from the first report of it to the customer's consent")
+    func priceIncrease() {
+        func increase(_ status: Int?) -> RenewalInfo { intention(autoRenew: true) { $0.priceIncreaseStatus = status } }
+        #expect(
+            Self.history(
+                [
+                    Told("2026-01-01", [Self.january], [increase(nil)]), Told("2026-01-10", [], [increase(0)]),
+                    Told("2026-01-11", [], [increase(0)]), Told("2026-01-15", [], [increase(1)]),
+                ], through: "2026-01-31") == [
+                    "2026-01-01 bought (1)", "2026-01-10 price increase: the customer has not agreed yet (2)",
+                    "2026-01-15 price increase: the customer agreed (4)",
+                ])
+    }
+
+    @Test("access by a purchase and its restored copy ends once")
+    func copies() {
+        let copy = Self.changed(Self.january) { $0.transactionId = "21" }
+        #expect(
+            Self.history([Told("2026-01-01", [Self.january]), Told("2026-01-10", [copy])]) == [
+                "2026-01-01 bought (1)", "2026-01-01 restored: the same purchase under another id (2)",
+                "2026-02-01 access ended by the clock",
+            ])
+    }
+
+    @Test(
+        "what is taken back is called by its name",
+        arguments: [
+            ("REFUND_PRORATED", "the rest was refunded"), ("FAMILY_REVOKE", "Family Sharing was revoked"),
+            ("REFUND_FULL", "refunded"),
+        ])
+    func takenBack(type: String, words: String) {
+        let revoked = Self.changed(Self.january) {
+            $0.revocationDate = day("2026-01-10")
+            $0.revocationType = type
+        }
+        let history = Self.history(
+            [Told("2026-01-01", [Self.january]), Told("2026-01-11", [revoked]), Told("2026-01-20", [Self.january])])
+        #expect(history.contains("2026-01-10 \(words), taken back later (2)"), "\(history)")
+        #expect(history.contains("2026-01-20 \(words): taken back, counts again"), "\(history)")
+    }
+
     @Test("another product, and access that begins again")
     func products() {
         let changed = row("12", "2026-02-01", "2026-03-01", product: premium)

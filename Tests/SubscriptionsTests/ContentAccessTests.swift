@@ -125,6 +125,23 @@ struct OneTimePurchaseTests {
         #expect(subscription.status(at: day("2018-04-01")) == .owned)
     }
 
+    @Test("a refund returns its share of the price, from its date on")
+    func refundedPart() {
+        var whole = Self.purchase("1", "2018-01-01", product: "coins", quantity: 1)
+        whole.revocationDate = day("2018-01-10")
+        var part = whole
+        part.revocationType = "REFUND_PRORATED"
+        part.revocationPercentage = 40_000
+        var unknown = part
+        unknown.revocationPercentage = nil
+
+        #expect(whole.refundedPart(of: 2990, at: day("2018-01-09")) == 0)
+        #expect(whole.refundedPart(of: 2990, at: day("2018-01-10")) == 2990)
+        #expect(part.refundedPart(of: 2990, at: day("2018-01-10")) == 1196)
+        #expect(part.refundedPart(of: .max, at: day("2018-01-10")) > 0)
+        #expect(unknown.refundedPart(of: 2990, at: day("2018-01-10")) == 0)
+    }
+
     @Test("very large quantities do not overflow")
     func hugeQuantities() {
         let all = ["1", "2"].map { Self.purchase($0, "2018-01-01", product: "coins", quantity: .max) }

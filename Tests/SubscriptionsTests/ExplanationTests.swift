@@ -118,6 +118,77 @@ struct ExplanationTests {
         #expect(example.explained.entitlements(of: .a) == [])
     }
 
+    private static let january = row("11", "2026-01-01", "2026-02-01")
+    private static let february = row("12", "2026-02-01", "2026-03-01")
+
+    private static func explanation(_ reports: [Told], at instant: String) -> Explanation {
+        ExplanationExample(rule: .clock, reports: reports, at: instant, active: true, positions: []).explanation
+    }
+
+    @Test("what ended the same purchase early is the reason why a later answer is another one")
+    func restatedEnd() {
+        let bought = Told("2026-01-01", [Self.january])
+        var revoked = Self.january
+        revoked.revocationDate = day("2026-01-20")
+        revoked.revocationType = "FAMILY_REVOKE"
+        let then = Self.explanation([bought], at: "2026-01-10")
+        let later = Self.explanation([bought, Told("2026-01-20", [revoked])], at: "2026-01-10")
+
+        #expect(later.until == day("2026-01-20"))
+        #expect(later.ending?.rule == .familyRevoked)
+        #expect(then.ending == nil)
+        let restated = then.restated(by: later).restated
+        #expect(restated?.until == day("2026-01-20"))
+        #expect(restated?.reason.rule == .familyRevoked && restated?.reason.positions == [2])
+    }
+
+    @Test("what follows is told by all that is known: the next purchase, then the end and its reason")
+    func next() {
+        let bought = [
+            Told("2026-01-01", [Self.january], [intention(autoRenew: true)]),
+            Told("2026-02-01", [Self.february], [intention(autoRenew: true)]),
+        ]
+        func next(_ reports: [Told], at instant: String) -> [String] {
+            Self.explanation(reports, at: instant).couldChange.map { "\($0.at.description.prefix(10)) \($0.text)" }
+        }
+        let goesOn = """
+            2026-02-01 Access goes on: Transaction 12 (\(monthly)) was paid for from 1 Feb 2026 00:00:00 UTC to \
+            1 Mar 2026 00:00:00 UTC
+            """
+        #expect(
+            next(bought, at: "2026-01-10") == [
+                goesOn, "2026-03-01 Access ends, unless the store renews the subscription: renewal is on",
+            ])
+        let failed = intention(autoRenew: true) { $0.isInBillingRetryPeriod = true }
+        let over = intention(autoRenew: false) { $0.expirationIntent = 2 }
+        #expect(
+            next(bought + [Told("2026-03-01", [], [failed]), Told("2026-04-30", [], [over])], at: "2026-01-10") == [
+                goesOn,
+                "2026-03-01 Access ends: the renewal failed, and the store has stopped retrying the payment",
+            ])
+        #expect(
+            next(bought + [Told("2026-02-10", [], [intention(autoRenew: false)])], at: "2026-02-05") == [
+                "2026-03-01 Access ends: renewal is switched off"
+            ])
+        let dearer = intention(autoRenew: true) { $0.priceIncreaseStatus = 0 }
+        #expect(
+            next(bought + [Told("2026-02-10", [], [dearer])], at: "2026-02-11") == [
+                """
+                2026-03-01 Access ends, unless the store renews the subscription: renewal is on, and a price increase \
+                waits for the customer’s consent
+                """
+            ])
+    }
+
+    @Test("of a purchase and its restored copy, the first report is the evidence")
+    func copies() {
+        var copy = Self.january
+        copy.transactionId = "10"
+        let reports = [Told("2026-01-01", [Self.january]), Told("2026-01-10", [copy])]
+        #expect(Self.explanation(reports, at: "2026-01-20").because.first?.positions == [1])
+        #expect(Self.explanation(reports, at: "2026-02-20").because.dropFirst().first?.positions == [1])
+    }
+
     @Test("sentences read as plain English")
     func sentences() throws {
         let refund = try #require(ExplanationExample.all.first { $0.rule == .refundedWhole && $0.place == .against })

@@ -189,6 +189,7 @@ extension ConsoleTable {
                         Address("subscriptions", change.originalTransactionId).with("stream", stream)),
                     .number(change.number),
                 ]
-            }, empty: "None with its number. Events that are folded together share one change, which names the last of them.", sql: sql)
+            }, empty: "None with its number. Events that are folded together share one change, which names the last.",
+            sql: sql)
     }
 }

@@ -107,7 +107,9 @@ extension Timeline {
             ]
             let kind = first.isRemoved ? "removed" : Self.kind(of: first.period, in: subscription)
             let later = first.isRemoved ? nil : known.flatMap { self.later(first.period, than: $0) }
-            let learned = later.map { $0.lowerBound > first.period.start ? ", its end learned later" : Self.learnedLater }
+            let learned = later.map {
+                $0.lowerBound > first.period.start ? ", its end learned later" : Self.learnedLater
+            }
             let name =
                 group.count == 1 ? Self.words(first.period, kind) + (learned ?? "") : "\(group.count) periods"
             let address =

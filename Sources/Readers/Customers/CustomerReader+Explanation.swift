@@ -178,7 +178,8 @@ package struct ExplainedCustomer: CustomerMatch {
 
     /// The same customer, if nothing of it was known at the instant.
     package func unknown(at knownAt: Instant) -> ExplainedCustomer {
-        let nothing = ExplainedCustomers([SubscriptionFacts](), links: CustomerLinks([CustomerLinks.Link]()), policy: .standard)
+        let nothing = ExplainedCustomers(
+            [SubscriptionFacts](), links: CustomerLinks([CustomerLinks.Link]()), policy: .standard)
         return ExplainedCustomer(
             match: match, streams: streams, at: at, knownAt: knownAt, explained: nothing,
             today: (customer: customer, explained: explained))

@@ -152,11 +152,10 @@ struct Chronicle {
                 case .accountDeleted: what = "the store account was deleted: counts as never bought"
                 case .extended: (what, until) = ("end moved to a later date", rule.period?.upperBound)
                 case .laterStatementWins:
-                    let isShorter = rule.period?.lowerBound == rule.transactionId.flatMap { transactions[$0]?.expiresDate }
-                    what =
-                        isShorter
-                        ? "end moved to an earlier date"
-                        : "\(rule.takenBack.flatMap { Self.words(of: $0.rule) } ?? "refund"): taken back, counts again"
+                    let expiry = rule.transactionId.flatMap { transactions[$0]?.expiresDate }
+                    let isShorter = rule.period?.lowerBound == expiry
+                    let ended = rule.takenBack.flatMap { Self.words(of: $0.rule) } ?? "refund"
+                    what = isShorter ? "end moved to an earlier date" : "\(ended): taken back, counts again"
                     until = isShorter ? rule.period?.lowerBound : rule.period?.upperBound
                 default: return nil
                 }
