@@ -100,8 +100,10 @@ struct ChronicleTests {
         #expect(
             Self.history(
                 [
-                    Told("2026-01-01", [Self.january], [increase(nil)]), Told("2026-01-10", [], [increase(0)]),
-                    Told("2026-01-11", [], [increase(0)]), Told("2026-01-15", [], [increase(1)]),
+                    Told("2026-01-01", [Self.january], [increase(nil)]),
+                    Told("2026-01-10", [Self.january], [increase(0)]),
+                    Told("2026-01-11", [Self.january], [increase(0)]),
+                    Told("2026-01-15", [Self.january], [increase(1)]),
                 ], through: "2026-01-31") == [
                     "2026-01-01 bought (1)", "2026-01-10 price increase: the customer has not agreed yet (2)",
                     "2026-01-15 price increase: the customer agreed (4)",

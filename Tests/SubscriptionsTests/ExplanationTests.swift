@@ -162,17 +162,19 @@ struct ExplanationTests {
         let failed = intention(autoRenew: true) { $0.isInBillingRetryPeriod = true }
         let over = intention(autoRenew: false) { $0.expirationIntent = 2 }
         #expect(
-            next(bought + [Told("2026-03-01", [], [failed]), Told("2026-04-30", [], [over])], at: "2026-01-10") == [
-                goesOn,
-                "2026-03-01 Access ends: the renewal failed, and the store has stopped retrying the payment",
-            ])
+            next(
+                bought + [Told("2026-03-01", [Self.february], [failed]), Told("2026-04-30", [Self.february], [over])],
+                at: "2026-01-10") == [
+                    goesOn,
+                    "2026-03-01 Access ends: the renewal failed, and the store has stopped retrying the payment",
+                ])
         #expect(
-            next(bought + [Told("2026-02-10", [], [intention(autoRenew: false)])], at: "2026-02-05") == [
+            next(bought + [Told("2026-02-10", [Self.february], [intention(autoRenew: false)])], at: "2026-02-05") == [
                 "2026-03-01 Access ends: renewal is switched off"
             ])
         let dearer = intention(autoRenew: true) { $0.priceIncreaseStatus = 0 }
         #expect(
-            next(bought + [Told("2026-02-10", [], [dearer])], at: "2026-02-11") == [
+            next(bought + [Told("2026-02-10", [Self.february], [dearer])], at: "2026-02-11") == [
                 """
                 2026-03-01 Access ends, unless the store renews the subscription: renewal is on, and a price increase \
                 waits for the customer’s consent
