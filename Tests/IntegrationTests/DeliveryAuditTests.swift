@@ -79,7 +79,10 @@ struct DeliveryAuditTests {
                 return
             }
             #expect(audit.count.fetched == 1 && audit.count.lost == 1 && audit.count.delivered == 1)
-            #expect(bundle.server.logs.text.contains("error deliveries audited"), "\(bundle.server.logs.text)")
+            let logs = bundle.server.logs.text
+            #expect(logs.contains("error deliveries audited"), "\(logs)")
+            #expect(logs.contains("error notification lost: Apple delivered it, and it was not in the log"), "\(logs)")
+            #expect(logs.contains(#""event.position": 1"#), "\(logs)")
             #expect(try await bundle.server.sql(Self.sources) == ["apple-history"])
         }
     }

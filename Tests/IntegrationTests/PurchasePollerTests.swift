@@ -354,6 +354,7 @@ struct PurchasePollerTests {
             #expect(pauses == [.seconds(5), .seconds(30), .seconds(120), .seconds(600), .seconds(3600)])
             #expect(bundle.google.requests.count == 6)
             #expect(bundle.server.logs.text.contains("answers of Google Play do not show what a notification says"))
+            #expect(bundle.server.logs.text.contains(#""google.notification_time": 20"#))
             // The answer counts, and the usual schedule goes on.
             #expect(try await bundle.server.sql(Self.state) == ["unchanged 0 0 2 f"])
         }

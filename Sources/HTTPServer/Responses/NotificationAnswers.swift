@@ -75,15 +75,16 @@ struct NotificationAnswers: Sendable {
                 "notification differs from the one stored under its id", metadata: Self.metadata(prepared, appended))
         } else if appended.isNew {
             logger.log(
-                level: Self.isUnusual(prepared.event) ? .info : .debug, "notification stored",
+                level: Self.isUnusual(prepared) ? .info : .debug, "notification stored",
                 metadata: Self.metadata(prepared, appended))
         } else {
             logger.info("duplicate notification", metadata: Self.metadata(prepared, appended))
         }
     }
 
-    private static func isUnusual(_ event: Event) -> Bool {
-        event.kind == .other || !event.defects.isEmpty || !event.unknownFields.isEmpty
+    private static func isUnusual(_ prepared: PreparedEvent) -> Bool {
+        let event = prepared.event
+        return event.kind == .other || !event.defects.isEmpty || !event.unknownFields.isEmpty || prepared.hasShortChain
     }
 
     private static func metadata(_ prepared: PreparedEvent, _ appended: Appended) -> Logger.Metadata {
@@ -94,6 +95,7 @@ struct NotificationAnswers: Sendable {
             "event.position": "\(appended.position)", "event.kind": "\(event.kind.rawValue)",
             "event.defects": "\(event.defects.count)",
         ]
+        if prepared.hasShortChain { metadata["event.short_chain"] = "true" }
         if !event.unknownFields.isEmpty {
             // Their values stay in the log of events.
             let names = event.unknownFields.prefix(Limits.loggedNamesMax)

@@ -154,6 +154,14 @@ package struct DeliveryAuditor: Sendable {
         // It may have arrived in the meantime.
         guard appended.isNew else { return .success(.arrived(receivedAt)) }
         metrics.noteFetched(of: stream.app, wasDelivered: wasDelivered)
+        if wasDelivered {
+            logger.error(
+                "notification lost: Apple delivered it, and it was not in the log",
+                metadata: [
+                    "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment.rawValue)",
+                    "event.position": "\(appended.position)",
+                ])
+        }
         return .success(.fetched(receivedAt))
     }
 

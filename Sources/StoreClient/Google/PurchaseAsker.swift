@@ -220,6 +220,7 @@ struct PurchaseAsker: Sendable {
                 "answers of Google Play do not show what a notification says",
                 metadata: [
                     "stream.app": "\(claim.app)", "google.notification": "\(notification.type)",
+                    "google.notification_time": "\(notification.eventTime)",
                     "google.state": "\(snapshot.state?.rawValue ?? "other")",
                 ])
             return nil
