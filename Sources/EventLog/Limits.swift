@@ -24,8 +24,8 @@ package enum Limits {
     package static let pageEventsMax = 1000
     /// Maximum number of events read for a page with a filter, so that any page takes at most tenths of a second.
     package static let scannedEventsMax: Int64 = 20_000
-    /// Events of one query of a scan that ends by the clock: some 20 ms.
-    static let scanStepEvents: Int64 = 2000
+    /// Events of one query of a scan that ends by the clock: some 5 ms, and tens of them if they are read from a disk.
+    static let scanStepEvents: Int64 = 500
     /// Interval of the checks of the durability settings. For this long, notifications may be acknowledged after a
     /// setting was switched off. A check takes less than a millisecond.
     package static let durabilityLookTime = Duration.seconds(5)

@@ -172,17 +172,12 @@ package struct CustomerPage: ConsolePage {
             record.subscriptions.filter { $0.joinedApp != nil }.map(\.subscription.originalTransactionId))
         let positions = Set(entitlement.positions)
         let joinedPositions = Set(entitlement.joined?.positions ?? [])
-        return shown.flatMap { subscription in
+        return lines.map(\.owned).flatMap { subscription in
             let positions = ofJoined.contains(subscription.originalTransactionId) ? joinedPositions : positions
             return subscription.access.filter { period in
                 positions.contains(period.position) && period.productId.map(entitlement.productIds.contains) ?? false
             }
         }.map(\.start).min()
-    }
-
-    /// The subscriptions by the knowledge for which the page answers, with the access of this customer.
-    private var shown: [Subscription] {
-        lines.map(\.owned)
     }
 
     // MARK: - Pictures
@@ -250,7 +245,7 @@ package struct CustomerPage: ConsolePage {
                         }
                     }
                 }
-                html.item("Last event that counts") { html in
+                html.item("Last event known") { html in
                     guard let (event, joinedApp) = lastEvent else {
                         html.text("none")
                         return

@@ -27,7 +27,7 @@ struct EntitlementAnswer {
                         write(continuation, frame, to: &html)
                     }
                     if let ending = explanation.ending {
-                        html.text(" Ended early: ")
+                        html.text(" Cut short: ")
                         write(ending, frame, to: &html)
                     }
                 }

@@ -31,7 +31,8 @@ struct Chronicle {
     ) {
         self.subscription = subscription
         transactions = Dictionary(
-            uniqueKeysWithValues: subscription.transactions.map { ($0.transaction.transactionId, $0.transaction) })
+            subscription.transactions.map { ($0.transaction.transactionId, $0.transaction) }
+        ) { first, _ in first }
         self.intervals = intervals
         self.rules = rules
         self.instant = instant
