@@ -242,8 +242,16 @@ extension ExplanationExample {
             rule: .unclaimed, reports: [bought("11", "2026-01-01", "2026-02-01")], at: "2026-01-15", active: true,
             place: .because, positions: []),
         ExplanationExample(
+            rule: .latestBuyer, reports: OwnershipStory.upgradeByAnother.reports,
+            entitlements: [monthly: ["plus"], yearly: ["plus"]], entitlement: "plus", customer: .a, at: "2026-03-20",
+            active: false, positions: [3]),
+        // Access had ended before another customer bought.
+        ExplanationExample(
+            rule: .clock, reports: OwnershipStory.sharedDevice.reports, customer: .a, at: "2026-05-20",
+            active: false, positions: []),
+        ExplanationExample(
             rule: .latestBuyer, reports: OwnershipStory.sharedDevice.reports, customer: .a, at: "2026-05-20",
-            active: false, positions: [4]),
+            active: false, place: .because, positions: [4]),
         ExplanationExample(
             rule: .firstBuyer, reports: OwnershipStory.sharedDevice.reports, policy: .firstBuyer, customer: .a,
             at: "2026-05-20", active: true, place: .because, positions: [4]),

@@ -166,7 +166,7 @@ struct ExplanationTests {
                 bought + [Told("2026-03-01", [Self.february], [failed]), Told("2026-04-30", [Self.february], [over])],
                 at: "2026-01-10") == [
                     goesOn,
-                    "2026-03-01 Access ends: the renewal failed, and the store has stopped retrying the payment",
+                    "2026-03-01 Access ends: the renewal failed, and the store retries the payment",
                 ])
         #expect(
             next(bought + [Told("2026-02-10", [Self.february], [intention(autoRenew: false)])], at: "2026-02-05") == [
@@ -201,7 +201,7 @@ struct ExplanationTests {
                 UTC): transaction 12 (com.example.magazine.monthly) was paid for from 1 Feb 2026 00:00:00 UTC to \
                 1 Mar 2026 00:00:00 UTC (event 2). Product com.example.magazine.monthly has no configured \
                 entitlements, so it grants its own name. Subscription 1000000000000001 belongs to its store account: \
-                nothing names an app user. This does not change it: Transaction 11 (com.example.magazine.monthly) was \
+                no app user is known to own it. This does not change it: Transaction 11 (com.example.magazine.monthly) was \
                 refunded in full on 10 Feb 2026 00:00:00 UTC, so it counts as never made (event 3). Next, on 1 Mar \
                 2026 00:00:00 UTC: access ends, unless the subscription is renewed: whether renewal is on is not known.
                 """)

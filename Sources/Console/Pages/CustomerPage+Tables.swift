@@ -15,10 +15,8 @@ extension CustomerPage {
                 .init("Events", isNumber: true),
             ] + (joined == nil ? [] : [.init("App")]),
             rows: record.subscriptions.compactMap { owned in
-                // With all of its access, also that of other owners, unless the page is about another knowledge.
-                guard let subscription = knownAt == nil ? owned.subscription : past(owned.subscription) else {
-                    return nil
-                }
+                // Without the access of other owners.
+                guard let subscription = past(owned.subscription) else { return nil }
                 let renewal = subscription.renewal(at: at)
                 let id = subscription.originalTransactionId
                 return [

@@ -245,7 +245,7 @@ package struct CustomerPage: ConsolePage {
                         }
                     }
                 }
-                html.item("Last event known") { html in
+                html.item("Last event received") { html in
                     guard let (event, joinedApp) = lastEvent else {
                         html.text("none")
                         return
@@ -285,7 +285,7 @@ package struct CustomerPage: ConsolePage {
         let joined = self.joined?.events.filter { isKnown($0.position, record.identity.joinedApp) }.map {
             (event: $0, joinedApp: record.identity.joinedApp)
         }
-        return (own + (joined ?? [])).max {
+        return (own + (joined ?? [])).filter { $0.event.receivedAt <= at }.max {
             ($0.event.receivedAt, $0.event.position) < ($1.event.receivedAt, $1.event.position)
         }
     }

@@ -38,7 +38,8 @@ package struct SingleEventPage: ConsolePage {
                         ? "Not compared: it has no effect yet, or too many events are about the same store account."
                         : "Nothing: other events had stated all of it before."),
             .changes(
-                record.changes, name: "changes", caption: "Changes published for it", stream: stream,
+                record.changes, name: "changes",
+                caption: "Changes published for it, and for events folded together with it", stream: stream,
                 sql: record.changesSQL.text),
             ConsoleTable(
                 "defects", caption: "Fields that could not be read", columns: [.init("Path"), .init("Problem")],
@@ -189,7 +190,7 @@ extension ConsoleTable {
                         Address("subscriptions", change.originalTransactionId).with("stream", stream)),
                     .number(change.number),
                 ]
-            }, empty: "None with its number. Events that are folded together share one change, which names the last.",
+            }, empty: "None with its number. Of events that are folded together, a change names the last.",
             sql: sql)
     }
 }

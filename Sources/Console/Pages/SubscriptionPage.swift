@@ -107,8 +107,9 @@ package struct SubscriptionPage: ConsolePage {
                 html.element("p", [.class("muted")]) { html in
                     if let change = shown.nextChange(after: at) {
                         html.text("Next: ")
-                        html.time(change.at, from: frame.now)
-                        html.text(", \(change.to.words) unless something is reported.")
+                        let isOpen = change.at > frame.now
+                        if isOpen { html.time(change.at, from: frame.now) } else { html.time(change.at) }
+                        html.text(", \(change.to.words)\(isOpen ? " unless something is reported" : "").")
                     } else {
                         html.text("Nothing changes by itself.")
                     }

@@ -95,13 +95,20 @@ package struct HandInLog: Sendable {
         _ state: HandIn.State, _ findings: HandIn.Findings, of id: String, askedAt: Instant, nextAt: Instant?
     ) async throws(ReadError) {
         do throws(PostgresError) {
+            var stream: Int32?
+            if let environment = findings.environment, findings.position != nil {
+                let rows = try await pool.query(
+                    Statements.stream, [Parameter(id), Parameter(environment.rawValue)],
+                    deadline: .now + Limits.readWaitMax)
+                stream = try rows.first?.value(at: 0)
+            }
             _ = try await pool.query(
                 Statements.record,
                 [
                     Parameter(id), Parameter(state.rawValue), Parameter(nextAt), Parameter(askedAt),
                     Parameter(findings.problem), Parameter(findings.status), Parameter(findings.environment?.rawValue),
                     Parameter(findings.registration?.rawValue), Parameter(findings.isLinked),
-                    .array(findings.subscriptions), Parameter(findings.position),
+                    .array(findings.subscriptions), Parameter(stream), Parameter(findings.position),
                 ], deadline: .now + Limits.commitWaitMax)
         } catch {
             throw ReadError(error)
@@ -200,6 +207,17 @@ package struct HandInLog: Sendable {
               and asking_until is not null
             """)
 
+        /// Not a part of the update: Citus would lock the table, which the role may not.
+        static let stream = Statement(
+            "receipt_stream",
+            """
+            select stream.stream_id
+            from subledger.receipt
+              join subledger.stream using (app)
+            where receipt_id = $1::uuid
+              and stream.environment = $2
+            """)
+
         static let record = Statement(
             "receipt_record",
             """
@@ -214,15 +232,8 @@ package struct HandInLog: Sendable {
               registered = $8,
               linked = $9,
               subscriptions = $10,
-              stream_id = case
-                when $11 is not null then (
-                  select stream.stream_id
-                  from subledger.stream
-                  where stream.app = receipt.app
-                    and stream.environment = $7
-                )
-              end,
-              position = $11
+              stream_id = $11,
+              position = $12
             where receipt_id = $1::uuid
             """)
 

@@ -40,13 +40,11 @@ struct Chronicle {
 
     /// In no particular order.
     var entries: [ChronicleEntry] {
-        let all = purchases + ends + corrections + renewalSwitches + priceIncreases
-        return all.filter { $0.at <= instant && isOwned(at: $0.at) } + ownership.filter { $0.at <= instant }
-    }
-
-    /// The end of an interval counts: access ends then.
-    private func isOwned(at instant: Instant) -> Bool {
-        intervals.contains { $0.interval.contains(instant) || $0.interval.upperBound == instant }
+        // What is stated at the end of an interval is the next owner's, such as the purchase that began it.
+        let own = (purchases + ends + corrections + renewalSwitches + priceIncreases + suspensions).filter { entry in
+            intervals.contains { $0.interval.contains(entry.at) }
+        }
+        return (own + ownership).filter { $0.at <= instant }
     }
 
     // MARK: - Purchases
@@ -92,24 +90,23 @@ struct Chronicle {
     /// The end of each unbroken access, with its reason.
     private var ends: [ChronicleEntry] {
         let access = subscription.owned(during: intervals.map(\.interval)).access
-        let last = access.map(\.end).max().map { [$0..<max($0, instant.advanced(byMilliseconds: 1))] } ?? []
-        return (access.gaps + last).compactMap { gap in
+        let all = access.gaps.map(\.lowerBound) + [access.map(\.end).max()].compactMap(\.self)
+        return all.compactMap { end -> ChronicleEntry? in
             // Another owner has it from then on.
-            guard gap.lowerBound < .latest, !intervals.contains(where: { $0.interval.upperBound == gap.lowerBound }),
-                let period = access.last(where: { $0.end == gap.lowerBound })
+            guard end < .latest, !intervals.contains(where: { $0.interval.upperBound == end }),
+                let period = access.last(where: { $0.end == end })
             else { return nil }
-            let lastly = min(gap.upperBound.advanced(byMilliseconds: -1), instant)
-            return end(of: period, asOf: lastly)
+            return self.end(of: period)
         }
     }
 
-    private func end(of period: AccessPeriod, asOf instant: Instant) -> ChronicleEntry {
+    private func end(of period: AccessPeriod) -> ChronicleEntry {
         var entry = ChronicleEntry(at: period.end, what: "access ended", productId: period.productId)
         var words: String?
         if let cut = rules.first(where: { $0.rule.effect == .cuts && $0.at == period.end }) {
             words = Self.words(of: cut.rule)
             entry.position = cut.positions.first
-        } else if instant >= period.end, let (lapse, positions) = subscription.lapse(after: period, at: instant) {
+        } else if let (lapse, positions) = reason(endOf: period) {
             words = lapse.words
             entry.position = positions.first
             entry.isByClock = true
@@ -118,6 +115,11 @@ struct Chronicle {
         }
         if let words { entry.what += ": \(words)" }
         return entry
+    }
+
+    private func reason(endOf period: AccessPeriod) -> (lapse: Lapse, positions: [Int64])? {
+        if let reason = subscription.reasonOfEnd(of: period) { return reason }
+        return period.end <= instant ? subscription.lapse(after: period, at: instant) : nil
     }
 
     /// What ended a purchase before its time; nil for other rules.
@@ -204,6 +206,20 @@ struct Chronicle {
                     position: statement.position))
         }
         return entries
+    }
+
+    /// Google's account holds and pauses.
+    private var suspensions: [ChronicleEntry] {
+        subscription.purchases.flatMap(\.suspensions).compactMap { suspension in
+            let what: String
+            switch suspension.status {
+            case .hold: what = "on hold: the store retries the failed renewal, without access"
+            case .paused: what = "paused by the customer"
+            default: return nil
+            }
+            return ChronicleEntry(
+                at: suspension.start, what: what, until: suspension.end < .latest ? suspension.end : nil)
+        }
     }
 
     // MARK: - Ownership

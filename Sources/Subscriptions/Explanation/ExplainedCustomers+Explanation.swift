@@ -106,9 +106,7 @@ extension ExplainedCustomers {
         }
         let subscription = last.line.subscription
         // Of an end in the past, later reports say why nothing followed it.
-        if let effective = last.effective, let reported = subscription.lastReport(afterEndOf: effective),
-            let (lapse, _) = subscription.lapse(after: effective, at: reported)
-        {
+        if let effective = last.effective, let (lapse, _) = subscription.reasonOfEnd(of: effective) {
             return change(.clock, "Access ends: \(lapse.words)")
         }
         if last.given.rule == .nonRenewingDuration {
@@ -149,7 +147,9 @@ extension ExplainedCustomers {
         for candidate in question.candidates.reversed()
         where candidate.isEffective(at: at) && !candidate.isOwned(at: at) {
             let lost = losses(of: candidate.line, question.customer).filter { ($0.at ?? .earliest) <= at }
-            guard !lost.isEmpty else { continue }
+            // If access had ended before, the loss did not end it.
+            let isEnd = lost.contains { loss in owned.contains { $0.isReaching(loss.at ?? .earliest) } }
+            guard !lost.isEmpty, owned.isEmpty || candidate.isEverOwned || isEnd else { continue }
             return lost + [candidate.given, candidate.product]
         }
         // A purchase that was meant to give access, and was taken back or cut.
@@ -165,7 +165,9 @@ extension ExplainedCustomers {
             if end < effective.end, let loss = losses(of: past.line, question.customer).first(where: { $0.at == end }) {
                 return because(past, [loss])
             }
-            return because(past, [past.clock(at)])
+            // What another customer bought since is why nothing follows it.
+            let lost = losses(of: past.line, question.customer).filter { ($0.at ?? .latest) <= at }
+            return because(past, [past.clock(at)] + lost)
         }
         if let next = owned.first { return because(next, [next.clock(at)]) }
         let other = withoutPeriod(question.entitlement, question.customer)

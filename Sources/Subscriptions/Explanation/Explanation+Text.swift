@@ -133,7 +133,7 @@ extension AppliedRule {
         case .tiedByLink: "\(subscription) belongs to the customer by a link of the backend"
         case .tiedByAccountToken: "\(subscription) belongs to the customer by the account token of a purchase"
         case .tiedByStoreAccount: "\(subscription) belongs to the customer by its store account"
-        case .unclaimed: "\(subscription) belongs to its store account: nothing names an app user"
+        case .unclaimed: "\(subscription) belongs to its store account: no app user is known to own it"
         case .latestBuyer: "\(subscription) belongs to the app user of \(cause) from\(on.dropFirst(3)) on"
         case .firstBuyer: "\(subscription) stays with the app user of its first purchase, in spite of \(cause)\(on)"
         case .sharedOwnership: "\(subscription) belongs to every customer that bought or linked it"

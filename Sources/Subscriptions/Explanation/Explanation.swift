@@ -157,7 +157,8 @@ extension Explanation {
 
     /// A statement by which something counts again that did not.
     private func reversal(in later: Explanation) -> Reason? {
-        later.because.first { reason in
+        guard later.active else { return nil }
+        return later.because.first { reason in
             reason.rule.effect == .statement && !because.contains { $0.isSame(as: reason) }
         }
     }

@@ -23,8 +23,12 @@ extension Subscription {
     /// Why the subscription was not renewed after a period, with the events that say it, ascending; nil if no report
     /// says why, and if the subscription has access at the instant.
     ///
-    /// - Parameter period: The last one before the instant.
-    func lapse(after period: AccessPeriod, at instant: Instant) -> (lapse: Lapse, positions: [Int64])? {
+    /// - Parameters:
+    ///   - period: The last one before the instant.
+    ///   - asked: Reports up to this instant count; those about later access do not.
+    func lapse(after period: AccessPeriod, at asked: Instant) -> (lapse: Lapse, positions: [Int64])? {
+        // Later access has reports of its own.
+        let instant = min(asked, nextStart(after: period).advanced(byMilliseconds: -1))
         let found: (lapse: Lapse, positions: [Int64?])? =
             switch status(at: instant) {
             case .hold: (.onHold, [suspensionStatement(at: instant)])
@@ -36,10 +40,19 @@ extension Subscription {
         return found.map { ($0.lapse, Set($0.positions.compactMap(\.self)).sorted()) }
     }
 
-    /// The time of the last report from the end of a period on, before access begins again; nil if there is none.
-    func lastReport(afterEndOf period: AccessPeriod) -> Instant? {
-        let next = access.map(\.start).first { $0 > period.end } ?? .latest
-        return renewals.last { period.end <= $0.statedAt && $0.statedAt < next }?.statedAt
+    /// Why access ended with a period: by the first report after it from which a reason follows. Nil if there is none.
+    ///
+    /// - Parameter instant: Reports up to this instant count.
+    func reasonOfEnd(
+        of period: AccessPeriod, through instant: Instant = .latest
+    ) -> (lapse: Lapse, positions: [Int64])? {
+        let reported = period.end..<max(period.end, nextStart(after: period))
+        let times = Set(renewals.map(\.statedAt).filter { reported.contains($0) && $0 <= instant }).sorted()
+        return [times.first, times.last].lazy.compactMap(\.self).compactMap { lapse(after: period, at: $0) }.first
+    }
+
+    private func nextStart(after period: AccessPeriod) -> Instant {
+        access.map(\.start).first { $0 >= period.end } ?? .latest
     }
 
     /// By the rule that reports use: see ``reason(endOf:reported:)``.
