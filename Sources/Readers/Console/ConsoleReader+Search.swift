@@ -26,8 +26,9 @@ extension ConsoleReader {
     ///
     /// Every part is an index lookup. At most ``Limits/searchHitsMax`` are returned.
     package func search(_ text: String) async throws(ReadError) -> [SearchHit] {
-        let digits = Self.hexadecimal(text)
-        let position = Int64(text).flatMap { $0 > 0 ? $0 : nil }
+        // Of what the text is not, values that nothing has. Citus does not plan comparisons with null.
+        let digits = Self.hexadecimal(text) ?? []
+        let position = Int64(text).flatMap { $0 > 0 ? $0 : nil } ?? 0
         let rows = try await rows(
             Self.search,
             [
