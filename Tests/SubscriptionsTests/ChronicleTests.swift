@@ -14,6 +14,19 @@ struct ChronicleTests {
         return copy
     }
 
+    /// A's January, whose renewal A switched off, and March, which B bought and which ended for no stated reason.
+    private static let passedOn: [Told] = {
+        let own = changed(january) { $0.appAccountToken = tokenA }
+        let next = changed(row("13", "2026-03-01", "2026-04-01")) { $0.appAccountToken = tokenB }
+        return [
+            Told("2026-01-01", [own], [intention(autoRenew: true)]),
+            Told("2026-01-20", [own], [intention(autoRenew: false)]),
+            Told("2026-02-01", [own], [intention(autoRenew: false) { $0.expirationIntent = 1 }]),
+            Told("2026-03-01", [next], [intention(autoRenew: true)]),
+            Told("2026-04-01", [next], [intention(autoRenew: false) { $0.expirationIntent = 5 }]),
+        ]
+    }()
+
     /// Each entry as `1 Jan bought (1)`, oldest first.
     private static func history(_ reports: [Told], through instant: String = "2026-12-31") -> [String] {
         let example = ExplanationExample(rule: .paid, reports: reports, at: instant, active: true, positions: [])
@@ -91,6 +104,26 @@ struct ChronicleTests {
                 "2026-01-01 bought (1)", "2026-01-10 refunded, taken back later (2)",
                 "2026-01-20 refunded: taken back, counts again",
                 "2026-02-01 access ended by the clock",
+            ])
+    }
+
+    @Test(
+        "a former owner's access ended for the reason of that time, and what the next one bought is not in the history")
+    func passedOn() {
+        func example(_ instant: String) -> ExplanationExample {
+            ExplanationExample(
+                rule: .clock, reports: Self.passedOn, customer: .a, at: instant, active: false, positions: [2])
+        }
+        for instant in ["2026-02-10", "2026-03-10", "2026-12-31"] {
+            let decisive = example(instant).explanation.because.first
+            #expect(decisive?.rule == .clock && decisive?.positions == [2], "\(instant)")
+            #expect(decisive?.text.hasSuffix("renewal was switched off") ?? false, "\(instant)")
+        }
+        let line = example("2026-12-31").explained.lines(of: .a).first
+        #expect(
+            line?.chronicle(through: day("2026-12-31")).sorted { $0.at < $1.at }.map(\.what) == [
+                "bought", "renewal switched off", "access ended: renewal was switched off",
+                "subscription lost to another customer",
             ])
     }
 

@@ -142,6 +142,19 @@ struct ExplanationTests {
         #expect(restated?.reason.rule == .familyRevoked && restated?.reason.positions == [2])
     }
 
+    @Test("of an answer that stays the same, the end is the reason, and not a statement that was taken back")
+    func restatedReversal() {
+        let reports = [
+            Told("2026-01-01", [Self.january]), Told("2026-01-11", [Self.january.refunded("2026-01-10")]),
+            Told("2026-02-20", [Self.january]),
+        ]
+        let then = Self.explanation(Array(reports.prefix(2)), at: "2026-02-10")
+        let restated = then.restated(by: Self.explanation(reports, at: "2026-02-10")).restated
+
+        #expect(then.because.first?.rule == .refundedWhole)
+        #expect(restated?.active == false && restated?.reason.rule == .clock)
+    }
+
     @Test("what follows is told by all that is known: the next purchase, then the end and its reason")
     func next() {
         let bought = [
