@@ -1,10 +1,11 @@
+import Crypto
 import Postgres
 
 /// The functions of a distributed database that run on the node of a stream.
 ///
 /// They are made from the statements that one server executes: each name of a table is replaced by that of its part on
-/// the node, when it is called. So a statement with writing subqueries, which the extension does not plan, is planned by
-/// PostgreSQL itself, and all steps of a batch take one call.
+/// the node. So a statement with writing subqueries, which the extension does not plan, is planned by PostgreSQL itself,
+/// and all steps of a batch take one call.
 enum NodeFunctions {
     /// Appends to the stream of the first parameter: the headers of the bodies are next, then the events.
     static let appendOnNode = Statement(
@@ -47,30 +48,32 @@ enum NodeFunctions {
         end
         $function$;
 
+        \(append);
+
         do $block$
+        declare
+          name text;
         begin
           -- Only the owner of a table may lock its parts.
-          execute format(
-            'alter function subledger.hold_stream(integer) owner to %s',
-            (select relowner::regrole::text from pg_class where oid = 'subledger.stream_head'::regclass));
+          foreach name in array '{hold_stream,append_to_part}'::text[] loop
+            execute format(
+              'alter function subledger.%I(integer) owner to %s', name,
+              (select relowner::regrole::text from pg_class where oid = 'subledger.stream_head'::regclass));
+          end loop;
         end
-        $block$;
-
-        \(append)
+        $block$
         """
 
     /// The name of the function that appends to one stream.
     private static let appendName = "subledger.append_on_node"
+    private static let places = #"(ordinal bigint, "position" bigint, is_new boolean, is_conflict boolean)"#
 
     private static let append: String = {
-        let (lock, headers, events) = (
-            EventLogWriter.Statements.lockHeads, EventLogWriter.Statements.keepHeaders,
-            EventLogWriter.Statements.append
-        )
-        let headerTypes = types(of: headers)
-        let eventTypes = types(of: events)
-        let signature = (["integer"] + headerTypes + eventTypes).joined(separator: ", ")
-        let first = headerTypes.count + 2
+        let headers = types(of: EventLogWriter.Statements.keepHeaders)
+        let events = types(of: EventLogWriter.Statements.append)
+        let signature = (["integer"] + headers + events).joined(separator: ", ")
+        let arguments = (1...1 + headers.count + events.count).map { "$\($0)" }.joined(separator: ", ")
+        let part = appendToPart(signature: signature, firstOfEvents: 2 + headers.count)
         return """
             do $block$
             declare
@@ -87,11 +90,30 @@ enum NodeFunctions {
               end loop;
             end
             $block$;
-            create or replace function \(appendName)(\(signature))
-            returns table (ordinal bigint, "position" bigint, is_new boolean, is_conflict boolean)
+
+            -- The function that appends to the part of a stream, which is made when it is first needed on a node: parts
+            -- are moved and split. Its name changes with the statements; those of earlier releases remain, unused.
+            create or replace function subledger.append_to_part(of_stream integer) returns text
             language plpgsql
-            set enable_seqscan = off
-            set jit = off
+            security definer
+            set search_path = pg_catalog
+            set citus.enable_ddl_propagation = off
+            as $function$
+            declare
+              part constant bigint := get_shard_id_for_distribution_column('subledger.stream_head', of_stream);
+              name constant text := format('append_to_%s_\(part.version)', part);
+            begin
+              if to_regproc('subledger.' || name) is null then
+                perform pg_advisory_xact_lock(part);
+                execute format($definition$\(part.format)$definition$, name, \(part.tables));
+              end if;
+              return 'subledger.' || name;
+            end
+            $function$;
+
+            create or replace function \(appendName)(\(signature))
+            returns table \(places)
+            language plpgsql
             as $function$
             begin
               perform subledger.hold_stream($1);
@@ -105,9 +127,8 @@ enum NodeFunctions {
               ) then
                 raise exception 'the stream was moved to another node' using errcode = 'serialization_failure';
               end if;
-              execute \(text(of: lock)) using array[$1];
-              execute \(text(of: headers)) using \(arguments(from: 2, count: headerTypes.count));
-              return query execute \(text(of: events)) using \(arguments(from: first, count: eventTypes.count));
+              return query execute format('select * from %s(\(arguments))', subledger.append_to_part($1))
+                using \(arguments);
             end
             $function$;
             select create_distributed_function(
@@ -116,6 +137,51 @@ enum NodeFunctions {
             """
     }()
 
+    /// The definition of a function that appends to one stream of a part, with the statements of one server. A session plans
+    /// it once for each part: planning takes several times as long as appending an event.
+    ///
+    /// - Returns: A format of its name and of the names of tables, the latter as expressions, and what changes with it.
+    private static func appendToPart(
+        signature: String, firstOfEvents: Int
+    ) -> (format: String, tables: String, version: String) {
+        var tables: [String] = []
+        /// Tables keep their names as aliases; functions are on all nodes.
+        func text(of statement: Statement, firstParameter: Int) -> String {
+            statement.sql
+                .replacing(/\$(\d+)/) { "$\((Int($0.1) ?? 0) + firstParameter - 1)" }
+                .replacing("%", with: "%%")
+                .replacing(/subledger\.(\w+)\b(?!\()/) { match in
+                    let table = String(match.1)
+                    if !tables.contains(table) { tables.append(table) }
+                    return "subledger.%\((tables.firstIndex(of: table) ?? 0) + 2)$I as \(table)"
+                }
+        }
+        let lock = text(of: EventLogWriter.Statements.lockHeads, firstParameter: 1)
+            .replacing("$1::integer[]", with: "array[$1]")
+        let headers = text(of: EventLogWriter.Statements.keepHeaders, firstParameter: 2)
+        let events = text(of: EventLogWriter.Statements.append, firstParameter: firstOfEvents)
+        let format = """
+            create or replace function subledger.%1$I(\(signature))
+            returns table \(places)
+            language plpgsql
+            set enable_seqscan = off
+            set jit = off
+            set plan_cache_mode = force_generic_plan
+            as $part$
+            #variable_conflict use_column
+            begin
+              perform from (\(lock)) as locked;
+              if cardinality($3) > 0 then
+                \(headers);
+              end if;
+              return query \(events);
+            end
+            $part$
+            """
+        let version = SHA256.hash(data: Array(format.utf8)).prefix(4).map { String($0, radix: 16) }.joined()
+        return (format, tables.map { "subledger.part_of('\($0)', of_stream)" }.joined(separator: ", "), version)
+    }
+
     /// The types of a statement's parameters, each of which has a cast in its text.
     private static func types(of statement: Statement) -> [String] {
         var types: [Int: String] = [:]
@@ -123,22 +189,5 @@ enum NodeFunctions {
             types[Int(match.1) ?? 0] = String(match.2)
         }
         return types.keys.sorted().compactMap { types[$0] }
-    }
-
-    private static func arguments(from first: Int, count: Int) -> String {
-        (first..<first + count).map { "$\($0)" }.joined(separator: ", ")
-    }
-
-    /// An expression that gives a statement's text for the parts of its tables on a node. Tables keep their names as
-    /// aliases; functions are on all nodes.
-    private static func text(of statement: Statement) -> String {
-        var tables: [String] = []
-        let format = statement.sql.replacing("%", with: "%%").replacing(/subledger\.(\w+)\b(?!\()/) { match in
-            let table = String(match.1)
-            if !tables.contains(table) { tables.append(table) }
-            return "subledger.%\((tables.firstIndex(of: table) ?? 0) + 1)$I as \(table)"
-        }
-        let parts = tables.map { "subledger.part_of('\($0)', $1)" }
-        return "format($statement$\(format)$statement$, \(parts.joined(separator: ", ")))"
     }
 }
