@@ -215,6 +215,21 @@ struct ConsolePageTests {
         }
     }
 
+    @Test("the page of a subscription names its customer")
+    func owner() async throws {
+        try await CustomerRoutesTests.withCustomers { server in
+            let (browser, cookie) = try await server.session()
+            _ = try await CustomerRoutesTests.put(server, "u%2F1", #"{"links":[{"originalTransactionId":"10"}]}"#)
+            try await server.isFolded()
+
+            let page = try await browser.get("/console/subscriptions/10?\(Self.stream)", cookie: cookie).body
+            let owner = page.firstMatch(of: /Whose it is: (.*?)<a href="(.*?)">(.*?)<\/a>/)
+            #expect(owner?.1 == "your backend’s customer ")
+            #expect(owner?.2 == "/console/customers/10?\(Self.stream)&amp;as=subscription")
+            #expect(owner?.3 == "u/1")
+        }
+    }
+
     @Test("canaries in every id come out as text")
     func canaries() async throws {
         let canary = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{7*7}}"

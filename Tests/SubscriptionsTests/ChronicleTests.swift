@@ -90,6 +90,24 @@ struct ChronicleTests {
             ])
     }
 
+    @Test("a renewal that is paid during grace is a recovery, the one after it is not")
+    func recovery() {
+        let failed = intention(autoRenew: true) {
+            $0.isInBillingRetryPeriod = true
+            $0.gracePeriodExpiresDate = day("2026-02-17")
+        }
+        #expect(
+            Self.history(
+                [
+                    Told("2026-01-01", [Self.january]), Told("2026-02-01", [Self.january], [failed]),
+                    Told("2026-02-09", [row("12", "2026-02-09", "2026-03-09")], [intention(autoRenew: true)]),
+                    Told("2026-03-09", [row("13", "2026-03-09", "2026-04-09")], [intention(autoRenew: true)]),
+                ], through: "2026-03-10") == [
+                    "2026-01-01 bought (1)", "2026-02-01 the renewal failed: grace began (2)",
+                    "2026-02-09 recovered: the failed renewal was paid (3)", "2026-03-09 renewed (4)",
+                ])
+    }
+
     @Test("a refund, and a refund that is taken back")
     func refunds() {
         let refunded = Self.changed(Self.january) { $0.revocationDate = day("2026-01-10") }

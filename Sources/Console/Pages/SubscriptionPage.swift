@@ -11,6 +11,8 @@ package struct SubscriptionPage: ConsolePage {
     /// By what was known at ``knownAt``.
     package let known: SubscriptionReader.Known
     package let checks: SubscriptionChecks?
+    /// Whose it is at ``at``, by what was known at ``knownAt``; nil if that is not known.
+    package let customer: CustomerKey?
     /// Why its customer has the entitlements that it grants, or not.
     package let explanations: [Explanation]
     package let events: [StoredEvent]
@@ -21,13 +23,14 @@ package struct SubscriptionPage: ConsolePage {
 
     package init(
         app: String, subscription: Subscription, known: SubscriptionReader.Known, checks: SubscriptionChecks?,
-        explanations: [Explanation], events: [StoredEvent], at: Instant, knownAt: Instant?, span: Range<Instant>?,
+        customer: CustomerKey?, explanations: [Explanation], events: [StoredEvent], at: Instant, knownAt: Instant?, span: Range<Instant>?,
         address: Address
     ) {
         self.app = app
         self.subscription = subscription
         self.known = known
         self.checks = checks
+        self.customer = customer
         self.explanations = explanations
         self.events = events
         self.at = at
@@ -101,7 +104,13 @@ package struct SubscriptionPage: ConsolePage {
                 }
                 html.element("p") { html in
                     html.text("Whose it is: ")
-                    html.link("the customer", frame.customer(subscription.originalTransactionId, kind: "subscription"))
+                    let page = frame.customer(subscription.originalTransactionId, kind: "subscription")
+                    if let customer {
+                        html.text("\(customer.kind.words) ")
+                        html.link(customer.id.text, page)
+                    } else {
+                        html.link("the customer", page)
+                    }
                     html.text(".")
                 }
                 html.element("p", [.class("muted")]) { html in

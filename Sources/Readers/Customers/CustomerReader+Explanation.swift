@@ -156,7 +156,7 @@ package struct ExplainedCustomer: CustomerMatch {
     var knownBy: String { match.knownBy }
     var joinedApp: String? { match.joinedApp }
     var kind: CustomerKey.Kind { match.kind }
-    var customer: CustomerKey { match.customer }
+    package var customer: CustomerKey { match.customer }
     package var identity: CustomerReader.Identity { match.identity }
 
     /// The customer's subscriptions by what was known, in byte order of their ids.

@@ -54,20 +54,28 @@ struct Chronicle {
         let all = (refunded + subscription.access.map { (period: $0, isRefunded: false) })
             .sorted { ($0.period.start, $0.period.end) < ($1.period.start, $1.period.end) }
         var entries: [ChronicleEntry] = []
-        var previous: (start: Instant, end: Instant, productId: String?)?
+        var previous: Previous?
         for (period, isRefunded) in all {
             entries.append(
                 ChronicleEntry(
                     at: period.start, what: words(of: period, after: previous) + (isRefunded ? ", refunded later" : ""),
                     productId: period.productId, until: period.end, position: period.position))
-            previous = (period.start, max(previous?.end ?? .earliest, period.end), period.productId)
+            previous = Previous(
+                start: period.start, end: max(previous?.end ?? .earliest, period.end), productId: period.productId,
+                isGrace: period.cause == .grace)
         }
         return entries
     }
 
-    private func words(
-        of period: AccessPeriod, after previous: (start: Instant, end: Instant, productId: String?)?
-    ) -> String {
+    /// The period before another one; its end is the latest so far.
+    private struct Previous {
+        let start: Instant
+        let end: Instant
+        let productId: String?
+        let isGrace: Bool
+    }
+
+    private func words(of period: AccessPeriod, after previous: Previous?) -> String {
         if let previous, previous.start == period.start, previous.productId == period.productId {
             return "restored: the same purchase under another id"
         }
@@ -81,7 +89,9 @@ struct Chronicle {
         guard let previous else { return "bought" }
         let isRenewal = transaction?.transactionReason == "RENEWAL"
         guard previous.end >= period.start else { return isRenewal ? "renewed, after a gap" : "bought again" }
-        guard previous.productId != period.productId else { return "renewed" }
+        guard previous.productId != period.productId else {
+            return previous.isGrace ? "recovered: the failed renewal was paid" : "renewed"
+        }
         return "changed" + (previous.productId.map { " from \($0)" } ?? " to another product")
     }
 
