@@ -136,6 +136,65 @@ struct CitusTests {
         await owner.close()
     }
 
+    @Test("while a worker is away, the streams of the other one are stored, and afterwards all are")
+    func workerAway() async throws {
+        let database = try await CitusCluster.freshDatabase()
+        let logger = LogRecorder().logger
+        let pool = PostgresPool(database.with(role: "subledger_receiver"), limit: 4, logger: logger)
+        let appender = Appender(pool: pool, logger: logger)
+        let running = Task { await appender.run() }
+        let apps = (1...8).map { "com.example.app\($0)" }
+        /// Appends a notification to each app, at once.
+        func append(_ number: Int) async throws -> [String: Result<Appended, AppendError>] {
+            try await withThrowingTaskGroup(of: (String, Result<Appended, AppendError>).self) { group in
+                for app in apps {
+                    let event = PreparedEvent(try Self.notification(number, app: app), receivedAt: TestBundle.now)
+                    group.addTask {
+                        do throws(AppendError) {
+                            return (app, .success(try await appender.append(event)))
+                        } catch {
+                            return (app, .failure(error))
+                        }
+                    }
+                }
+                return try await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
+            }
+        }
+        _ = try await append(0)
+        let owner = try await TestCluster.connect(database)
+        let places = try await Self.rows(
+            owner, "places",
+            """
+            select stream.app, citus_shards.nodename
+            from subledger.stream
+            join citus_shards
+              on citus_shards.table_name = 'subledger.event'::regclass
+              and citus_shards.shardid = get_shard_id_for_distribution_column('subledger.event', stream.stream_id)
+            """)
+        let onFirst = try places.filter { try $0.value(String.self, at: 1) == CitusCluster.socketFolder("worker1") }
+        let stored = Set(try onFirst.map { try $0.value(String.self, at: 0) })
+        await owner.close()
+
+        try await CitusCluster.permitConnections(false, to: database, on: "worker2")
+        let during = try await append(1)
+        try await CitusCluster.permitConnections(true, to: database, on: "worker2")
+        let after = try await append(1)
+        await appender.stop()
+        await running.value
+        await pool.close()
+
+        #expect(!stored.isEmpty && stored.count < apps.count, "both workers hold streams")
+        for app in apps {
+            let first = during[app]
+            if stored.contains(app) {
+                #expect(try first?.get().position == 2)
+            } else {
+                #expect(first == .failure(.unavailable))
+            }
+            #expect(try after[app]?.get().position == 2)
+        }
+    }
+
     @Test("serve rejects joined apps, whose customers it could not read as one")
     func joinedApps() async throws {
         let shared = try await SharedDatabase.distributed()

@@ -16,7 +16,7 @@ struct ConsoleCustomerTests {
         settings.subscriptions = 1
         let simulation = try #require(Simulation(settings))
         try await TestBundle.withServer(roots: SimulatedLog.roots, now: { Simulation.end }) { server in
-            for delivery in simulation.deliveries { _ = try await server.apple.post(try delivery.body()) }
+            for delivery in simulation.deliveries { _ = try await server.apple.post(delivery.body()) }
             try await server.isFolded()
             let (browser, cookie) = try await server.session()
             try await test(server, browser, cookie)

@@ -61,6 +61,17 @@ package enum CitusCluster {
         return try await create(name, from: template)
     }
 
+    /// Refuses connections to a database on one node, and ends those that there are, or accepts them again.
+    package static func permitConnections(
+        _ isPermitted: Bool, to database: ConnectionConfiguration, on node: String
+    ) async throws {
+        let name = database.database ?? ""
+        try await execute(on: node, "alter database \(name) allow_connections \(isPermitted)")
+        guard !isPermitted else { return }
+        try await execute(
+            on: node, "select pg_terminate_backend(pid) from pg_stat_activity where datname = '\(name)'")
+    }
+
     /// The process ids of the servers, in the order of ``nodes``.
     package static func postmasters() async throws -> [Int32] {
         try await started.value

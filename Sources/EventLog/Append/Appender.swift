@@ -169,40 +169,47 @@ package actor Appender {
         }
         let inTime = batch.filter { $0.enqueuedAt >= oldest }
         guard !inTime.isEmpty else { return }
-        do throws(AppendError) {
-            let places = try await append(inTime)
-            if places.contains(nil) { streamIds.removeAll() }
-            for (waiting, place) in zip(inTime, places) {
-                if let place {
-                    waiting.continuation.resume(returning: .success(place))
-                } else {
-                    Task { await enqueueAgain(waiting) }
-                }
+        let outcomes = await append(inTime)
+        if outcomes.contains(.success(nil)) { streamIds.removeAll() }
+        var refused: [Waiting] = []
+        for (waiting, outcome) in zip(inTime, outcomes) {
+            switch outcome {
+            case .success(let place?): waiting.continuation.resume(returning: .success(place))
+            case .success(nil): Task { await enqueueAgain(waiting) }
+            case .failure(.refused) where inTime.count > 1: refused.append(waiting)
+            case .failure(let error): waiting.continuation.resume(returning: .failure(error))
             }
-        } catch {
-            // One event that the database refuses must not take the others with it.
-            if case .refused = error, inTime.count > 1 {
-                for waiting in inTime { await commit([waiting]) }
-                return
-            }
-            for waiting in inTime { waiting.continuation.resume(returning: .failure(error)) }
         }
+        // One event that the database refuses must not take the others with it.
+        for waiting in refused { await commit([waiting]) }
     }
 
-    private func append(_ batch: [Waiting]) async throws(AppendError) -> [Appended?] {
+    private func append(_ batch: [Waiting]) async -> [Result<Appended?, AppendError>] {
         let start = ContinuousClock.now
         defer { metrics.time.record(duration: ContinuousClock.now - start) }
-        do throws(PostgresError) {
-            let places = try await writer.append(
-                batch.map(\.event), streamIds: batch.map(\.streamId), deadline: start + Limits.commitWaitMax)
+        let outcomes = await writer.append(
+            batch.map(\.event), streamIds: batch.map(\.streamId), deadline: start + Limits.commitWaitMax)
+        var succeeded = 0
+        var changed: Set<Int32> = []
+        var errors: [PostgresError] = []
+        for (waiting, outcome) in zip(batch, outcomes) {
+            switch outcome {
+            case .success(let place):
+                succeeded += 1
+                if place?.isNew == true { changed.insert(waiting.streamId) }
+            case .failure(let error): errors.append(error)
+            }
+        }
+        if let error = errors.first {
+            _ = note(error, "batch was not stored", startedAt: start, ["batch.events": "\(errors.count)"])
+        }
+        if succeeded > 0 {
             failures.noteSuccess()
             metrics.batches.increment()
-            metrics.batchEvents.increment(by: batch.count)
-            await notifier.notify(Set(zip(batch, places).lazy.filter { $1?.isNew == true }.map(\.0.streamId)))
-            return places
-        } catch {
-            throw note(error, "batch was not stored", startedAt: start, ["batch.events": "\(batch.count)"])
+            metrics.batchEvents.increment(by: succeeded)
+            await notifier.notify(changed)
         }
+        return outcomes.map { $0.mapError { AppendError($0) } }
     }
 
     private func note(

@@ -15,8 +15,8 @@ package struct EventLogWriter: Sendable {
         self.pool = pool
     }
 
-    /// Appends events to the streams of the given ids and returns their places, in the order of the events; nil for an
-    /// event whose stream does not have that id, of which nothing is written.
+    /// Appends events to the streams of the given ids and returns the place of each, in the order of the events; nil for
+    /// an event whose stream does not have that id, of which nothing is written.
     ///
     /// The first step locks the heads of the streams, in the order of their ids so that two writers cannot wait for
     /// each other. The append is a statement of its own because a statement sees what had been committed when it
@@ -24,25 +24,29 @@ package struct EventLogWriter: Sendable {
     /// in between: nothing is remembered of them here, since a failover could have lost what we remember, and a body
     /// without its header is lost.
     ///
-    /// In a distributed database, each stream of the batch has a transaction of its own, on its node. If one of them
-    /// fails, events of other streams may be stored: as after any error, repeating finds them.
+    /// One transaction stores all events or none. In a distributed database, each stream of the batch has a transaction
+    /// of its own, on its node, and fails alone.
     package func append(
         _ events: [PreparedEvent], streamIds: [Int32], deadline: ContinuousClock.Instant
-    ) async throws(PostgresError) -> [Appended?] {
-        if try await layout.isDistributed(pool, deadline: deadline) {
-            return try await appendOnNodes(events, streamIds: streamIds, deadline: deadline)
+    ) async -> [Result<Appended?, PostgresError>] {
+        do throws(PostgresError) {
+            if try await layout.isDistributed(pool, deadline: deadline) {
+                return await appendOnNodes(events, streamIds: streamIds, deadline: deadline)
+            }
+            let batch = AppendBatch(events, streamIds: streamIds)
+            let steps = [
+                Step(Statements.lockHeads, [batch.distinctStreams]),
+                Step(Statements.keepHeaders, batch.headerParameters),
+                Step(Statements.append, batch.appendParameters),
+            ]
+            let results = try await pool.withConnection(deadline: deadline) {
+                (connection) async throws(PostgresError) -> [RowSet] in
+                try await connection.transaction(steps, deadline: deadline)
+            }
+            return try Self.places(results[2], count: events.count).map { .success($0) }
+        } catch {
+            return Array(repeating: .failure(error), count: events.count)
         }
-        let batch = AppendBatch(events, streamIds: streamIds)
-        let steps = [
-            Step(Statements.lockHeads, [batch.distinctStreams]),
-            Step(Statements.keepHeaders, batch.headerParameters),
-            Step(Statements.append, batch.appendParameters),
-        ]
-        let results = try await pool.withConnection(deadline: deadline) {
-            (connection) async throws(PostgresError) -> [RowSet] in
-            try await connection.transaction(steps, deadline: deadline)
-        }
-        return try Self.places(results[2], count: events.count)
     }
 
     static func places(_ rows: RowSet, count: Int) throws(PostgresError) -> [Appended?] {

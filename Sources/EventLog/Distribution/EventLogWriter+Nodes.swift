@@ -4,27 +4,26 @@ extension EventLogWriter {
     /// Appends the events of each stream in a transaction on the node of the stream.
     func appendOnNodes(
         _ events: [PreparedEvent], streamIds: [Int32], deadline: ContinuousClock.Instant
-    ) async throws(PostgresError) -> [Appended?] {
+    ) async -> [Result<Appended?, PostgresError>] {
         let streams = Dictionary(grouping: events.indices) { streamIds[$0] }
-        var outcomes: [(indices: [Int], result: Result<[Appended?], PostgresError>)] = []
-        await withTaskGroup(of: (indices: [Int], result: Result<[Appended?], PostgresError>).self) { group in
+        var outcomes = [Result<Appended?, PostgresError>](repeating: .success(nil), count: events.count)
+        await withTaskGroup(of: [(index: Int, outcome: Result<Appended?, PostgresError>)].self) { group in
             for (id, indices) in streams {
                 group.addTask {
                     let batch = indices.map { events[$0] }
                     do throws(PostgresError) {
-                        return (indices, .success(try await appendOnNode(batch, streamId: id, deadline: deadline)))
+                        let places = try await appendOnNode(batch, streamId: id, deadline: deadline)
+                        return zip(indices, places).map { ($0, .success($1)) }
                     } catch {
-                        return (indices, .failure(error))
+                        return indices.map { ($0, .failure(error)) }
                     }
                 }
             }
-            for await outcome in group { outcomes.append(outcome) }
+            for await stream in group {
+                for (index, outcome) in stream { outcomes[index] = outcome }
+            }
         }
-        var places = [Appended?](repeating: nil, count: events.count)
-        for outcome in outcomes {
-            for (index, place) in zip(outcome.indices, try outcome.result.get()) { places[index] = place }
-        }
-        return places
+        return outcomes
     }
 
     /// If the stream moves to another node meanwhile, the batch is appended there.

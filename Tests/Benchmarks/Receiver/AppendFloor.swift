@@ -32,9 +32,11 @@ struct AppendFloor {
         let start = ContinuousClock.now
         for first in stride(from: 0, to: entries.count, by: Self.batchEvents) {
             let batch = Array(entries[first..<min(first + Self.batchEvents, entries.count)])
-            let places = try await writer.append(
+            let places = await writer.append(
                 batch, streamIds: batch.compactMap { ids[$0.stream] }, deadline: deadline)
-            guard places.allSatisfy({ $0?.isNew == true }) else { throw BenchError("a row already existed") }
+            guard try places.allSatisfy({ try $0.get()?.isNew == true }) else {
+                throw BenchError("a row already existed")
+            }
         }
         let seconds = (ContinuousClock.now - start).inSeconds
         let used = try await ProcessorTime.now() - before
