@@ -24,8 +24,7 @@ package struct SubscriptionPage: ConsolePage {
     package init(
         app: String, subscription: Subscription, known: SubscriptionReader.Known, checks: SubscriptionChecks?,
         customer: CustomerKey?, explanations: [Explanation], events: [StoredEvent], at: Instant, knownAt: Instant?,
-        span: Range<Instant>?,
-        address: Address
+        span: Range<Instant>?, address: Address
     ) {
         self.app = app
         self.subscription = subscription

@@ -111,17 +111,16 @@ struct Chronicle {
     }
 
     private func end(of period: AccessPeriod) -> ChronicleEntry {
-        var entry = ChronicleEntry(at: period.end, what: "access ended", productId: period.productId)
+        let cut = rules.first { $0.rule.effect == .cuts && $0.at == period.end }
+        var entry = ChronicleEntry(
+            at: period.end, what: "access ended", productId: period.productId, isByClock: cut == nil)
         var words: String?
-        if let cut = rules.first(where: { $0.rule.effect == .cuts && $0.at == period.end }) {
+        if let cut {
             words = Self.words(of: cut.rule)
             entry.position = cut.positions.first
         } else if let (lapse, positions) = reason(endOf: period) {
             words = lapse.words
             entry.position = positions.first
-            entry.isByClock = true
-        } else {
-            entry.isByClock = true
         }
         if let words { entry.what += ": \(words)" }
         return entry
