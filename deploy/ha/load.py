@@ -89,7 +89,9 @@ class Sender(threading.Thread):
 
 
 class Probe:
-    """Commits a row on each node but one, until one commit succeeds: the time that Patroni and PostgreSQL need."""
+    """Commits a row on each node but one, until a commit succeeds and a synchronous standby follows the node: the time that
+    Patroni and PostgreSQL need. A new leader accepts commits for a moment before they wait for a standby, which may be away.
+    """
 
     def __init__(self, nodes):
         self.found = threading.Event()
@@ -107,6 +109,12 @@ class Probe:
                 try:
                     with connection, connection.cursor() as cursor:
                         cursor.execute("insert into probe values (now())")
+                    with connection, connection.cursor() as cursor:
+                        cursor.execute("select exists (select from pg_stat_replication where sync_state = 'sync')")
+                        is_followed = cursor.fetchone()[0]
+                    if not is_followed:
+                        time.sleep(0.1)
+                        continue
                     with self.lock:
                         if not self.found.is_set():
                             self.at, self.node = time.monotonic(), node
