@@ -160,7 +160,8 @@ struct CitusTests {
                 return try await group.reduce(into: [:]) { $0[$1.0] = $1.1 }
             }
         }
-        _ = try await append(0)
+        let first = try await append(0)
+        #expect(try first.values.allSatisfy { try $0.get().position == 1 })
         let owner = try await TestCluster.connect(database)
         let places = try await Self.rows(
             owner, "places",
@@ -185,14 +186,79 @@ struct CitusTests {
 
         #expect(!stored.isEmpty && stored.count < apps.count, "both workers hold streams")
         for app in apps {
-            let first = during[app]
             if stored.contains(app) {
-                #expect(try first?.get().position == 2)
+                #expect(try during[app]?.get().position == 2)
             } else {
-                #expect(first == .failure(.unavailable))
+                #expect(during[app] == .failure(.unavailable))
             }
             #expect(try after[app]?.get().position == 2)
         }
+    }
+
+    @Test("on every node, only the receiver may run the functions that have the owner's rights")
+    func privileges() async throws {
+        let owner = try await TestCluster.connect(try await CitusCluster.freshDatabase())
+        let found = try await Self.rows(
+            owner, "privileges",
+            """
+            select result
+            from run_command_on_all_nodes($command$
+              select string_agg(
+                concat_ws(
+                  ' ', proname, array_to_string(proconfig, ' '),
+                  has_function_privilege('subledger_receiver', oid, 'execute'),
+                  has_function_privilege('subledger_analyst', oid, 'execute')),
+                '; ' order by proname)
+              from pg_proc
+              where pronamespace = 'subledger'::regnamespace
+                and proname in ('append_to_part', 'hold_stream')
+            $command$)
+            """)
+        await owner.close()
+        #expect(
+            try found.map { try $0.value(String.self, at: 0) }
+                == Array(
+                    repeating: "append_to_part search_path=pg_catalog, pg_temp citus.enable_ddl_propagation=off t f; "
+                        + "hold_stream search_path=pg_catalog, pg_temp t f", count: 3))
+    }
+
+    @Test("after a part of the tables is split, its streams are stored in the new parts")
+    func split() async throws {
+        let database = try await CitusCluster.freshDatabase()
+        let logger = LogRecorder().logger
+        let pool = PostgresPool(database.with(role: "subledger_receiver"), limit: 4, logger: logger)
+        let appender = Appender(pool: pool, logger: logger)
+        let running = Task { await appender.run() }
+        let apps = (1...8).map { "com.example.app\($0)" }
+        func append(_ number: Int) async throws -> [Int64] {
+            var positions: [Int64] = []
+            for app in apps {
+                let event = PreparedEvent(try Self.notification(number, app: app), receivedAt: TestBundle.now)
+                positions.append(try await appender.append(event).position)
+            }
+            return positions
+        }
+        let before = try await append(0)
+        let owner = try await TestCluster.connect(database)
+        let parts = try await Self.rows(
+            owner, "split",
+            """
+            select citus_split_shard_by_split_points(
+              shardid, array[((shardminvalue::bigint + shardmaxvalue::bigint) / 2)::text],
+              array[nodeid, nodeid], 'block_writes')
+            from pg_dist_shard
+            join pg_dist_placement using (shardid)
+            join pg_dist_node using (groupid)
+            where shardid = get_shard_id_for_distribution_column('subledger.stream_head', 1)
+            """)
+        await owner.close()
+        let after = try await append(1)
+        await appender.stop()
+        await running.value
+        await pool.close()
+
+        #expect(parts.count == 1)
+        #expect(before == Array(repeating: 1, count: 8) && after == Array(repeating: 2, count: 8))
     }
 
     @Test("serve rejects joined apps, whose customers it could not read as one")

@@ -90,8 +90,10 @@ struct ChronicleTests {
             ])
     }
 
-    @Test("a renewal that is paid during grace is a recovery, the one after it is not")
-    func recovery() {
+    @Test(
+        "a renewal that is paid during grace is a recovery, the one after it is not",
+        arguments: ["2026-02-01", "2026-02-09"])
+    func recovery(_ paid: String) {
         let failed = intention(autoRenew: true) {
             $0.isInBillingRetryPeriod = true
             $0.gracePeriodExpiresDate = day("2026-02-17")
@@ -100,11 +102,11 @@ struct ChronicleTests {
             Self.history(
                 [
                     Told("2026-01-01", [Self.january]), Told("2026-02-01", [Self.january], [failed]),
-                    Told("2026-02-09", [row("12", "2026-02-09", "2026-03-09")], [intention(autoRenew: true)]),
+                    Told("2026-02-09", [row("12", paid, "2026-03-09")], [intention(autoRenew: true)]),
                     Told("2026-03-09", [row("13", "2026-03-09", "2026-04-09")], [intention(autoRenew: true)]),
                 ], through: "2026-03-10") == [
                     "2026-01-01 bought (1)", "2026-02-01 the renewal failed: grace began (2)",
-                    "2026-02-09 recovered: the failed renewal was paid (3)", "2026-03-09 renewed (4)",
+                    "\(paid) recovered: the failed renewal was paid (3)", "2026-03-09 renewed (4)",
                 ])
     }
 

@@ -69,7 +69,7 @@ package enum CitusCluster {
         try await execute(on: node, "alter database \(name) allow_connections \(isPermitted)")
         guard !isPermitted else { return }
         try await execute(
-            on: node, "select pg_terminate_backend(pid) from pg_stat_activity where datname = '\(name)'")
+            on: node, "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '\(name)'")
     }
 
     /// The process ids of the servers, in the order of ``nodes``.

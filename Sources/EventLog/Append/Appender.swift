@@ -204,6 +204,7 @@ package actor Appender {
             _ = note(error, "batch was not stored", startedAt: start, ["batch.events": "\(errors.count)"])
         }
         if succeeded > 0 {
+            // Also if other streams failed, whose node is away: a server that stores some notifications must receive them.
             failures.noteSuccess()
             metrics.batches.increment()
             metrics.batchEvents.increment(by: succeeded)

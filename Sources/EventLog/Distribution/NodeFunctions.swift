@@ -1,4 +1,5 @@
 import Crypto
+import Encoding
 import Postgres
 
 /// The functions of a distributed database that run on the node of a stream.
@@ -28,18 +29,18 @@ enum NodeFunctions {
               when 'h' then get_shard_id_for_distribution_column(logicalrelid, of_stream)
               else (
                 select shardid
-                from pg_dist_shard
+                from pg_catalog.pg_dist_shard
                 where pg_dist_shard.logicalrelid = pg_dist_partition.logicalrelid
               )
             end
-          from pg_dist_partition
+          from pg_catalog.pg_dist_partition
           where logicalrelid = ('subledger.' || name)::regclass
         $function$;
 
         create or replace function subledger.hold_stream(of_stream integer) returns void
         language plpgsql
         security definer
-        set search_path = pg_catalog
+        set search_path = pg_catalog, pg_temp
         as $function$
         begin
           -- Moving the stream to another node waits for this lock, and this waits until the stream has moved.
@@ -61,25 +62,28 @@ enum NodeFunctions {
               (select relowner::regrole::text from pg_class where oid = 'subledger.stream_head'::regclass));
           end loop;
         end
-        $block$
+        $block$;
+        revoke execute on function subledger.hold_stream(integer), subledger.append_to_part(integer) from public;
+        grant execute on function subledger.hold_stream(integer) to subledger_receiver, subledger_projector;
+        grant execute on function subledger.append_to_part(integer) to subledger_receiver;
         """
 
     /// The name of the function that appends to one stream.
     private static let appendName = "subledger.append_on_node"
-    private static let places = #"(ordinal bigint, "position" bigint, is_new boolean, is_conflict boolean)"#
+    private static let resultColumns = #"(ordinal bigint, "position" bigint, is_new boolean, is_conflict boolean)"#
 
     private static let append: String = {
         let headers = types(of: EventLogWriter.Statements.keepHeaders)
         let events = types(of: EventLogWriter.Statements.append)
         let signature = (["integer"] + headers + events).joined(separator: ", ")
         let arguments = (1...1 + headers.count + events.count).map { "$\($0)" }.joined(separator: ", ")
-        let part = appendToPart(signature: signature, firstOfEvents: 2 + headers.count)
+        let template = appendToPart(signature: signature, firstOfEvents: 2 + headers.count)
         return """
             do $block$
             declare
               other record;
             begin
-              -- Of earlier releases.
+              -- Drops the functions of earlier releases.
               for other in
                 select oid::regprocedure as name
                 from pg_proc
@@ -91,28 +95,45 @@ enum NodeFunctions {
             end
             $block$;
 
-            -- The function that appends to the part of a stream, which is made when it is first needed on a node: parts
-            -- are moved and split. Its name changes with the statements; those of earlier releases remain, unused.
+            -- The function that appends to the part of a stream. It is created on first use, because Citus moves and splits
+            -- parts later. Those of earlier releases, or for parts of other tables, are dropped here.
+            select run_command_on_all_nodes($command$
+              do $block$
+              declare
+                other record;
+              begin
+                for other in
+                  select oid::regprocedure as name
+                  from pg_proc
+                  where pronamespace = 'subledger'::regnamespace
+                    and starts_with(proname, 'append_to_')
+                    and proname <> 'append_to_part'
+                loop
+                  execute format('drop function %s', other.name);
+                end loop;
+              end
+              $block$
+            $command$);
             create or replace function subledger.append_to_part(of_stream integer) returns text
             language plpgsql
             security definer
-            set search_path = pg_catalog
+            set search_path = pg_catalog, pg_temp
             set citus.enable_ddl_propagation = off
             as $function$
             declare
               part constant bigint := get_shard_id_for_distribution_column('subledger.stream_head', of_stream);
-              name constant text := format('append_to_%s_\(part.version)', part);
+              name constant text := format('append_to_%s_\(template.version)', part);
             begin
               if to_regproc('subledger.' || name) is null then
                 perform pg_advisory_xact_lock(part);
-                execute format($definition$\(part.format)$definition$, name, \(part.tables));
+                execute format($definition$\(template.format)$definition$, name, \(template.tables));
               end if;
               return 'subledger.' || name;
             end
             $function$;
 
             create or replace function \(appendName)(\(signature))
-            returns table \(places)
+            returns table \(resultColumns)
             language plpgsql
             as $function$
             begin
@@ -137,10 +158,11 @@ enum NodeFunctions {
             """
     }()
 
-    /// The definition of a function that appends to one stream of a part, with the statements of one server. A session plans
-    /// it once for each part: planning takes several times as long as appending an event.
+    /// Defines a function that appends to one stream of a part, with the statements of one server. A session plans it once
+    /// for each part, because planning takes several times as long as appending an event.
     ///
-    /// - Returns: A format of its name and of the names of tables, the latter as expressions, and what changes with it.
+    /// - Returns: The template of the definition, for SQL's `format` with the function's name and the names of tables; the
+    ///   expressions of these names; and a digest of the template.
     private static func appendToPart(
         signature: String, firstOfEvents: Int
     ) -> (format: String, tables: String, version: String) {
@@ -160,13 +182,12 @@ enum NodeFunctions {
             .replacing("$1::integer[]", with: "array[$1]")
         let headers = text(of: EventLogWriter.Statements.keepHeaders, firstParameter: 2)
         let events = text(of: EventLogWriter.Statements.append, firstParameter: firstOfEvents)
+        let settings = EventLogWriter.planSettings.sorted { $0.key < $1.key }.map { "set \($0.key) = \($0.value)" }
         let format = """
             create or replace function subledger.%1$I(\(signature))
-            returns table \(places)
+            returns table \(resultColumns)
             language plpgsql
-            set enable_seqscan = off
-            set jit = off
-            set plan_cache_mode = force_generic_plan
+            \(settings.joined(separator: "\n"))
             as $part$
             #variable_conflict use_column
             begin
@@ -178,7 +199,7 @@ enum NodeFunctions {
             end
             $part$
             """
-        let version = SHA256.hash(data: Array(format.utf8)).prefix(4).map { String($0, radix: 16) }.joined()
+        let version = Hex.text(Array(SHA256.hash(data: Array(format.utf8)).prefix(4)))
         return (format, tables.map { "subledger.part_of('\($0)', of_stream)" }.joined(separator: ", "), version)
     }
 

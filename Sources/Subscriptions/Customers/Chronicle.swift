@@ -76,7 +76,7 @@ struct Chronicle {
     }
 
     private func words(of period: AccessPeriod, after previous: Previous?) -> String {
-        if let previous, previous.start == period.start, previous.productId == period.productId {
+        if let previous, !previous.isGrace, previous.start == period.start, previous.productId == period.productId {
             return "restored: the same purchase under another id"
         }
         let transaction = transactions[period.transactionId]
