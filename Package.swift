@@ -49,7 +49,7 @@ let package = Package(
         .target(
             name: "HTTPServer",
             dependencies: [
-                "AppStore", "Console", "Encoding", "EventLog", "PlayStore", "Readers", "StoreClient",
+                "AppStore", "CResources", "Console", "Encoding", "EventLog", "PlayStore", "Readers", "StoreClient",
                 "Subscriptions",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -58,23 +58,23 @@ let package = Package(
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            resources: [.embedInCode("OpenAPI/openapi.json")]),
+            exclude: ["OpenAPI/openapi.json"]),
         // The console's pages: values of readers in, HTML and CSV out. HTML is written by a typed builder of its own: a
         // misspelt name does not compile, links are made only from addresses of the console, and drawings are computed.
         .target(
             name: "Console",
-            dependencies: ["Encoding", "EventLog", "Readers", "Subscriptions"],
-            resources: [.embedInCode("Assets/console.css"), .embedInCode("Assets/console.js")]),
+            dependencies: ["CResources", "Encoding", "EventLog", "Readers", "Subscriptions"],
+            exclude: ["Assets"]),
         // Decodes and verifies Apple's notifications, and turns them into events.
         .target(
             name: "AppStore",
             dependencies: [
-                "Encoding", "Subscriptions",
+                "CResources", "Encoding", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ],
-            resources: [.embedInCode("Certificates/AppleRootCA-G3.cer")]),
+            exclude: ["Certificates/AppleRootCA-G3.cer"]),
         // Decodes and verifies Google's pushes and answers, and turns them into events.
         .target(
             name: "PlayStore",
@@ -135,13 +135,11 @@ let package = Package(
         .target(
             name: "EventLog",
             dependencies: [
-                "Encoding", "Postgres", "Subscriptions",
+                "CResources", "Encoding", "Postgres", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
-            ],
-            // A link to the file at the top of the repository.
-            resources: [.embedInCode("schema.sql")]),
+            ]),
         // Folds the log into the projections, and keeps them up to date.
         .target(
             name: "Projector",
@@ -161,6 +159,8 @@ let package = Package(
         .target(
             name: "Postgres",
             dependencies: ["CLibpq", .product(name: "Logging", package: "swift-log")]),
+        // Files that are embedded in the program: schema.sql, the OpenAPI document, the console's files, Apple's root.
+        .target(name: "CResources"),
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .target(
             name: "TestSupport",
@@ -188,7 +188,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/Benchmarks",
-            resources: [.embedInCode("Receiver/send.lua")]),
+            exclude: ["Receiver/send.lua"]),
         .executableTarget(
             name: "Storm",
             dependencies: [

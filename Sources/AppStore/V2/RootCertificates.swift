@@ -1,3 +1,4 @@
+import CResources
 import Encoding
 import X509
 
@@ -7,7 +8,9 @@ package struct RootCertificates: Sendable {
 
     /// Apple Root CA - G3, which is embedded in this program.
     package static let apple: RootCertificates = {
-        guard let root = try? Certificate(derEncoded: PackageResources.AppleRootCA_G3_cer) else {
+        let file = embedded_apple_root()
+        let bytes = Array(UnsafeBufferPointer(start: file.start, count: file.count))
+        guard let root = try? Certificate(derEncoded: bytes) else {
             preconditionFailure("the embedded root certificate is damaged")
         }
         return RootCertificates(certificates: [root])

@@ -1,3 +1,4 @@
+import CResources
 import Crypto
 import Postgres
 
@@ -17,7 +18,10 @@ package enum Schema {
         case inUse
     }
 
-    private static let whole = String(decoding: PackageResources.schema_sql, as: UTF8.self)
+    private static let whole: String = {
+        let file = embedded_schema_sql()
+        return String(decoding: UnsafeBufferPointer(start: file.start, count: file.count), as: UTF8.self)
+    }()
     private static let repeatable: String = {
         guard let marker = whole.firstRange(of: "\n-- Repeatable ---") else {
             preconditionFailure("schema.sql has no repeatable half")

@@ -1,3 +1,4 @@
+import CResources
 import Encoding
 import EventLog
 import Hummingbird
@@ -61,9 +62,10 @@ extension PrivateRoutes {
         console.add(to: self)
         MonitoringRoutes(health: health, metrics: metrics).add(to: self)
         open.get("/openapi.json") { _, _ in
-            Response(
+            let file = embedded_openapi_json()
+            return Response(
                 status: .ok, headers: [.contentType: "application/json"],
-                body: .init(byteBuffer: ByteBuffer(bytes: PackageResources.openapi_json)))
+                body: .init(byteBuffer: ByteBuffer(bytes: UnsafeBufferPointer(start: file.start, count: file.count))))
         }
     }
 

@@ -29,8 +29,7 @@ struct Wrk {
     ///   - first: The number of the first request.
     /// - Throws: If an answer was not 200, or the bodies ran out.
     func run(port: Int, limit: Int = 0, from first: Int = 0) throws -> Outcome {
-        let script = settings.folder.file("send.lua")
-        try Data(PackageResources.send_lua).write(to: URL(fileURLWithPath: script))
+        let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("send.lua").path
         let before = Self.childSeconds()
         let output = try Tool.run(
             try Tool.find("wrk"),
