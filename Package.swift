@@ -1,6 +1,9 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
+// The tests spend most of their time in the modules with this setting.
+let optimisedInDebugBuilds: [SwiftSetting] = [.unsafeFlags(["-O"], .when(configuration: .debug))]
+
 let package = Package(
     name: "subledger",
     products: [
@@ -84,9 +87,9 @@ let package = Package(
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ]),
         // The domain: facts, folding, access, customers. No input or output.
-        .target(name: "Subscriptions", dependencies: ["Encoding"]),
+        .target(name: "Subscriptions", dependencies: ["Encoding"], swiftSettings: optimisedInDebugBuilds),
         // Formats independent of the domain: JSON, Base64, hexadecimal digits, instants, byte strings.
-        .target(name: "Encoding"),
+        .target(name: "Encoding", swiftSettings: optimisedInDebugBuilds),
         // A simulated App Store and a simulated Google Play. Also for users, since the stores' own test environments
         // cannot produce most notifications.
         .target(
