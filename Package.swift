@@ -250,7 +250,7 @@ let package = Package(
             ]),
         .testTarget(
             name: "PostgresTests",
-            dependencies: ["Postgres", .product(name: "Logging", package: "swift-log")]),
+            dependencies: ["Postgres", "TestSupport", .product(name: "Logging", package: "swift-log")]),
         .testTarget(
             name: "ConsoleTests", dependencies: ["Console", "Encoding", "EventLog", "Readers", "Subscriptions"],
             resources: [.copy("Fixtures")]),

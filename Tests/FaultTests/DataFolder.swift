@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import TestSupport
 
 /// The data folder of a server with a private PostgreSQL.
 struct DataFolder: Sendable {
@@ -7,7 +8,7 @@ struct DataFolder: Sendable {
 
     /// Runs the test with a folder that does not exist yet, and removes it afterwards.
     static func with(_ test: (DataFolder) async throws -> Void) async throws {
-        let folder = DataFolder(path: "/tmp/subledger-kill-\(UUID().uuidString.prefix(8))")
+        let folder = DataFolder(path: TestFolder.path("kill"))
         defer { try? FileManager.default.removeItem(atPath: folder.path) }
         try await test(folder)
     }

@@ -26,7 +26,7 @@ struct KillTests {
     @Test("every notification answered 200 is stored once after server and PostgreSQL are killed under load")
     func killBoth() async throws {
         var random = TestSeed.generator()
-        let folder = "/tmp/subledger-kill-\(getpid())"
+        let folder = TestFolder.path("kill")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let ledger = Ledger()
         var doubted: Set<Int> = []
@@ -82,7 +82,7 @@ struct KillTests {
 
     @Test("on SIGTERM under load the server exits with status 0, and every notification answered 200 is stored")
     func gracefulStop() async throws {
-        let folder = "/tmp/subledger-term-\(getpid())"
+        let folder = TestFolder.path("term")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let ledger = Ledger()
         let first = try ServerProcess(dataFolder: folder)

@@ -6,7 +6,7 @@ import Testing
 struct AccountTokenMetricTests {
     @Test("the nil UUID is counted as an ignored token, and not as a field that could not be read")
     func counted() async throws {
-        let folder = "/tmp/subledger-account-tokens-\(getpid())"
+        let folder = TestFolder.path("account-tokens")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         var body = V1Body(type: "INITIAL_BUY")
         body["latest_receipt_info"] = [
@@ -29,7 +29,7 @@ struct AccountTokenMetricTests {
 
     @Test("a token of eleven store accounts is counted once as shared")
     func shared() async throws {
-        let folder = "/tmp/subledger-shared-tokens-\(getpid())"
+        let folder = TestFolder.path("shared-tokens")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let server = try ServerProcess(dataFolder: folder)
         let ports = try await server.ports()

@@ -9,7 +9,7 @@ struct AlertTests {
 
     @Test("a server exports every metric that a rule uses after its first notification")
     func names() async throws {
-        let folder = "/tmp/subledger-alerts-\(getpid())"
+        let folder = TestFolder.path("alerts")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let rules = try String(contentsOf: Self.file, encoding: .utf8)
         let asked = Set(rules.matches(of: /subledger_[a-z_]+/).map { String($0.output) })

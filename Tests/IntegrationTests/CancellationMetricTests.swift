@@ -6,7 +6,7 @@ import Testing
 struct CancellationMetricTests {
     @Test("a CANCEL without its purchase in the receipt is counted; a REFUND that names its purchase is not")
     func counted() async throws {
-        let folder = "/tmp/subledger-cancellations-\(getpid())"
+        let folder = TestFolder.path("cancellations")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         var refund = V1Body(type: "REFUND")
         refund["original_transaction_id"] = "1000000000000500"

@@ -73,7 +73,7 @@ struct ChainTests {
 
     private static func withLog(_ test: (SimulatedLog, [SignedHead]) async throws -> Void) async throws {
         let template = try await SimulatedLog.fewStories.value
-        try await SimulatedLog.with(database: try await TestCluster.freshDatabase(from: template)) { log in
+        try await SimulatedLog.with(from: template) { log in
             try await log.script("alter table subledger.event disable trigger event_append_only")
             try await test(log, try await heads(log))
         }

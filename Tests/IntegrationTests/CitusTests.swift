@@ -229,7 +229,7 @@ struct CitusTests {
     @Test("serve rejects joined apps, whose customers it could not read as one")
     func joinedApps() async throws {
         let shared = try await SharedDatabase.distributed()
-        let file = "/tmp/subledger-apps-\(UUID().uuidString).json"
+        let file = TestFolder.path("apps") + ".json"
         defer { try? FileManager.default.removeItem(atPath: file) }
         try Data(
             #"[{"bundleId":"a"},{"packageName":"x","push":{"authentication":"none"},"joinedWith":"a"}]"#.utf8

@@ -159,7 +159,7 @@ struct CommandTests {
 
     @Test("an unknown host name ends the server with one line")
     func unknownHost() throws {
-        let folder = "/tmp/subledger-host-\(getpid())"
+        let folder = TestFolder.path("host")
         defer { try? FileManager.default.removeItem(atPath: folder) }
 
         let result = try ServerProcess.run([
@@ -292,7 +292,7 @@ struct CommandTests {
 
     @Test("an invalid apps file is reported before the server starts", arguments: appsFiles)
     func appsFile(_ misuse: Misuse) throws {
-        let file = "/tmp/subledger-apps-\(UUID().uuidString).json"
+        let file = TestFolder.path("apps") + ".json"
         try Data(misuse.arguments[0].utf8).write(to: URL(fileURLWithPath: file))
         defer { try? FileManager.default.removeItem(atPath: file) }
 
@@ -305,7 +305,7 @@ struct CommandTests {
 
     @Test("migrate applies the schema once and then reports that it is up to date")
     func migrate() throws {
-        let folder = "/tmp/subledger-migrate-\(getpid())"
+        let folder = TestFolder.path("migrate")
         defer { try? FileManager.default.removeItem(atPath: folder) }
 
         let first = try ServerProcess.run(["migrate", "--data-folder", folder])

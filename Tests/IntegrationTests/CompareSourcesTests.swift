@@ -108,7 +108,7 @@ struct CompareSourcesTests {
 
     @Test("the command prints a summary; its exit status is 0 without a difference, and 65 without events of the app")
     func command() async throws {
-        let folder = "/tmp/subledger-compare-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("compare")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         func run(app: String) throws -> (status: Int32, output: String, error: String) {
             try ServerProcess.run(

@@ -8,7 +8,8 @@ struct CustomerKindTests {
     @Test("an id that different customers have needs its kind, on every route")
     func kinds() async throws {
         try await Routes.withCustomers { server in
-            _ = try await Routes.put(server, "30", #"{"links":[{"originalTransactionId":"10"}]}"#)
+            let linked = try await Routes.put(server, "30", #"{"links":[{"originalTransactionId":"10"}]}"#)
+            try #require(linked.status == 200, "\(linked.body)")
             try await server.isFolded()
 
             func ask(_ route: String, _ query: String) async throws -> HTTPAnswer {
@@ -48,7 +49,8 @@ struct CustomerKindTests {
     @Test("an id of several kinds that identify the same customer needs no kind")
     func kindsOfOneCustomer() async throws {
         try await Routes.withCustomers { server in
-            _ = try await Routes.put(server, "30", #"{"links":[{"originalTransactionId":"30"}]}"#)
+            let linked = try await Routes.put(server, "30", #"{"links":[{"originalTransactionId":"30"}]}"#)
+            try #require(linked.status == 200, "\(linked.body)")
             try await server.isFolded()
 
             let answer = try await server.backend.get("/customers/30?\(Routes.here)")
@@ -61,7 +63,8 @@ struct CustomerKindTests {
     @Test("many at once: each element can say what its id is, and an ambiguous one does not fail the others")
     func manyKinds() async throws {
         try await Routes.withCustomers { server in
-            _ = try await Routes.put(server, "30", #"{"links":[{"originalTransactionId":"10"}]}"#)
+            let linked = try await Routes.put(server, "30", #"{"links":[{"originalTransactionId":"10"}]}"#)
+            try #require(linked.status == 200, "\(linked.body)")
             try await server.isFolded()
 
             let body = """

@@ -75,7 +75,12 @@ struct CustomerLog {
     private let receiver: PostgresPool
 
     static func with(_ test: (CustomerLog) async throws -> Void) async throws {
-        let database = try await TestCluster.freshDatabase()
+        try await TestCluster.withDatabase { try await with($0, test) }
+    }
+
+    private static func with(
+        _ database: ConnectionConfiguration, _ test: (CustomerLog) async throws -> Void
+    ) async throws {
         let logger = LogRecorder().logger
         let role = database.with(role: "subledger_projector")
         let projection = PostgresPool(role, limit: 2, logger: logger)

@@ -164,7 +164,7 @@ struct DamagedColumnTests {
     private static func withLog(
         _ template: String, _ test: (SimulatedLog, PostgresConnection) async throws -> Void
     ) async throws {
-        try await SimulatedLog.with(database: try await TestCluster.freshDatabase(from: template)) { log in
+        try await SimulatedLog.with(from: template) { log in
             let pool = PostgresPool(
                 log.database.with(role: "subledger_receiver"), limit: 1, logger: LogRecorder().logger)
             let appender = Appender(pool: pool, logger: LogRecorder().logger)

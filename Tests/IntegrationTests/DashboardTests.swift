@@ -35,7 +35,7 @@ struct DashboardTests {
         let folder: String
 
         init(scraping port: Int) throws {
-            folder = "/tmp/subledger-prometheus-\(UUID().uuidString.prefix(8))"
+            folder = TestFolder.path("prometheus")
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
             let own = try DocumentationShell.freePort()
             let rules = repository.appendingPathComponent("deploy/alerts.yml").path
@@ -85,7 +85,7 @@ struct DashboardTests {
     func queries() async throws {
         let panels = try Dashboard.read().panels
         let queries = panels.flatMap { panel in (panel.targets ?? []).map { (panel.title, $0.expr) } }
-        let folder = "/tmp/subledger-dashboard-\(getpid())"
+        let folder = TestFolder.path("dashboard")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let server = try ServerProcess(dataFolder: folder)
         let ports = try await server.ports()

@@ -5,7 +5,7 @@ import Testing
 @Suite("The database URL in a file")
 struct DatabaseURLFileTests {
     private static func file(_ text: String) throws -> String {
-        let path = "/tmp/subledger-url-\(UUID().uuidString.prefix(8))"
+        let path = TestFolder.path("url")
         try Data(text.utf8).write(to: URL(fileURLWithPath: path))
         return path
     }

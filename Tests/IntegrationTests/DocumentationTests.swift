@@ -38,8 +38,8 @@ struct DocumentationTests {
             ".build/release/Benchmarks latency", "swift build", "swift build",
         ],
         "Contributing": [
-            "deploy/test", "SUBLEDGER_WRITE_COOKBOOK=1", "SUBLEDGER_TEST_CITUS=1", "deploy/storm", "deploy/hostile",
-            "deploy/fuzz", "deploy/console", "docc convert",
+            "deploy/test", "SUBLEDGER_WRITE_COOKBOOK=1", "SUBLEDGER_TEST_CITUS=1", "deploy/build-times", "deploy/storm",
+            "deploy/hostile", "deploy/fuzz", "deploy/console", "docc convert",
         ],
     ]
 
@@ -68,6 +68,29 @@ struct DocumentationTests {
                     #expect(anchors.contains(parts[1]), "\(article.name): \(link)")
                 }
             }
+        }
+    }
+
+    @Test("every promise names a test of the normal run, and every suite that the articles name exists")
+    func promises() throws {
+        let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        let suites = Set(
+            try FileManager.default.subpathsOfDirectory(atPath: tests.path).filter { $0.hasSuffix("Tests.swift") }
+                .map { URL(fileURLWithPath: $0).deletingPathExtension().lastPathComponent })
+        let guarantees = try DocumentationArticle("Guarantees").text
+        let table = try #require(guarantees.firstRange(of: "## Promises"))
+        let rows = guarantees[table.upperBound...].prefix(while: { $0 != "#" }).split(separator: "\n")
+            .filter { $0.hasPrefix("| ") }.dropFirst()
+        #expect(rows.count > 20)
+
+        for row in rows {
+            let named = row.matches(of: /deploy\/test --filter '?([A-Za-z\\|]+)/)
+                .flatMap { $0.output.1.replacing("\\", with: "").split(separator: "|").map(String.init) }
+            #expect(!named.isEmpty || row.contains("`.ci/run`"), "\(row)")
+            #expect(suites.isSuperset(of: named), "\(row)")
+        }
+        for name in try DocumentationArticle("Contributing").text.matches(of: /`([A-Za-z]+Tests)`/) {
+            #expect(suites.contains(String(name.output.1)), "\(name.output.1)")
         }
     }
 

@@ -9,7 +9,7 @@ import Testing
 struct DurabilityTests {
     /// Starts a separate server with the settings and returns the result of the check.
     private static func check(_ settings: [String: String]) async throws -> Result<Durability.Settings, any Error> {
-        let folder = "/tmp/subledger-durability-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("durability")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let server = try await EmbeddedServer.start(folder: folder, settings: settings, logger: LogRecorder().logger)
         let connection = try await TestCluster.connect(server.configuration(database: "postgres"))
@@ -45,7 +45,7 @@ struct DurabilityTests {
         "an unsafe setting rejects events until it is on again, with one log line for each change",
         arguments: ["fsync", "full_page_writes", "synchronous_commit"])
     func changes(_ setting: String) async throws {
-        let folder = "/tmp/subledger-durability-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("durability")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let logs = LogRecorder()
         let server = try await EmbeddedServer.start(folder: folder, logger: LogRecorder().logger)

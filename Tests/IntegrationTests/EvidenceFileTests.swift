@@ -38,7 +38,7 @@ struct EvidenceFileTests {
 
     private static func withLog(_ test: (Bundle) async throws -> Void) async throws {
         let template = try await SimulatedLog.fewStories.value
-        try await SimulatedLog.with(database: try await TestCluster.freshDatabase(from: template)) { log in
+        try await SimulatedLog.with(from: template) { log in
             let owner = try await TestCluster.connect(log.database)
             try await test(Bundle(log: log, connection: owner))
             await owner.close()

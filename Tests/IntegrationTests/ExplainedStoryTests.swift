@@ -84,10 +84,10 @@ struct ExplainedStoryTests {
                 "/customers/\(id)/explanation?as=subscription&app=\(app)&environment=\(environment.rawValue)"
                     + "&entitlement=\(entitlement)&at=\(at)&knownAt=\(knownAt)")
             guard answer.status != 404 else { return nil }
+            try #require(answer.status == 200, "\(answer.body)\n\(server.logs.text.suffix(2000))")
             let document = try JSONDocument(Array(answer.body.utf8))
             #expect(document.root["knownAt"]?.string == knownAt.description, "\(answer.body)")
-            let explanation: Explanation = try #require(
-                Explanation(json: document.root), "\(answer.status): \(answer.body)")
+            let explanation: Explanation = try #require(Explanation(json: document.root), "\(answer.body)")
             return explanation
         }
     }

@@ -51,7 +51,7 @@ struct ExplanationRouteTests {
 
     @Test("explain prints sentences or JSON, beside a running server, and 65 for an unknown id")
     func command() async throws {
-        let folder = "/tmp/subledger-explain-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("explain")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         func run(_ arguments: String...) throws -> (status: Int32, output: String, error: String) {
             try ServerProcess.run(["explain"] + arguments + ["--data-folder", folder, "--log-level", "error"])

@@ -62,7 +62,7 @@ struct GoogleNotificationTests {
 
     @Test("pushes that Pub/Sub says it has delivered before are counted")
     func repeatedPushes() async throws {
-        let folder = "/tmp/subledger-pushes-\(UUID())"
+        let folder = TestFolder.path("pushes")
         let apps = folder + ".json"
         defer {
             try? FileManager.default.removeItem(atPath: folder)

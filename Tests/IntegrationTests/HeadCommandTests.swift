@@ -7,7 +7,7 @@ import Testing
 struct HeadCommandTests {
     @Test("head, verify --head, evidence and verify-evidence work beside a server and name what a superuser changed")
     func beside() async throws {
-        let folder = "/tmp/subledger-head-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("head")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         func run(_ arguments: String...) throws -> (status: Int32, output: String, error: String) {
             try ServerProcess.run(arguments + ["--data-folder", folder, "--log-level", "error"])
@@ -82,7 +82,7 @@ struct HeadCommandTests {
 
     @Test("a head key that other users may read, or that is no key, is refused")
     func badKeys() throws {
-        let folder = "/tmp/subledger-keys-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("keys")
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let key = "\(folder)/key.pem"

@@ -11,7 +11,7 @@ struct HealthTests {
             HealthCheck(name: "projection") { .degraded("a stream stands still") },
             HealthCheck(name: "durability") { .ok },
         ]
-        try await TestBundle.withServer(health: health) { server in
+        try await TestBundle.withServer(health: health, patience: .zero) { server in
             for path in ["/health", "/health/ready"] {
                 // On a busy machine, the database may not answer in time, which is a failing condition.
                 let open = try await eventually("GET \(path) finds the database") {
@@ -38,7 +38,7 @@ struct HealthTests {
     @Test("a failing condition makes the server not ready but alive, and the public listener does not name it")
     func failing() async throws {
         let health = [HealthCheck(name: "appending") { .failing("the last batches were not stored") }]
-        try await TestBundle.withServer(health: health) { server in
+        try await TestBundle.withServer(health: health, patience: .zero) { server in
             let open = try await server.apple.get("/health/ready")
             let closed = try await server.backend.get("/health")
 
@@ -59,7 +59,7 @@ struct HealthTests {
     func sharedLook() async throws {
         let looks = Looks()
         let health = [HealthCheck(name: "slow") { await looks.next() }]
-        try await TestBundle.withServer(health: health) { server in
+        try await TestBundle.withServer(health: health, patience: .zero) { server in
             let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
                 for _ in 0..<100 { group.addTask { try await server.apple.get("/health").status } }
                 return try await group.reduce(into: []) { $0.append($1) }

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 /// The end of systemd: a datagram socket that receives the states which a server reports.
@@ -10,7 +11,7 @@ final class ManagerSocket: Sendable {
 
     /// - Parameter isAbstract: Whether the name is in the kernel's abstract namespace instead of a path.
     init(isAbstract: Bool) throws {
-        let path = "/tmp/subledger-manager-\(UUID().uuidString.prefix(8))"
+        let path = TestFolder.path("manager")
         name = isAbstract ? "@\(path)" : path
         descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
         var address = sockaddr_un()

@@ -15,7 +15,7 @@ struct OperatorCommandTests {
 
     @Test("status, skip, rebuild and verify print their results and exit statuses")
     func beside() async throws {
-        let folder = "/tmp/subledger-operator-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("operator")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         func run(_ arguments: String...) throws -> (status: Int32, output: String, error: String) {
             try ServerProcess.run(arguments + ["--data-folder", folder, "--log-level", "error"])
@@ -71,7 +71,7 @@ struct OperatorCommandTests {
 
     @Test("commands without a database create nothing, and an unreachable database is reported")
     func nothingThere() throws {
-        let folder = "/tmp/subledger-nowhere-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("nowhere")
 
         for command in [["verify"], ["rebuild"], ["projector", "status"]] {
             let missing = try ServerProcess.run(command + ["--data-folder", folder])
@@ -89,7 +89,7 @@ struct OperatorCommandTests {
 
     @Test("verify rejects a database with an older schema")
     func olderSchema() async throws {
-        let folder = "/tmp/subledger-older-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("older")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let server = try ServerProcess(dataFolder: folder)
         _ = try await server.ports()

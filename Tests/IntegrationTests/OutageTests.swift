@@ -7,7 +7,7 @@ import Testing
 struct OutageTests {
     @Test("a table locked beyond the deadline is answered 503, and the retry is stored once")
     func lockedTable() async throws {
-        try await TestBundle.withServer { server in
+        try await TestBundle.withServer(patience: .zero) { server in
             let owner = try await TestCluster.connect(server.database)
             try await owner.begin(deadline: .now + .seconds(10))
             try await owner.script(
@@ -37,14 +37,14 @@ struct OutageTests {
 
     @Test("a stopped database is answered 503 on both listeners, and 200 once it runs again")
     func stoppedDatabase() async throws {
-        let folder = "/tmp/subledger-outage-\(getpid())"
+        let folder = TestFolder.path("outage")
         let logger = LogRecorder().logger
         let server = try await EmbeddedServer.start(folder: folder, logger: logger)
         try await server.createDatabase("outage")
         let database = server.configuration(database: "outage")
         try await TestCluster.migrate(database)
         do {
-            try await TestBundle.withServer(database: database) { bundle in
+            try await TestBundle.withServer(database: database, patience: .zero) { bundle in
                 #expect(try await bundle.apple.post(try V1Body(number: 1).bytes).status == 200)
 
                 await server.stop()
@@ -74,7 +74,7 @@ struct OutageTests {
 
     @Test("the first notifications and reads after a restart of the database are answered 200")
     func restartedDatabase() async throws {
-        let folder = "/tmp/subledger-restart-\(getpid())"
+        let folder = TestFolder.path("restart")
         let logger = LogRecorder().logger
         let server = try await EmbeddedServer.start(folder: folder, logger: logger)
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -82,7 +82,7 @@ struct OutageTests {
         let database = server.configuration(database: "restart")
         try await TestCluster.migrate(database)
         do {
-            try await TestBundle.withServer(database: database) { bundle in
+            try await TestBundle.withServer(database: database, patience: .zero) { bundle in
                 #expect(try await bundle.apple.post(try V1Body(number: 1).bytes).status == 200)
                 _ = try await bundle.subscription("/subscriptions/2000000000000001")
                 await server.stop()

@@ -6,7 +6,7 @@ import Testing
 struct OutputFileTests {
     @Test("an existing output file keeps its inode, so that a device such as /dev/null is not replaced")
     func staysInPlace() throws {
-        let path = "/tmp/subledger-output-\(getpid())"
+        let path = TestFolder.path("output")
         defer { try? FileManager.default.removeItem(atPath: path) }
         try String(repeating: "old", count: 10_000).write(toFile: path, atomically: false, encoding: .utf8)
         let before = try FileManager.default.attributesOfItem(atPath: path)[.systemFileNumber] as? Int

@@ -9,7 +9,7 @@ import Testing
 struct ProductCommandTests {
     @Test("the commands print their results and exit statuses beside a running server")
     func beside() async throws {
-        let folder = "/tmp/subledger-product-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("product")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         func run(_ arguments: [String], input: String? = nil) throws -> (status: Int32, output: String, error: String) {
             try ServerProcess.run(
@@ -153,7 +153,7 @@ struct ProductCommandTests {
 
     @Test("fold accepts the same file, so that a non-renewing product ends without a database too")
     func fold() throws {
-        let file = "/tmp/subledger-products-\(UUID().uuidString).csv"
+        let file = TestFolder.path("products") + ".csv"
         defer { try? FileManager.default.removeItem(atPath: file) }
         try Data("app,product_id,kind,duration\n\(V1Body.app),season,non-renewing,P3M\n".utf8)
             .write(to: URL(fileURLWithPath: file))

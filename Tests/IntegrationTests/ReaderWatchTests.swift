@@ -27,7 +27,7 @@ struct ReaderWatchTests {
     }
 
     private static func withServer(_ test: (Bundle) async throws -> Void) async throws {
-        let folder = "/tmp/subledger-readers-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("readers")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let database = try await Database.open(
             Settings(flags: settings([(["data", "folder"], folder)])), logger: LogRecorder().logger)

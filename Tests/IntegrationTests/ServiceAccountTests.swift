@@ -7,7 +7,7 @@ import Testing
 struct ServiceAccountTests {
     private static let account = (try? ServerAccount.ifRoot())?.name ?? "none"
 
-    private static func folder() -> String { "/tmp/subledger-account-\(UUID().uuidString.prefix(8))" }
+    private static func folder() -> String { TestFolder.path("account") }
 
     /// The words of a line of `/proc/<pid>/status`.
     private static func status(_ pid: Int32, _ name: String) throws -> [String] {

@@ -13,7 +13,7 @@ struct ServiceManagerTests {
         let manager = try ManagerSocket(isAbstract: isAbstract)
         let database = try await SharedDatabase.make()
         // In a file, a line is readable once it is written, so the log shows what came before a message.
-        let logFile = "/tmp/subledger-manager-\(UUID().uuidString.prefix(8)).log"
+        let logFile = TestFolder.path("manager") + ".log"
         defer { try? FileManager.default.removeItem(atPath: logFile) }
         let server = try database.server(
             "receiver,reader", more: ["NOTIFY_SOCKET": manager.name, "WATCHDOG_USEC": "40000"], logFile: logFile)

@@ -57,10 +57,16 @@ struct SimulatedLog {
         return deliveries
     }
 
+    /// Runs the test with a log in a clone of the template, which is dropped afterwards.
     static func with(
-        database: ConnectionConfiguration? = nil, _ test: (SimulatedLog) async throws -> Void
+        from template: String = "template_subledger", _ test: (SimulatedLog) async throws -> Void
     ) async throws {
-        let database = if let database { database } else { try await TestCluster.freshDatabase() }
+        try await TestCluster.withDatabase(from: template) { try await with(database: $0, test) }
+    }
+
+    static func with(
+        database: ConnectionConfiguration, _ test: (SimulatedLog) async throws -> Void
+    ) async throws {
         let logger = LogRecorder().logger
         let role = database.with(role: "subledger_projector")
         let projection = PostgresPool(role, limit: 2, logger: logger)
@@ -83,7 +89,7 @@ struct SimulatedLog {
 
     /// Runs the test with a copy of a log that contains every story and is fully projected. The log is made once.
     static func withEveryStory(_ test: (SimulatedLog) async throws -> Void) async throws {
-        try await with(database: try await TestCluster.freshDatabase(from: try await everyStory.value), test)
+        try await with(from: try await everyStory.value, test)
     }
 
     /// The template database of ``withEveryStory(_:)``.

@@ -24,7 +24,7 @@ struct TLSTests {
         let new: ServerCertificate
 
         init() throws {
-            folder = "/tmp/subledger-tls-\(UUID().uuidString.prefix(8))"
+            folder = TestFolder.path("tls")
             try FileManager.default.createDirectory(
                 atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o711])
             (old, new) = (try ServerCertificate(), try ServerCertificate())

@@ -42,16 +42,27 @@ struct TestBundle {
     let logs: LogRecorder
 
     /// Runs the test with a server, and stops the server afterwards.
+    ///
+    /// - Parameters:
+    ///   - database: Remains afterwards; if nil, a clone that is dropped.
+    ///   - patience: For how long clients repeat what is answered 503 because of the database, which a busy disk can cause.
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
         roots: RootCertificates = .apple, store: any StoreTransport = UnreachableStore(),
         api: ServerAPIClient? = nil, googleApps: [GoogleApp] = [],
         now: @escaping @Sendable () -> Instant = { Self.now }, database: ConnectionConfiguration? = nil,
         health: [HealthCheck] = [], quarantine bounds: QuarantineBounds = .standard,
-        transport: ConsoleTransport = .loopback,
+        transport: ConsoleTransport = .loopback, patience: Duration = .seconds(60),
         _ test: (TestBundle) async throws -> Void
     ) async throws {
-        let database = if let database { database } else { try await TestCluster.freshDatabase() }
+        guard let database else {
+            return try await TestCluster.withDatabase { database in
+                try await withServer(
+                    apps: apps, roots: roots, store: store, api: api, googleApps: googleApps, now: now,
+                    database: database, health: health, quarantine: bounds, transport: transport,
+                    patience: patience, test)
+            }
+        }
         let logs = LogRecorder()
         let logger = logs.logger
         let receiver = PostgresPool(database.with(role: "subledger_receiver"), limit: 2, logger: logger)
@@ -146,9 +157,9 @@ struct TestBundle {
         do {
             let port = try await first(privatePort.stream)
             let bundle = TestBundle(
-                database: database, apple: HTTPClient(port: try await first(publicPort.stream)),
-                backend: HTTPClient(port: port, token: token),
-                owner: HTTPClient(port: port, token: try await Self.token(.admin, database)),
+                database: database, apple: HTTPClient(port: try await first(publicPort.stream), patience: patience),
+                backend: HTTPClient(port: port, token: token, patience: patience),
+                owner: HTTPClient(port: port, token: try await Self.token(.admin, database), patience: patience),
                 operations: operations, pages: pages, logs: logs)
             try await test(bundle)
             outcome = .success(())
@@ -197,17 +208,21 @@ struct TestBundle {
 
     /// Waits until every event is folded.
     func isFolded() async throws {
+        let connection = try await TestCluster.connect(database)
         _ = try await eventually("every event is folded") {
-            let behind = try await sql(
-                """
-                select stream_id::text
-                from subledger.stream_head
-                left join subledger.checkpoint using (stream_id)
-                where stream_head.position > coalesce(checkpoint.position, 0)
-                """)
-            return behind.isEmpty ? true : nil
+            try await connection.query(Self.unfoldedStreams, deadline: .now + .seconds(20)).isEmpty ? true : nil
         }
+        await connection.close()
     }
+
+    private static let unfoldedStreams = Statement(
+        "unfolded_streams",
+        """
+        select stream_id
+        from subledger.stream_head
+        left join subledger.checkpoint using (stream_id)
+        where stream_head.position > coalesce(checkpoint.position, 0)
+        """)
 
     /// Runs SQL as the owner of the database and returns the first column as text.
     func sql(_ statement: StaticString) async throws -> [String] {

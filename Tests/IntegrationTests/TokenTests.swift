@@ -243,7 +243,7 @@ struct TokenTests {
 
     @Test("link prints an address that logs in, for active tokens only")
     func link() async throws {
-        let folder = "/tmp/subledger-link-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("link")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let server = try ServerProcess(dataFolder: folder)
         let port = try await server.ports().private
@@ -269,7 +269,7 @@ struct TokenTests {
 
     @Test("create prints a token once, list omits its secret, and revoke deactivates it")
     func commands() async throws {
-        let folder = "/tmp/subledger-token-\(UUID().uuidString.prefix(8))"
+        let folder = TestFolder.path("token")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let server = try ServerProcess(dataFolder: folder)
         let port = try await server.ports().private

@@ -2,6 +2,8 @@ import Foundation
 import Logging
 import Testing
 
+import enum TestSupport.TestFolder
+
 @testable import Postgres
 
 /// The nested suites share one PostgreSQL server, which runs as long as they do.
@@ -90,7 +92,7 @@ func soon() -> ContinuousClock.Instant {
 }
 
 func temporaryFolder() -> String {
-    "/tmp/postgres-test-\(UUID().uuidString.prefix(8))"
+    TestFolder.path("postgres")
 }
 
 struct NeverHappened: Error {}

@@ -17,7 +17,7 @@ package enum CitusCluster {
         return !folders.isEmpty
     }()
 
-    private static let root = "/tmp/subledger-citus-\(getpid())"
+    private static let root = TestFolder.path("citus")
     package static let nodes = ["coordinator", "worker1", "worker2"]
     /// With the extension and its nodes, without the schema.
     private static let emptyTemplate = "template_citus"

@@ -23,9 +23,13 @@ package struct HTTPClient: Sendable {
     /// The bearer token of each request.
     package let token: String?
 
-    package init(port: Int, token: String? = nil) {
+    /// For how long to repeat a request that is answered 503 because of the database, as senders and backends do.
+    package let patience: Duration
+
+    package init(port: Int, token: String? = nil, patience: Duration = .zero) {
         self.port = port
         self.token = token
+        self.patience = patience
     }
 
     /// - Throws: If there is no answer. The timeout is 30 s.
@@ -57,6 +61,17 @@ package struct HTTPClient: Sendable {
         if let token { request.setValue("Bearer \(token)", forHTTPHeaderField: "Authorization") }
         request.httpBody = body.map { Data($0) }
         for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
+        let deadline = ContinuousClock.now + patience
+        while true {
+            let answer = try await Self.answer(to: request)
+            guard answer.status == 503, answer.body.contains("the database"), ContinuousClock.now < deadline else {
+                return answer
+            }
+            try await Task.sleep(for: .milliseconds(200))
+        }
+    }
+
+    private static func answer(to request: URLRequest) async throws -> HTTPAnswer {
         let (data, response) = try await URLSession.shared.data(for: request)
         guard let http = response as? HTTPURLResponse else { throw URLError(.badServerResponse) }
         var headers: [String: String] = [:]

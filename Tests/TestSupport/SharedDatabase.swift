@@ -36,7 +36,7 @@ package struct SharedDatabase: Sendable {
         logFile: String? = nil
     ) throws -> ServerProcess {
         try ServerProcess(
-            dataFolder: "/tmp/subledger-shared-none",
+            dataFolder: TestFolder.root + "/subledger-shared-none",
             environment: environment(user: user).merging(["SUBLEDGER_ROLES": roles, "SUBLEDGER_OCSP": "off"]) { $1 }
                 .merging(more) { $1 },
             publicPort: publicPort, logFile: logFile)

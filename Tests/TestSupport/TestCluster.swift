@@ -7,9 +7,9 @@ import Postgres
 /// databases are on the nodes of ``CitusCluster``.
 package enum TestCluster {
     private static let started = Task { () async throws -> EmbeddedServer in
-        let folder = "/tmp/subledger-tests-\(getpid())"
+        let folder = TestFolder.path("tests")
         let server = try await EmbeddedServer.start(
-            folder: folder, settings: ["max_connections": "300", "synchronous_commit": "on"],
+            folder: folder, settings: ["max_connections": "300", "synchronous_commit": "on", "jit": "off"],
             logger: Logger(label: "test-cluster", factory: { _ in SwiftLogNoOpLogHandler() }))
         endWithProcess(server: await server.postmasterPID, folder: folder)
         try await server.createDatabase("template_subledger")
@@ -32,6 +32,33 @@ package enum TestCluster {
         let name = databaseName()
         try await server.createDatabase(name, template: template)
         return server.configuration(database: name)
+    }
+
+    /// Runs the test with a clone of its own, and drops it afterwards.
+    ///
+    /// - Parameter template: A template database without connections.
+    package static func withDatabase<Value>(
+        from template: String = "template_subledger", _ test: (ConnectionConfiguration) async throws -> Value
+    ) async throws -> Value {
+        let database = try await freshDatabase(from: template)
+        let outcome: Result<Value, any Error>
+        do {
+            outcome = .success(try await test(database))
+        } catch {
+            outcome = .failure(error)
+        }
+        // The clone is in nobody's way if it stays: the whole cluster is removed at the end.
+        try? await drop(database)
+        return try outcome.get()
+    }
+
+    private static func drop(_ database: ConnectionConfiguration) async throws {
+        if CitusCluster.isWanted { return }
+        let connection = try await connect(database.with(database: "postgres"))
+        // The sessions of closed pools take a moment to end.
+        try await connection.script(
+            "drop database if exists \(database.database ?? "") with (force)", deadline: .now + .seconds(60))
+        await connection.close()
     }
 
     /// Creates a database with the schema for use as a template.
