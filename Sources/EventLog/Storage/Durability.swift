@@ -25,6 +25,17 @@ package enum Durability {
         return names
     }
 
+    /// The share of the notification queue that is in use, from 0 to 1. Any session of the server can fill it.
+    static func notificationQueueUsage(_ rows: RowSet) throws -> Double? {
+        for row in rows where try row.value(String.self, at: 0) == queueUsage {
+            return Double(try row.value(String.self, at: 1))
+        }
+        return nil
+    }
+
+    /// Read with the settings, to spare a statement.
+    private static let queueUsage = "notification_queue_usage"
+
     /// The only one of the settings that a session can switch on for itself.
     private static let sessionSetting = "synchronous_commit"
 
@@ -34,6 +45,8 @@ package enum Durability {
         select name, setting
         from pg_settings
         where name in ('fsync', 'full_page_writes', 'synchronous_commit')
+        union all
+        select 'notification_queue_usage', pg_notification_queue_usage()::text
         order by name
         """)
 }

@@ -1,4 +1,5 @@
 import Logging
+import Metrics
 import Postgres
 import Synchronization
 
@@ -14,6 +15,7 @@ package final class DurabilityWatch: Sendable {
     private let pool: PostgresPool
     private let logger: Logger
     private let state = Mutex(Condition.safe)
+    private let queueUsage = Gauge(label: "subledger_notification_queue_usage")
 
     /// - Parameter pool: The appender's pool, because each session can have its own settings.
     package init(pool: PostgresPool, logger: Logger) {
@@ -38,6 +40,7 @@ package final class DurabilityWatch: Sendable {
         guard let rows = try? await pool.query(Durability.settings, deadline: .now + Limits.readWaitMax),
             let found = try? Durability.settingsOff(rows)
         else { return }
+        if let usage = try? Durability.notificationQueueUsage(rows) { queueUsage.record(usage) }
         let new = found.first.map { Condition.unsafe(setting: $0) } ?? .safe
         let old = state.withLock { state in
             defer { state = new }

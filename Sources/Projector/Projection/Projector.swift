@@ -81,13 +81,14 @@ package struct Projector: Sendable {
     }
 
     private func keepUp() async {
+        let channel = ChannelListener(listener, channel: "subledger_event")
         var connection: PostgresConnection?
         var schedule = StreamSchedule(now: .now)
         var hasRecordedRules = ownership.isEmpty && joins.isEmpty && checks.isEmpty
         while !Task.isCancelled {
             if !hasRecordedRules { hasRecordedRules = await recordRules() }
             if connection == nil {
-                connection = await listen()
+                connection = await listen(on: channel)
                 // Notifications sent before this connection listened were missed, so check all streams.
                 schedule.scheduleSweep(at: .now)
             }
@@ -275,12 +276,11 @@ package struct Projector: Sendable {
         }
     }
 
-    private func listen() async -> PostgresConnection? {
-        do throws(PostgresError) {
-            let connection = try await PostgresConnection.connect(listener, deadline: .now + Limits.readWaitMax)
-            try await connection.listen(to: "subledger_event", deadline: .now + Limits.readWaitMax)
-            return connection
-        } catch {
+    private func listen(on channel: ChannelListener) async -> PostgresConnection? {
+        switch await channel.session() {
+        case .listening(let connection): return connection
+        case .pending: return nil
+        case .failed(let error):
             logger.warning(
                 "LISTEN failed; polling for events once per second", metadata: ["db.error": "\(error.label)"])
             return nil

@@ -5,7 +5,7 @@ import Postgres
 ///
 /// One connection listens for all readers. While it cannot listen (a hot standby rejects `listen`), readers poll.
 package actor ChangeSignal {
-    private let configuration: ConnectionConfiguration
+    private let channel: ChannelListener
     private let logger: Logger
     /// The number of notifications for each stream.
     private var heard: [Int32: UInt64] = [:]
@@ -18,7 +18,7 @@ package actor ChangeSignal {
     package private(set) var hasEnded = false
 
     package init(listener configuration: ConnectionConfiguration, logger: Logger) {
-        self.configuration = configuration
+        channel = ChannelListener(configuration, channel: "subledger_change")
         self.logger = logger
     }
 
@@ -93,12 +93,12 @@ package actor ChangeSignal {
     }
 
     private func listen() async -> PostgresConnection? {
-        do throws(PostgresError) {
-            let connection = try await PostgresConnection.connect(configuration, deadline: .now + Limits.readWaitMax)
-            try await connection.listen(to: "subledger_change", deadline: .now + Limits.readWaitMax)
+        switch await channel.session() {
+        case .listening(let connection):
             isListening = true
             return connection
-        } catch {
+        case .pending: return nil
+        case .failed(let error):
             // Logged once, since a standby always rejects `listen`.
             if isListening || heardOfAll == 0 {
                 logger.warning(
