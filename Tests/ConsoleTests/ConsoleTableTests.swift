@@ -12,9 +12,14 @@ struct ConsoleTableTests {
 
     @Test(
         "a text that a spreadsheet would run begins with an apostrophe; numbers do not",
-        arguments: ["=1+1", "+1", "-1", "@sum", "\tx"])
+        arguments: ["=1+1", "+1", "-1", "@sum", "\tx", "＝1+1", "＋1", "－1", "＠sum"])
     func formulas(_ text: String) {
         #expect(Self.table([.text(text), .number(-1)]).csv == "A,A\r\n'\(text),-1\r\n")
+    }
+
+    @Test("a text that begins with a line end is quoted and begins with an apostrophe")
+    func lineEnd() {
+        #expect(Self.table([.text("\n=1+1")]).csv == "A\r\n\"'\n=1+1\"\r\n")
     }
 
     @Test("quotes, commas and line ends are quoted")

@@ -148,9 +148,10 @@ struct DamagedColumnTests {
         let event: Event
         let evidence: Evidence
         let bodyDigest: [UInt8]
-        let chain: SigningChain? = nil
+        let chain: SigningChain?
 
-        init(_ statement: LinkStatement, at time: Instant) {
+        init(_ statement: LinkStatement, at time: Instant, chain: SigningChain? = nil) {
+            self.chain = chain
             stream = StreamKey(app: V1Body.app, environment: .sandbox)
             event = statement.event(environment: .sandbox, app: V1Body.app, receivedAt: time)
             evidence = Evidence(statement.canonicalText)
@@ -160,9 +161,12 @@ struct DamagedColumnTests {
 
     /// A log of signed and unsigned notifications, with two statements of a backend; the second replaces the first.
     ///
-    /// - Parameter template: The database with the notifications.
+    /// - Parameters:
+    ///   - template: The database with the notifications.
+    ///   - chain: What stands beside the statements, as if they were signed.
     private static func withLog(
-        _ template: String, _ test: (SimulatedLog, PostgresConnection) async throws -> Void
+        _ template: String, chain: SigningChain? = nil,
+        _ test: (SimulatedLog, PostgresConnection) async throws -> Void
     ) async throws {
         try await SimulatedLog.with(from: template) { log in
             let pool = PostgresPool(
@@ -173,7 +177,8 @@ struct DamagedColumnTests {
                 let time = Instant.earliest.advanced(byMilliseconds: Int64(1_700_000_000_000 + second * 1000))
                 let statement = LinkStatement(
                     backendCustomerId: "customer", links: [CustomerKey(.subscription, subscription)])
-                _ = try await appender.append(PreparedEvent(Stated(statement, at: time), receivedAt: time))
+                _ = try await appender.append(
+                    PreparedEvent(Stated(statement, at: time, chain: chain), receivedAt: time))
             }
             await appender.stop()
             await running.value
@@ -263,6 +268,17 @@ struct DamagedColumnTests {
             await rows.close()
         }
         return findings
+    }
+
+    /// Nothing signs the links of a backend, so a chain of certificates beside them claims a signature that is not there.
+    @Test("a backend's links with a chain of certificates are reported")
+    func chainOfUnsigned() async throws {
+        let chain = SigningChain(id: [UInt8](repeating: 7, count: 32), revocation: .good)
+        try await Self.withLog(try await SimulatedLog.fewStories.value, chain: chain) { log, _ in
+            let finding = try await Self.finding(log, extent: .sample(1))
+
+            #expect(finding?.contains("chain_id does not match the body") == true, "\(finding ?? "nothing")")
+        }
     }
 
     @Test("a change in any column of an event is found with its position")

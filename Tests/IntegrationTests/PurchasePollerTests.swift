@@ -90,8 +90,9 @@ struct PurchasePollerTests {
         let log = LogReader(pool: pool)
         let subscriptions = SubscriptionReader(pool: pool)
         let links = LinkService(log: log, appender: appender, apps: [app.packageName])
-        let leads = StreamLeadership(configuration, for: .google)
-        let leadsVoids = StreamLeadership(configuration, for: .voids)
+        let elector = Elector(configuration)
+        let leads = StreamLeadership(elector, for: .google)
+        let leadsVoids = StreamLeadership(elector, for: .voids)
         let poller = PurchasePoller(
             client: client, apps: [app], queue: queue, log: log, subscriptions: subscriptions, appender: appender,
             links: links, leadership: leads, clock: storeClock, random: { 0 }, logger: logger)
@@ -733,6 +734,40 @@ struct PurchasePollerTests {
             #expect(
                 try await bundle.server.sql("select source from subledger.event order by position")
                     == ["google-api", "google-voided"])
+        }
+    }
+
+    @Test("a purchase without a usable answer keeps no other row open, wherever its row stands", arguments: 0..<3)
+    func voidAuditWithOpenRow(_ place: Int) async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            func row(_ token: String, _ order: String) -> String {
+                """
+                {"kind":"androidpublisher#voidedPurchase","purchaseToken":"\(token)","orderId":"\(order)",\
+                "purchaseTimeMillis":"\(Self.start.milliseconds)",\
+                "voidedTimeMillis":"\(Self.start.milliseconds + 1000)","voidedSource":"1","voidedReason":"4"}
+                """
+            }
+            var rows = [row("token-1", "GPA.1"), row("token-1", "GPA.2")]
+            rows.insert(row("token-unreadable", "GPA.3"), at: place)
+            bundle.google.answer(
+                "purchases/subscriptionsv2/tokens/token-unreadable", ScriptedGoogle.Reply(body: #"{"kind":"x"}"#))
+            bundle.google.answer(
+                "purchases/voidedpurchases",
+                ScriptedGoogle.Reply(body: "{\"voidedPurchases\":[\(rows.joined(separator: ","))]}"))
+
+            let first = try await bundle.voids.round(at: bundle.clock.now)
+
+            #expect(first.isEmpty)
+            #expect(
+                try await bundle.server.sql("select source from subledger.event order by position")
+                    == ["google-api", "google-voided", "google-voided"])
+            // It is readable later: the comparison is complete, and states each row once.
+            bundle.google.answer("purchases/subscriptionsv2/tokens/token-unreadable", Self.active())
+            bundle.clock.advance(by: .seconds(900))
+            let second = try await bundle.voids.round(at: bundle.clock.now)
+            #expect(second.map(\.listed) == [3])
+            #expect(second.map(\.appended) == [1])
         }
     }
 

@@ -185,7 +185,10 @@ extension ConsoleTable {
     }
 
     private static func inert(_ text: String) -> String {
-        guard let first = text.utf8.first, "=+-@\t\r".utf8.contains(first) else { return text }
+        // The full-width forms are converted by some spreadsheets.
+        guard let first = text.unicodeScalars.first, "=+-@\t\r\n＝＋－＠".unicodeScalars.contains(first) else {
+            return text
+        }
         return "'" + text
     }
 

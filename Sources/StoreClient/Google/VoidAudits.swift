@@ -21,6 +21,7 @@ package struct VoidAudits: Sendable {
     private let clock: StoreClock
     private let found: Counter
     private let age: Gauge
+    private let open: Gauge
     private let logger: Logger
 
     /// - Parameters:
@@ -51,6 +52,8 @@ package struct VoidAudits: Sendable {
         found.increment(by: 0)
         age = Gauge(label: "subledger_google_void_audit_age_seconds", factory: factory)
         age.record(0)
+        open = Gauge(label: "subledger_google_voids_open", factory: factory)
+        open.record(0)
     }
 
     /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run. A comparison in progress is
@@ -88,6 +91,7 @@ package struct VoidAudits: Sendable {
         guard !apps.isEmpty, try await leadership.lead([Self.everyApp]).contains(Self.everyApp) else { return [] }
         var audits: [VoidLog.Audit] = []
         var oldest = Duration.zero
+        var rowsOpen: Int64 = 0
         for app in apps {
             let last = try await voids.lastAudit(of: app.packageName)
             if let last, last.auditedAt.duration(to: now) < Limits.voidAuditInterval {
@@ -95,24 +99,27 @@ package struct VoidAudits: Sendable {
                 continue
             }
             guard !Task.isCancelled else { break }
-            if let audit = try await audit(app, after: last, at: now) {
+            if let audit = try await audit(app, after: last, at: now, &rowsOpen) {
                 audits.append(audit)
             } else if let last {
                 oldest = max(oldest, last.auditedAt.duration(to: now))
             }
         }
         age.record(oldest / .seconds(1))
+        open.record(rowsOpen)
         return audits
     }
 
-    /// - Returns: Nil if Google cannot be asked now. What was stored is not listed again.
+    /// - Parameter rowsOpen: Grows by the rows about purchases of which Google gives no usable answer now. They keep no other
+    ///   row from being stored.
+    /// - Returns: Nil if Google cannot be asked now, or rows are open: then the list is asked for again.
     private func audit(
-        _ app: GoogleApp, after last: VoidLog.Audit?, at now: Instant
+        _ app: GoogleApp, after last: VoidLog.Audit?, at now: Instant, _ rowsOpen: inout Int64
     ) async throws -> VoidLog.Audit? {
         let earliest = now.advanced(by: .zero - Limits.voidAuditAgeMax)
         let start = max(earliest, last.map { $0.seenUntil.advanced(by: .zero - Limits.voidAuditOverlap) } ?? earliest)
         var pageToken: String?
-        var (listed, appended) = (Int64(0), Int64(0))
+        var (listed, appended, unanswered) = (Int64(0), Int64(0), Int64(0))
         for number in 0..<Limits.voidPagesMax {
             // Google accepts one request a second to this list.
             if number > 0 { try await clock.sleep(clock.now() + Limits.voidPagePause) }
@@ -128,18 +135,28 @@ package struct VoidAudits: Sendable {
                 switch try await state(row, app, at: answer.answeredAt) {
                 case .appended: appended += 1
                 case .known, .unknownPurchase: break
-                case .unavailable: return nil
+                case .unavailable: unanswered += 1
                 }
             }
             pageToken = page.nextPageToken
             guard pageToken != nil else { break }
         }
-        // A list without an end is not compared.
-        guard pageToken == nil else { return nil }
+        found.increment(by: Int(appended))
+        rowsOpen += unanswered
+        guard pageToken == nil, unanswered == 0 else {
+            logger.warning(
+                pageToken == nil
+                    ? "voided purchases remain open: no usable answer about them"
+                    : "voided purchases not compared: the list has too many pages",
+                metadata: [
+                    "stream.app": "\(app.packageName)", "google.voids": "\(listed)",
+                    "google.voids_new": "\(appended)", "google.voids_open": "\(unanswered)",
+                ])
+            return nil
+        }
         let audit = VoidLog.Audit(
             app: app.packageName, auditedAt: now, seenUntil: now, listed: listed, appended: appended)
         try await voids.record(audit)
-        found.increment(by: Int(appended))
         logger.info(
             "voided purchases compared",
             metadata: [

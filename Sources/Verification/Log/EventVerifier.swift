@@ -101,7 +101,7 @@ package struct EventVerifier: Sendable {
         if let column = differingColumn(stored, event) {
             return Result(problem: "\(column) does not match the body")
         }
-        return Result(event)
+        return stored.isUnsigned ? Result(event) : Result(problem: "chain_id does not match the body")
     }
 
     /// Checks a request of an operator, or its answer: the body is the canonical JSON and not signed.
