@@ -93,6 +93,24 @@ struct TransactionLookupTests {
         }
     }
 
+    /// Ids are consecutive, and stand in mails and receipts.
+    @Test("an id takes nothing from the customer that has handed in the purchase, under the standard policy too")
+    func guessed() async throws {
+        try await Self.with { bundle in
+            let owner = try await bundle.ask(customer: "victim")
+            let guess = try await bundle.ask(customer: "attacker")
+            let victim = try await bundle.server.backend.get("/customers/victim/entitlements?as=link")
+            let attacker = try await bundle.server.backend.get("/customers/attacker/entitlements?as=link")
+
+            #expect(owner.json["linked"] as? Bool == true, "\(owner.body)")
+            #expect(guess.status == 200 && guess.json["linked"] as? Bool == false, "\(guess.body)")
+            #expect(guess.json["registered"] as? String == "otherCustomer")
+            #expect((victim.json["entitlements"] as? [Any])?.isEmpty == false, "\(victim.body)")
+            #expect(attacker.status == 404, "\(attacker.body)")
+            #expect(try await bundle.server.sql(Self.sources) == ["apple-api", "apple-api", "backend"])
+        }
+    }
+
     @Test("an id that no host knows is not found, and nothing is stored")
     func unknown() async throws {
         try await Self.with { bundle in

@@ -69,10 +69,13 @@ package struct LinkService: Sendable {
     /// taken over are not repeated, which would take them back. If the customer has no room for all purchases, the first
     /// ones are linked.
     ///
-    /// - Parameter subscriptions: `originalTransactionId`s, the most important ones first.
+    /// - Parameters:
+    ///   - subscriptions: `originalTransactionId`s, the most important ones first.
+    ///   - taking: Whether the app's policy decides about what another backend customer owns or owned. Otherwise it stays
+    ///     with that customer: what proves nothing takes nothing.
     /// - Throws: ``ReadError``, ``AppendError``.
     package func add(
-        _ subscriptions: [String], to backendCustomerId: String, in stream: StreamKey, receivedAt: Instant
+        _ subscriptions: [String], to backendCustomerId: String, in stream: StreamKey, taking: Bool, receivedAt: Instant
     ) async throws -> Outcome {
         let keys = subscriptions.prefix(LinkStatement.linksMax).map { CustomerKey(.subscription, $0) }
         let policy = try await log.ownershipPolicy(of: stream.app)
@@ -85,6 +88,11 @@ package struct LinkService: Sendable {
         }
         return try await log.withLinkClaims(of: named, in: stream, policy) {
             (claims, last) async -> Result<Outcome, AppendError> in
+            let customer = CustomerKey(.link, backendCustomerId)
+            let isOthers = { (key: CustomerKey) in
+                claims.owners[key]?.contains { $0.kind == .link && $0 != customer } ?? false
+            }
+            if !taking, let key = keys.first(where: isOthers) { return .success(.contested(key)) }
             let linked = last?.statement.links ?? []
             let others = linked.filter { !keys.contains($0) && claims.isHeld($0, by: backendCustomerId) }
             let added = LinkStatement(

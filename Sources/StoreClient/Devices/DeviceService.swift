@@ -144,7 +144,10 @@ package struct DeviceService: Sendable {
         }
         var links = PurchaseLinks.Outcome()
         if let customerId {
-            links = try await purchases.link(verified.statements.map(\.event), to: customerId, in: verified.stream)
+            let events = verified.statements.map(\.event)
+            // What Apple answers about an id is signed, but the sender of the id may have guessed it.
+            links = try await purchases.link(
+                events, to: customerId, in: verified.stream, taking: events.allSatisfy { $0.source == .appleDevice })
         }
         logger.info("signed data of a device accepted", metadata: Self.metadata(verified, position))
         return Outcome(

@@ -21,15 +21,21 @@ struct PurchaseLinks: Sendable {
     ///
     /// Safe to repeat.
     ///
+    /// - Parameter taking: False if the customer has shown nothing that only the buyer has: then what belongs to another
+    ///   backend customer stays with it.
     /// - Throws: ``ReadError``, ``AppendError``.
-    func link(_ events: [Event], to customerId: String, in stream: StreamKey) async throws -> Outcome {
+    func link(
+        _ events: [Event], to customerId: String, in stream: StreamKey, taking: Bool = true
+    ) async throws -> Outcome {
         var outcome = Outcome()
         let purchases = Self.newestFirst(events)
         guard !purchases.isEmpty else { return outcome }
         let now = clock.date()
         let owners = try await log.linkedOwners(of: purchases, in: stream, at: now)
         outcome.isOfOtherCustomer = !owners.subtracting([ByteString(customerId)]).isEmpty
-        switch try await links.add(purchases, to: customerId, in: stream, receivedAt: now) {
+        switch try await links.add(
+            purchases, to: customerId, in: stream, taking: taking, receivedAt: now)
+        {
         case .stated(let position, _):
             outcome.isLinked = true
             outcome.position = position
