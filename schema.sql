@@ -22,6 +22,7 @@
 --   store_check                                             checks made with the store     no
 --   store_history, history_backfill                         histories read from the store  no
 --   delivery_audit                                          days compared with the store   no
+--   lease, turn                                             who works on what now          no
 --   google_intake, google_purchase, google_notification,
 --   google_void, google_void_audit                          questions to Google Play       no
 --   product, product_entitlement                            the owner's configuration      no
@@ -41,6 +42,7 @@
 --   projections     comments, view subscription_now
 --   checks          comments
 --   google play     comments
+--   work            comments
 --   products        comments, view product_catalog
 --   customers       comments, functions joined_customer, customer_entitlement and entitlement_at, views entitlement
 --                   and subscription_defect
@@ -55,8 +57,8 @@
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
 -- the stream, so apps and environments never mix. schema_version, certificate_verdict, ocsp_response, product,
 -- product_entitlement, app_ownership, app_join, app_checks, consumption_policy, token, console_session, console_ticket,
--- receipt, google_purchase, google_notification, google_void, google_void_audit, quarantine and quarantine_size do not
--- belong to a stream; that of a receipt or of a purchase of Google Play is known only after the store's answer, and that
+-- receipt, google_purchase, google_notification, google_void, google_void_audit, turn, quarantine and quarantine_size do
+-- not belong to a stream; that of a receipt or of a purchase of Google Play is known only after the store's answer, and that
 -- of a notification in quarantine only after its app was configured.
 
 create schema subledger;
@@ -648,6 +650,26 @@ create table subledger.google_void_audit (
   constraint google_void_audit_appended_check check (appended between 0 and listed)
 );
 
+-- Work --------------------------------------------------------------------------------------------------------------
+-- Rows instead of advisory locks, which any role can hold. Only the roles that do the work may write or lock these rows.
+
+create table subledger.lease (
+  work      text        not null,
+  stream_id integer     not null,
+  holder    text        not null,
+  until     timestamptz not null,
+  constraint lease_pkey primary key (work, stream_id),
+  constraint lease_holder_check check (holder <> '')
+);
+
+-- A process that holds a row does what may be done by one process at a time. Rows are never committed.
+create table subledger.turn (
+  work        text not null,
+  app         text not null,
+  environment text not null,
+  constraint turn_pkey primary key (work, app, environment)
+);
+
 -- Products ----------------------------------------------------------------------------------------------------------
 -- The owner's settings of products, in addition to Apple's data. `subledger product` and the private listener write
 -- them as subledger_products.
@@ -1077,6 +1099,14 @@ grant select, insert, update
   on subledger.store_history, subledger.history_backfill, subledger.delivery_audit, subledger.consumption_answer
   to subledger_poller;
 grant select on subledger.consumption_policy to subledger_poller;
+grant select, insert, update on subledger.lease to subledger_poller;
+
+-- Customer links, and requests of operators, are stated by one process at a time, after it has read those before.
+grant select, insert, update on subledger.turn to subledger_receiver, subledger_poller;
+grant select
+  on subledger.checkpoint, subledger.app_ownership, subledger.ownership, subledger.customer_identity,
+    subledger.shared_account_token
+  to subledger_receiver;
 
 grant select, insert, update, delete
   on subledger.product, subledger.product_entitlement, subledger.consumption_policy to subledger_products;
@@ -1104,7 +1134,7 @@ grant select
     subledger.projector_skip, subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
     subledger.refunded_period, subledger.check_schedule, subledger.store_check, subledger.store_history,
     subledger.history_backfill, subledger.delivery_audit, subledger.google_intake, subledger.google_purchase,
-    subledger.google_notification, subledger.google_void, subledger.google_void_audit,
+    subledger.google_notification, subledger.google_void, subledger.google_void_audit, subledger.lease,
     subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.app_ownership,
     subledger.app_join, subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
     subledger.customer_identity, subledger.shared_account_token, subledger.change_head, subledger.change,
@@ -1708,6 +1738,21 @@ comment on table subledger.google_void_audit is
 comment on column subledger.google_void_audit.seen_until is 'Voids that Google saw until then have been listed';
 comment on column subledger.google_void_audit.listed is 'Voids in the list of that comparison';
 comment on column subledger.google_void_audit.appended is 'Those that were not in the log before';
+
+-- Work --------------------------------------------------------------------------------------------------------------
+
+comment on table subledger.lease is
+  'Which process does which work that the servers divide among themselves, such as checks with a store';
+comment on column subledger.lease.work is 'checks, audits, refunds, backfills, google or voids';
+comment on column subledger.lease.stream_id is 'The stream; 0 if one process does the work for all';
+comment on column subledger.lease.holder is 'An id that the process made when it started';
+comment on column subledger.lease.until is 'The holder renews it in time; afterwards any process may take it';
+
+comment on table subledger.turn is
+  'Locked while one process does what several must not do at once. Rows are never committed';
+comment on column subledger.turn.work is 'links or writes';
+comment on column subledger.turn.app is 'The app';
+comment on column subledger.turn.environment is 'The environment';
 
 -- Products ----------------------------------------------------------------------------------------------------------
 

@@ -48,9 +48,14 @@ package enum Limits {
     /// Maximum number of notifications of Google Play that enter the queue of questions at a time, so that each step takes
     /// tenths of a second.
     static let intakeEventsMax: Int64 = 500
-    /// A process that leads streams and has not reported for this long loses them: its machine may be frozen, or the
-    /// network cut. Several times the interval of the reports.
-    static let leaderSilenceMax = Duration.seconds(15)
+    /// A process that leads streams and has not reported for this long loses them: it has died, its machine is frozen, or
+    /// the network cut. Twice the interval of the reports.
+    static let leaseTime = Duration.seconds(10)
+    /// A lease is renewed at most this often: each round asks who leads.
+    static let leaseRenewalPause = Duration.seconds(2)
+    /// If a process has not been able to find out for this long who leads some work, the condition `leaders` says so. Longer
+    /// than a failover takes.
+    static let unledTimeMax = Duration.seconds(60)
     /// Most events that one change of the quarantine deletes, so that it takes milliseconds. More than what the largest
     /// body displaces, if the others have the usual size.
     static let quarantineDroppedMax: Int64 = 1000

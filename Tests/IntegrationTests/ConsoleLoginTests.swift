@@ -1,5 +1,6 @@
 import EventLog
 import Foundation
+import HTTPServer
 import Postgres
 import TestSupport
 import Testing
@@ -74,6 +75,36 @@ struct ConsoleLoginTests {
             #expect(page.headers["set-cookie"] == nil)
             #expect(try await server.browser.get("/console/login").status == 403)
         }
+    }
+
+    @Test("the address, the certificate and what the operator says of the way decide how the cookie is protected")
+    func transports() {
+        #expect(ConsoleTransport(host: "127.0.0.1", hasTLS: false) == .loopback)
+        #expect(ConsoleTransport(host: "0.0.0.0", hasTLS: false) == .exposed)
+        #expect(ConsoleTransport(host: "0.0.0.0", hasTLS: false, front: .loopback) == .loopback)
+        #expect(ConsoleTransport(host: "0.0.0.0", hasTLS: false, front: .tls) == .tls)
+        // Its own certificate protects more than the operator says.
+        #expect(ConsoleTransport(host: "0.0.0.0", hasTLS: true, front: .loopback) == .tls)
+    }
+
+    @Test("behind a proxy that ends TLS, a login gets a cookie that browsers send over TLS only")
+    func behindProxy() async throws {
+        try await TestBundle.withServer(transport: ConsoleTransport(host: "0.0.0.0", hasTLS: false, front: .tls)) {
+            server in
+            let page = try await server.browser.post("/console/login", [("token", server.backend.token ?? "")])
+
+            #expect(page.status == 303)
+            let cookie = try #require(page.headers["set-cookie"])
+            #expect(cookie.hasPrefix("__Host-subledger=") && cookie.hasSuffix("; Secure"))
+        }
+    }
+
+    @Test("an unknown kind of front is refused with the kinds that there are")
+    func unknownFront() throws {
+        let refused = try ServerProcess.run(["serve", "--private-front", "nginx"])
+
+        #expect(refused.status == 78)
+        #expect(refused.error.contains("private front \"nginx\": expected tls-proxy or loopback"))
     }
 
     @Test("a session ends with its token")

@@ -82,7 +82,7 @@ struct ConsumptionTests {
         let poller = bundle.server.database.with(role: "subledger_poller")
         let logger = bundle.server.logs.logger
         let pool = PostgresPool(poller, limit: 2, logger: logger)
-        let leadership = StreamLeadership(poller, for: .refunds)
+        let leadership = StreamLeadership(Elector(poller), for: .refunds)
         let sender = ConsumptionSender(
             client: client ?? bundle.deliveries.client, apps: [bundle.deliveries.app], log: ConsumptionLog(pool: pool),
             leadership: leadership, clock: bundle.deliveries.storeClock, random: { 0 }, logger: logger)

@@ -201,7 +201,7 @@ struct DeliveryAuditTests {
             let audits = DeliveryAudits(
                 auditor: bundle.auditor, deliveries: bundle.deliveries, leadership: bundle.leadership,
                 apps: [bundle.app], clock: bundle.storeClock, logger: bundle.server.logs.logger)
-            let other = StreamLeadership(bundle.server.database.with(role: "subledger_poller"), for: .audits)
+            let other = StreamLeadership(Elector(bundle.server.database.with(role: "subledger_poller")), for: .audits)
             let second = DeliveryAudits(
                 auditor: bundle.auditor, deliveries: bundle.deliveries, leadership: other, apps: [bundle.app],
                 clock: bundle.storeClock, logger: bundle.server.logs.logger)

@@ -114,7 +114,7 @@ struct DeliveryBundle {
         let poller = PostgresPool(server.database.with(role: "subledger_poller"), limit: 4, logger: logger)
         let receiver = PostgresPool(server.database.with(role: "subledger_receiver"), limit: 2, logger: logger)
         let appender = Appender(pool: receiver, logger: logger)
-        let leadership = StreamLeadership(server.database.with(role: "subledger_poller"), for: .audits)
+        let leadership = StreamLeadership(Elector(server.database.with(role: "subledger_poller")), for: .audits)
         // Pauses are a tenth as long.
         let storeClock = StoreClock(
             date: { clock.now },

@@ -90,7 +90,7 @@ struct HistoryBackfillTests {
                 let appender = Appender(pool: receiver, logger: logger)
                 let storeClock = StoreClock(date: { clock.now })
                 let leaders = [
-                    StreamLeadership(role, for: .backfills), StreamLeadership(role, for: .backfills),
+                    StreamLeadership(Elector(role), for: .backfills), StreamLeadership(Elector(role), for: .backfills),
                 ]
                 let backfills = leaders.map { leadership in
                     HistoryBackfills(

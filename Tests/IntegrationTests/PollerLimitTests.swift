@@ -130,7 +130,7 @@ struct PollerLimitTests {
         let pool = PostgresPool(poller, limit: 4, logger: logger)
         let receiver = PostgresPool(server.database.with(role: "subledger_receiver"), limit: 2, logger: logger)
         let appender = Appender(pool: receiver, logger: logger)
-        let leadership = StreamLeadership(poller)
+        let leadership = StreamLeadership(Elector(poller))
         // Pauses pass at once: each sets the clock to its end.
         let (start, origin) = (clock.now, ContinuousClock.now)
         let storeClock = StoreClock(

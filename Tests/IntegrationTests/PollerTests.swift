@@ -89,7 +89,7 @@ struct PollerTests {
                 await Task.yield()
             })
         let queue = CheckQueue(pool: pool)
-        let leadership = StreamLeadership(configuration)
+        let leadership = StreamLeadership(Elector(configuration))
         let checker = Checker(
             client: ReceiptClient(transport: store, clock: storeClock, random: { 0 }, logger: logger), apps: [app],
             queue: queue, log: LogReader(pool: pool), histories: HistoryLog(pool: pool), handIns: HandInLog(pool: pool),
@@ -302,7 +302,7 @@ struct PollerTests {
         }
     }
 
-    @Test("a second process asks nothing while the first lives, and everything once its session has ended")
+    @Test("a second process asks nothing while the first lives, and everything once its lease has run out")
     func takenOver() async throws {
         try await Self.withChecks { server, store, poller, clock in
             store.answer(Self.receipt, Self.answer(at: Self.hour(1)))
@@ -313,15 +313,10 @@ struct PollerTests {
                 #expect(try await second.round(at: clock.now).asked == 0)
                 #expect(try await second.round(at: clock.now).nextDue == nil)
 
-                // As if the first process had died.
+                // As if the first process had died: its lease runs out.
                 #expect(
                     try await server.sql(
-                        """
-                        select pg_terminate_backend(pid)::text
-                        from pg_locks
-                        where locktype = 'advisory'
-                          and classid = x'504f4c4c'::int
-                        """) == ["true"])
+                        "update subledger.lease set until = now() where work = 'checks' returning work") == ["checks"])
 
                 let asked = try await eventually("the second process leads") {
                     let asked = try await second.round(at: clock.now).asked

@@ -51,7 +51,16 @@ extension SchemaTests {
         """
     }
 
+    private static func lease(_ holder: String = "'h'") -> String {
+        "insert into subledger.lease (work, stream_id, holder, until) values ('checks', 1, \(holder), now())"
+    }
+
+    private static let turn = "insert into subledger.turn (work, app, environment) values ('links', 'a', 'production')"
+
     static let brokenChecks = [
+        Broken(constraint: "lease_pkey", sqlstate: "23505", statement: "\(lease()); \(lease())"),
+        Broken(constraint: "lease_holder_check", sqlstate: "23514", statement: lease("''")),
+        Broken(constraint: "turn_pkey", sqlstate: "23505", statement: "\(turn); \(turn)"),
         Broken(constraint: "ocsp_response_pkey", sqlstate: "23505", statement: "\(response()); \(response())"),
         Broken(
             constraint: "ocsp_response_certificate_sha256_check", sqlstate: "23514", statement: response(of: "'c'")),

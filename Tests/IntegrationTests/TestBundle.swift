@@ -75,7 +75,9 @@ struct TestBundle {
         let records = PostgresPool(database.with(role: "subledger_receiver"), limit: 2, logger: logger)
         let appender = Appender(pool: receiver, logger: logger)
         let log = LogReader(pool: reader)
-        let links = LinkService(log: log, appender: appender, apps: Set(apps.map(\.bundleId)))
+        let linker = PostgresPool(database.with(role: "subledger_receiver"), limit: 4, logger: logger)
+        let linkLog = LogReader(pool: linker)
+        let links = LinkService(log: linkLog, appender: appender, apps: Set(apps.map(\.bundleId)))
         let clock = StoreClock(date: now)
         let handIns = HandInService(
             client: ReceiptClient(transport: store, clock: clock, random: { 0 }, logger: logger), apps: apps,
@@ -91,7 +93,8 @@ struct TestBundle {
             client: GoogleClient(transport: store, clock: clock, random: { 0 }, logger: logger), apps: googleApps,
             queue: PurchaseQueue(pool: records), log: log, subscriptions: SubscriptionReader(pool: reader),
             appender: appender,
-            links: LinkService(log: log, appender: appender, apps: Set(googleApps.map(\.packageName))), clock: clock,
+            links: LinkService(log: linkLog, appender: appender, apps: Set(googleApps.map(\.packageName))),
+            clock: clock,
             random: { 0 }, logger: logger)
         let queue = ReceiptQueue(service: handIns, clock: clock, logger: logger)
         let signal = ChangeSignal(listener: database.with(role: "subledger_reader"), logger: logger)
@@ -169,7 +172,7 @@ struct TestBundle {
         services.cancel()
         await appender.stop()
         await services.value
-        for pool in [receiver, records, projection, reader, editor, authenticator] { await pool.close() }
+        for pool in [receiver, records, linker, projection, reader, editor, authenticator] { await pool.close() }
         try outcome.get()
     }
 

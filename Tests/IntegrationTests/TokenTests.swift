@@ -257,6 +257,17 @@ struct TokenTests {
         let ticket = try #require(
             linked.output.firstMatch(of: /^http:\/\/127\.0\.0\.1:\d+\/console\/login\?ticket=([0-9a-f]{64})\n$/))
         let page = try await ConsoleBrowser(port: port).post("/console/login", [("ticket", String(ticket.1))])
+        for (setting, address) in [
+            ([:], "http://127.0.0.1:8081/"), (["SUBLEDGER_PRIVATE_PORT": "9443"], "http://127.0.0.1:9443/"),
+            (
+                ["SUBLEDGER_PRIVATE_HOST": "::1", "SUBLEDGER_PRIVATE_TLS_CERTIFICATE": "/nowhere.pem"],
+                "https://[::1]:8081/"
+            ), (["SUBLEDGER_PRIVATE_HOST": "0.0.0.0"], "http://127.0.0.1:8081/"),
+        ] {
+            let configured = try ServerProcess.run(
+                ["token", "link", id, "--data-folder", folder, "--log-level", "error"], environment: setting)
+            #expect(configured.output.hasPrefix(address), "\(configured.output)\(configured.error)")
+        }
         _ = try run("revoke", id)
         let late = try run("link", id)
 

@@ -20,8 +20,8 @@ package enum Distribution {
     /// On the coordinator only.
     package static let onCoordinator: [SQL] = [
         "certificate_verdict", "console_session", "console_ticket", "google_intake", "google_notification",
-        "google_purchase", "google_void", "google_void_audit", "ocsp_response", "quarantine", "quarantine_size",
-        "receipt", "schema_version", "token",
+        "google_purchase", "google_void", "google_void_audit", "lease", "ocsp_response", "quarantine",
+        "quarantine_size", "receipt", "schema_version", "token", "turn",
     ]
 
     /// Distributes the tables of a database with an up-to-date schema. Safe to repeat: tables that are distributed stay

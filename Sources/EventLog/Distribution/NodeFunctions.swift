@@ -125,8 +125,14 @@ enum NodeFunctions {
               name constant text := format('append_to_%s_\(template.version)', part);
             begin
               if to_regproc('subledger.' || name) is null then
-                perform pg_advisory_xact_lock(part);
-                execute format($definition$\(template.format)$definition$, name, \(template.tables));
+                begin
+                  execute format($definition$\(template.format)$definition$, name, \(template.tables));
+                exception when unique_violation or duplicate_function or internal_error then
+                  -- Another session has created it meanwhile: the catalog's unique index made this one wait for it.
+                  if to_regproc('subledger.' || name) is null then
+                    raise;
+                  end if;
+                end;
               end if;
               return 'subledger.' || name;
             end

@@ -71,9 +71,7 @@ extension LogReader {
         do throws(PostgresError) {
             return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
                 (connection) async throws(PostgresError) -> Value in
-                let lock = Step(
-                    ClaimStatements.lock, [Parameter("links of \(stream.app) in \(stream.environment.rawValue)")])
-                _ = try await connection.begin(with: [lock], deadline: .now + Limits.readWaitMax)
+                _ = try await connection.begin(with: [Turn.links.step(in: stream)], deadline: .now + Limits.readWaitMax)
                 let customer = statement.backendCustomerId.text
                 let last = try await Self.lastLinks(ofCustomer: customer, in: stream, connection)
                 let both = LinkStatement(
@@ -121,13 +119,6 @@ extension LogReader {
     }
 
     private enum ClaimStatements {
-        /// Held until the end of the transaction.
-        static let lock = Statement(
-            "log_lock_links",
-            """
-            select pg_advisory_xact_lock(hashtextextended($1, 0))
-            """)
-
         static let policy = Statement(
             "log_ownership_policy",
             """

@@ -116,9 +116,8 @@ package struct WriteLog: Sendable {
         do throws(PostgresError) {
             return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
                 (connection) async throws(PostgresError) -> Value in
-                let lock = Step(
-                    Statements.lock, [Parameter("writes of \(stream.app) in \(stream.environment.rawValue)")])
-                _ = try await connection.begin(with: [lock], deadline: .now + Limits.readWaitMax)
+                _ = try await connection.begin(
+                    with: [Turn.writes.step(in: stream)], deadline: .now + Limits.readWaitMax)
                 let value = try await body(connection)
                 try await connection.rollback(deadline: .now + Limits.readWaitMax)
                 return value
@@ -159,13 +158,6 @@ package struct WriteLog: Sendable {
     }
 
     private enum Statements {
-        /// Held until the end of the transaction.
-        static let lock = Statement(
-            "log_lock_writes",
-            """
-            select pg_advisory_xact_lock(hashtextextended($1, 0))
-            """)
-
         static let about = Statement(
             "log_writes_about",
             """

@@ -130,7 +130,7 @@ struct ConsoleGate: Sendable {
         .forbidden,
         BarePage.problem(
             "No login without TLS",
-            "This listener is reachable from other machines without TLS, so a token would be readable on the way. Configure a certificate, or open the console on the machine itself."
+            "This listener is reachable from other machines without TLS, so a token would be readable on the way. Configure a certificate, or open the console on the machine itself. If a proxy ends TLS, or the port is published on the machine itself only, say so with SUBLEDGER_PRIVATE_FRONT."
         ))
 }
 
@@ -142,7 +142,19 @@ package enum ConsoleTransport: Sendable, Hashable {
     /// Plain HTTP that other machines can reach: logins are rejected.
     case exposed
 
-    package init(host: String, hasTLS: Bool) {
+    /// What an operator can say of a listener that other machines can reach, and that has no certificate of its own.
+    package enum Front: String, Sendable, CaseIterable {
+        /// A proxy ends TLS in front of the listener, and nothing else reaches it.
+        case tls = "tls-proxy"
+        /// Its port is published on the machine itself only, as by a container or `kubectl port-forward`.
+        case loopback
+    }
+
+    package init(host: String, hasTLS: Bool, front: Front? = nil) {
+        if let front, !hasTLS {
+            self = front == .tls ? .tls : .loopback
+            return
+        }
         let isLocal = host == "localhost" || host == "::1" || host.hasPrefix("127.")
         self = hasTLS ? .tls : isLocal ? .loopback : .exposed
     }

@@ -164,16 +164,17 @@ struct PurchaseAsker: Sendable {
         record.subscription = question.token.key
         record.status = Int32(clamping: answer.status)
         let again = check(snapshot, claim, at: answer.answeredAt, &record)
-        // Before the acknowledgement: the purchase is granted, and it is known to whom.
+        // A customer who cannot be linked now is linked at the next question. Google refunds what is not acknowledged.
         var linked: [String: PurchaseLinks.Outcome] = [:]
         for customerId in claim.customerIds {
-            linked[customerId] = try await links.link([statement.event], to: customerId, in: statement.stream)
+            linked[customerId] = try? await links.link([statement.event], to: customerId, in: statement.stream)
         }
-        record.settledCustomerIds = claim.customerIds
+        record.settledCustomerIds = claim.customerIds.filter { linked[$0] != nil }
         record.acknowledgement = await acknowledge(snapshot, question, at: answer.answeredAt)
         if case .pending = record.acknowledgement { record.failures = claim.failures + 1 }
         record.next = next(snapshot, question, record, again)
-        if try await !askAboutOrders(snapshot, question, in: statement.stream) {
+        let knowsOrders = try await askAboutOrders(snapshot, question, in: statement.stream)
+        if !knowsOrders || linked.count < Set(claim.customerIds).count {
             record.failures = claim.failures + 1
             let pause = RepeatPause.purchase.pause(after: Int(record.failures), part: random())
             record.next = PurchaseRecord.Next(at: record.askedAt.advanced(by: pause), rank: .again)

@@ -136,6 +136,14 @@ struct Settings {
         try address("private", host: "127.0.0.1", port: 8081)
     }
 
+    /// Where a browser on this machine finds the private listener.
+    func privateURL() throws(SettingError) -> String {
+        let address = try privateAddress()
+        let scheme = text(["private", "tls", "certificate"]) == nil ? "http" : "https"
+        let host = ["0.0.0.0", "::"].contains(address.host) ? "127.0.0.1" : address.host
+        return "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(address.port)"
+    }
+
     private func address(_ listener: String, host: String, port: Int) throws(SettingError) -> ListenAddress {
         let portText = text([listener, "port"]) ?? String(port)
         guard let port = Int(portText), (0...65535).contains(port) else {
@@ -150,6 +158,15 @@ struct Settings {
 
     func privateConnectionsPerAddress() throws(SettingError) -> Int {
         try connectionsPerAddress("private") ?? Limits.privateConnectionsPerAddress
+    }
+
+    /// What stands in front of the private listener; nil for nothing.
+    func privateFront() throws(SettingError) -> ConsoleTransport.Front? {
+        guard let name = text(["private", "front"]) else { return nil }
+        guard let front = ConsoleTransport.Front(rawValue: name) else {
+            throw SettingError(description: "private front \"\(name)\": expected tls-proxy or loopback")
+        }
+        return front
     }
 
     private func connectionsPerAddress(_ listener: String) throws(SettingError) -> Int? {

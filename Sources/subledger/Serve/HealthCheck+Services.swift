@@ -44,6 +44,18 @@ extension HealthCheck {
         }
     }
 
+    /// Checks whether this process can lead, or knows who leads, the work that the servers divide among themselves. If none
+    /// can, nobody asks the stores.
+    static func leaders(_ elector: Elector) -> HealthCheck {
+        HealthCheck(name: "leaders") {
+            let unled = await elector.unled()
+            guard let longest = unled.map(\.time).max() else { return .ok }
+            return .degraded(
+                "no leader can be chosen for \(unled.map(\.work.rawValue).joined(separator: ", ")), "
+                    + "for \(longest.components.seconds) s")
+        }
+    }
+
     /// Checks whether subscriptions are checked with the App Store when they are due. Late checks end no access.
     static func checks(_ poller: Poller) -> HealthCheck {
         HealthCheck(name: "checks") {

@@ -23,7 +23,7 @@ struct PollerServices {
     ///   - auditWindows: See ``DeliveryAuditor``.
     init(
         apps: [App], store: StoreServices, verifier: NotificationVerifier?, appender: Appender, database: Database,
-        auditWindows: Int = 24, logger: Logger
+        elector: Elector, auditWindows: Int = 24, logger: Logger
     ) {
         if !apps.contains(where: \.isPolled) {
             logger.info(
@@ -41,7 +41,7 @@ struct PollerServices {
                     client: store.api, verifier: verifier, apps: apps, deliveries: deliveries, appender: appender,
                     clock: store.clock, windows: auditWindows, logger: logger),
                 deliveries: deliveries,
-                leadership: StreamLeadership(database.configuration(.poller), for: .audits), apps: apps,
+                leadership: StreamLeadership(elector, for: .audits), apps: apps,
                 clock: store.clock, logger: logger)
         }
         backfills = verifier.map { verifier in
@@ -51,18 +51,18 @@ struct PollerServices {
                     histories: HistoryLog(pool: pool),
                     subscriptions: SubscriptionReader(pool: pool), appender: appender, clock: store.clock),
                 log: BackfillLog(pool: pool),
-                leadership: StreamLeadership(database.configuration(.poller), for: .backfills), apps: apps,
+                leadership: StreamLeadership(elector, for: .backfills), apps: apps,
                 clock: store.clock, logger: logger)
         }
         consumption = ConsumptionService(
             sender: ConsumptionSender(
                 client: store.api, apps: apps, log: ConsumptionLog(pool: pool),
-                leadership: StreamLeadership(database.configuration(.poller), for: .refunds), clock: store.clock,
+                leadership: StreamLeadership(elector, for: .refunds), clock: store.clock,
                 logger: logger))
         service = PollerService(
             poller: Poller(
                 checker: checker, apps: apps, queue: CheckQueue(pool: pool),
-                leadership: StreamLeadership(database.configuration(.poller)), clock: store.clock, logger: logger))
+                leadership: StreamLeadership(elector), clock: store.clock, logger: logger))
     }
 }
 

@@ -17,6 +17,7 @@ struct PrivateServices {
         let address: ListenAddress
         let identity: TLSIdentity?
         let connectionsPerAddress: Int
+        var front: ConsoleTransport.Front?
         /// Signs heads; nil to leave them unsigned.
         var headKey: HeadKey?
         /// Called with the port once connections are accepted.
@@ -42,7 +43,9 @@ struct PrivateServices {
             let authenticatorPool = database.pool(.authenticator, limit: 1, logger: logger)
             // Two: a figure of one page must not wait for another's.
             let figurePool = PostgresPool(database.figures, limit: 2, logger: logger)
-            pools = [pool, productPool, authenticatorPool, figurePool]
+            // Requests that wait for their turn to link must not delay readers.
+            let linker = appender.map { _ in database.pool(.receiver, limit: 4, logger: logger) }
+            pools = [pool, productPool, authenticatorPool, figurePool] + [linker].compactMap(\.self)
             let log = LogReader(pool: pool)
             let signal = ChangeSignal(listener: database.configuration(.reader), logger: logger)
             changes = ChangeSignalService(signal: signal)
@@ -53,13 +56,16 @@ struct PrivateServices {
             let health = [.database(LogReader(pool: pool))] + health
             let console = ConsoleRoutes(
                 tokens: tokens, sessions: ConsoleSessions(pool: authenticatorPool),
-                transport: ConsoleTransport(host: settings.address.host, hasTLS: settings.identity != nil),
+                transport: ConsoleTransport(
+                    host: settings.address.host, hasTLS: settings.identity != nil, front: settings.front),
                 reader: ConsoleReader(pool: pool), log: log, customers: customers, subscriptions: subscriptions,
                 products: products, figures: FigureReader(pool: figurePool), metrics: metrics, health: health,
                 now: now, logger: logger)
             routes = PrivateRoutes(
                 tokens: tokens, log: log, subscriptions: subscriptions, products: products, customers: customers,
-                links: appender.map { LinkService(log: log, appender: $0, apps: apps) }, headKey: settings.headKey,
+                links: linker.flatMap { linker in
+                    appender.map { LinkService(log: LogReader(pool: linker), appender: $0, apps: apps) }
+                }, headKey: settings.headKey,
                 receipts: receipts,
                 devices: devices, googlePurchases: googlePurchases,
                 consumption: ConsumptionRoutes(

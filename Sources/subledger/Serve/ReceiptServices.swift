@@ -19,14 +19,15 @@ struct ReceiptServices {
         apps: [App], store: StoreServices, verifier: NotificationVerifier, appender: Appender, database: Database,
         logger: Logger
     ) {
-        // Separate pools: receipts of many megabytes, and requests that wait for the lock of links, must not delay
-        // notifications or readers.
+        // Separate pools: receipts of many megabytes, and requests that wait for their turn to link, must not delay
+        // notifications, readers or each other.
         let receiver = database.pool(.receiver, limit: 2, logger: logger)
+        let linker = database.pool(.receiver, limit: 2, logger: logger)
         let reader = database.pool(.reader, limit: 4, logger: logger)
         let log = LogReader(pool: reader)
         let subscriptions = SubscriptionReader(pool: reader)
         let bundleIds = Set(apps.map(\.bundleId))
-        let links = LinkService(log: log, appender: appender, apps: bundleIds)
+        let links = LinkService(log: LogReader(pool: linker), appender: appender, apps: bundleIds)
         handIns = HandInService(
             client: store.client, apps: apps, handIns: HandInLog(pool: receiver), log: log,
             subscriptions: subscriptions, appender: appender, links: links, clock: store.clock, logger: logger)
@@ -36,7 +37,7 @@ struct ReceiptServices {
             subscriptions: subscriptions, appender: appender, links: links, clock: store.clock, logger: logger)
         service = ReceiptQueueService(queue: ReceiptQueue(service: handIns, clock: store.clock, logger: logger))
         consumption = ConsumptionLog(pool: receiver)
-        pools = [receiver, reader]
+        pools = [receiver, linker, reader]
     }
 }
 

@@ -113,6 +113,15 @@ struct Serve: AsyncParsableCommand {
             """, valueName: "number"))
     var privateConnectionsPerAddress: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            What stands in front of the private listener, so that the console accepts logins without a certificate here: \
+            tls-proxy, a proxy that ends TLS and is alone in reaching it; or loopback, a port that is published on the \
+            machine itself only. [SUBLEDGER_PRIVATE_FRONT]
+            """, valueName: "kind"))
+    var privateFront: String?
+
     func run() async throws {
         try await reportingFailures {
             let flags = database.values.merging(headKey.values) { first, _ in first }.merging(
@@ -128,7 +137,7 @@ struct Serve: AsyncParsableCommand {
                     (["quarantine", "megabytes"], quarantineMegabytes), (["quarantine", "days"], quarantineDays),
                     (["private", "host"], privateHost), (["private", "port"], privatePort),
                     (["private", "tls", "certificate"], privateTlsCertificate),
-                    (["private", "tls", "key"], privateTlsKey),
+                    (["private", "tls", "key"], privateTlsKey), (["private", "front"], privateFront),
                 ]), uniquingKeysWith: { first, _ in first })
             try await serve(Settings(flags: flags))
         }

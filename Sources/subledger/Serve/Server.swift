@@ -1,5 +1,6 @@
 import AppStore
 import Encoding
+import EventLog
 import HTTPServer
 import Logging
 import ServiceLifecycle
@@ -43,6 +44,7 @@ struct Server {
         var receipts: ReceiptServices?
         var poller: PollerServices?
         var google: GoogleServices?
+        let elector = Elector(database.configuration(.poller))
         var handIns: GoogleHandInServices?
         if !roles.isDisjoint(with: [.reader, .poller]), hasApps, let appending {
             let asking = StoreServices(
@@ -52,7 +54,8 @@ struct Server {
             store = asking
             if roles.contains(.poller), !googleApps.isEmpty {
                 google = GoogleServices(
-                    apps: googleApps, store: asking, appender: appending.appender, database: database, logger: logger)
+                    apps: googleApps, store: asking, appender: appending.appender, database: database, elector: elector,
+                    logger: logger)
             }
             if roles.contains(.reader) {
                 handIns = GoogleHandInServices(
@@ -66,18 +69,18 @@ struct Server {
             if roles.contains(.poller), !apps.isEmpty {
                 poller = PollerServices(
                     apps: apps, store: asking, verifier: verifying?.verifier, appender: appending.appender,
-                    database: database, logger: logger)
+                    database: database, elector: elector, logger: logger)
             }
         }
+        let conditions: [HealthCheck?] = [
+            projector.map { .projection($0.projector) }, poller.map { .checks($0.poller) },
+            google.map { .purchases($0.poller) }, poller == nil && google == nil ? nil : .leaders(elector),
+        ]
         let backends = PrivateServices(
             plan.backends, roles: roles, database: database, appender: appending?.appender,
             receipts: receipts?.handIns, devices: receipts?.devices, googlePurchases: handIns?.purchases,
             consumption: receipts?.consumption,
-            health: (appending?.health ?? [])
-                + [
-                    projector.map { .projection($0.projector) }, poller.map { .checks($0.poller) },
-                    google.map { .purchases($0.poller) },
-                ].compactMap(\.self),
+            health: (appending?.health ?? []) + conditions.compactMap(\.self),
             apps: Set(apps.map(\.bundleId) + googleApps.map(\.packageName)),
             askedByAPI: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), metrics: metrics, now: now,
             logger: logger)

@@ -46,7 +46,7 @@ extension ServerPlan {
             backends: PrivateServices.Settings(
                 address: try settings.privateAddress(),
                 identity: try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) },
-                connectionsPerAddress: try settings.privateConnectionsPerAddress(),
+                connectionsPerAddress: try settings.privateConnectionsPerAddress(), front: try settings.privateFront(),
                 onListening: { _ in onListening() }))
     }
 }

@@ -91,15 +91,18 @@ struct TokenLink: AsyncParsableCommand {
     @Argument(help: "The token's id as shown by `token list`: the 12 digits after slt_.")
     var id: String
 
-    @Option(help: ArgumentHelp("The address of the private listener.", valueName: "url"))
-    var url = "http://127.0.0.1:8081"
+    @Option(
+        help: ArgumentHelp(
+            "The address of the private listener. [by its configured host, port and certificate]", valueName: "url"))
+    var url: String?
 
     @OptionGroup var database: DatabaseFlags
 
     func run() async throws {
         try await reportingFailures {
+            let configured = try Settings(flags: database.values).privateURL()
             let ticket = try await withTokens(database) { try await $0.makeTicket(id: id) }
-            var base = url[...]
+            var base = (url ?? configured)[...]
             while base.hasSuffix("/") { base.removeLast() }
             print("\(base)/console/login?ticket=\(ticket.text)")
         }

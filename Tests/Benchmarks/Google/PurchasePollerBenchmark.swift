@@ -100,7 +100,7 @@ struct PurchasePollerBenchmark: AsyncParsableCommand {
             addresses: GoogleAddresses(
                 api: "\(address)/google", signingKeys: "\(address)/google/oauth2/v3/certs"),
             clock: clock.storeClock, logger: quiet)
-        let leadership = StreamLeadership(configuration, for: .google)
+        let leadership = StreamLeadership(Elector(configuration), for: .google)
         let log = LogReader(pool: pool)
         let poller = PurchasePoller(
             client: client, apps: [app], queue: PurchaseQueue(pool: pool), log: log,

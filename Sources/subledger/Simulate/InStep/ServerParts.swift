@@ -15,18 +15,20 @@ struct ServerParts: Sendable {
         guard let appending = server.appending, let store = server.store else {
             throw SettingError(description: "the database user cannot append events")
         }
+        // A lease lasts seconds of real time, in which months are simulated: the next parts continue those of the last ones.
+        let elector = Elector(database.configuration(.poller), holder: "simulate")
         polling =
             plan.apps.isEmpty
             ? nil
             : PollerServices(
                 apps: plan.apps, store: store, verifier: server.verifier, appender: appending.appender,
-                database: database, auditWindows: 1, logger: simulation.logger)
+                database: database, elector: elector, auditWindows: 1, logger: simulation.logger)
         asking =
             plan.googleApps.isEmpty
             ? nil
             : GoogleServices(
                 apps: plan.googleApps, store: store, appender: appending.appender, database: database,
-                logger: simulation.logger)
+                elector: elector, logger: simulation.logger)
         readers = database.pool(.reader, limit: 1, logger: simulation.logger)
         wait = ProjectionWait(log: LogReader(pool: readers), streams: simulation.streams)
     }

@@ -1,0 +1,175 @@
+import Foundation
+import Metrics
+import Postgres
+
+/// Decides which process does which work for which streams, by leases in the database. A process has one.
+///
+/// A lease is a row that only role subledger_poller may write or lock, so no session of another role can keep it from
+/// being taken. It lasts ``Limits/leaseTime``, and its holder renews it. If the process dies, another one takes the lease
+/// when it has run out. A holder that was frozen for that long, or cannot reach the database, no longer leads by its own
+/// clock; until it notices, two processes may ask a store the same, which costs a call and changes nothing.
+package actor Elector {
+    private struct Lease: Hashable {
+        let work: StreamLeadership.Work
+        let stream: Int32
+    }
+
+    private let configuration: ConnectionConfiguration
+    private let now: @Sendable () -> ContinuousClock.Instant
+    private let holder: String
+    private var connection: PostgresConnection?
+    /// Until when each lease is held, by this process's clock.
+    private var held: [Lease: ContinuousClock.Instant] = [:]
+    /// The work that this process would do, with the instant when the database last said who leads it.
+    private var answered: [StreamLeadership.Work: ContinuousClock.Instant] = [:]
+    /// The last request that was begun; each waits for the one before, since they share the session.
+    private var last: Task<Void, Never>?
+
+    /// - Parameters:
+    ///   - configuration: Of role subledger_poller, or the owner.
+    ///   - holder: Electors with the same one hold the same leases.
+    package init(
+        _ configuration: ConnectionConfiguration, holder: String = UUID().uuidString.lowercased(),
+        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+    ) {
+        self.configuration = configuration
+        self.holder = holder
+        self.now = now
+    }
+
+    /// Takes the lease of those of the streams that no other process leads, and renews those that are held.
+    ///
+    /// - Returns: Those of the streams that this process leads now.
+    func lead(_ streams: [Int32], for work: StreamLeadership.Work) async throws(ReadError) -> Set<Int32> {
+        if answered[work] == nil { answered[work] = now() }
+        // A lease that was just renewed needs no question.
+        let renewal = now() + Limits.leaseTime - Limits.leaseRenewalPause
+        let isRecent = streams.allSatisfy { held[Lease(work: work, stream: $0)].map { $0 > renewal } ?? false }
+        if isRecent, !streams.isEmpty { return Set(streams) }
+        try await inTurn { (elector) async throws(PostgresError) in try await elector.take(streams, for: work) }
+        answered[work] = now()
+        let led = Set(streams.filter { isHeld(Lease(work: work, stream: $0)) })
+        Self.gauge(of: work).record(held.contains { $0.key.work == work && $0.value > now() } ? 1 : 0)
+        return led
+    }
+
+    /// Renews the leases of the work that will not last much longer.
+    func keep(_ work: StreamLeadership.Work) async throws(ReadError) {
+        let streams = held.keys.filter { $0.work == work }.map(\.stream)
+        guard !streams.isEmpty else { return }
+        _ = try await lead(streams, for: work)
+    }
+
+    /// Leaves all streams of the work to others. When this returns, they can be led.
+    func release(_ work: StreamLeadership.Work) async {
+        answered[work] = nil
+        try? await inTurn { (elector) async throws(PostgresError) in try await elector.leave(work) }
+        Self.gauge(of: work).record(0)
+        if answered.isEmpty {
+            let ended = connection
+            connection = nil
+            await ended?.close()
+        }
+    }
+
+    /// The work of which this process has not been able to find out for ``Limits/unledTimeMax`` who leads it, and for how
+    /// long. If no other process can either, nobody does it.
+    package func unled() -> [(work: StreamLeadership.Work, time: Duration)] {
+        let now = now()
+        return answered.filter { now - $0.value > Limits.unledTimeMax }.map { ($0.key, now - $0.value) }
+            .sorted { $0.work.rawValue < $1.work.rawValue }
+    }
+
+    private static func gauge(of work: StreamLeadership.Work) -> Gauge {
+        Gauge(label: "subledger_work_leads", dimensions: [("work", work.rawValue)])
+    }
+
+    private func isHeld(_ lease: Lease) -> Bool { held[lease].map { $0 > now() } ?? false }
+
+    /// Runs the body after those of earlier calls, and once more if the session had ended.
+    private func inTurn(
+        _ body: @escaping @Sendable (isolated Elector) async throws(PostgresError) -> Void
+    ) async throws(ReadError) {
+        let previous = last
+        let next = Task { () async -> Result<Void, PostgresError> in
+            await previous?.value
+            var outcome: Result<Void, PostgresError> = .success(())
+            for _ in 0..<2 {
+                do throws(PostgresError) {
+                    try await body(self)
+                    return .success(())
+                } catch {
+                    outcome = .failure(error)
+                    let ended = connection
+                    connection = nil
+                    await ended?.close()
+                }
+            }
+            return outcome
+        }
+        last = Task { _ = await next.value }
+        if case .failure(let error) = await next.value { throw ReadError(error) }
+    }
+
+    private func take(_ streams: [Int32], for work: StreamLeadership.Work) async throws(PostgresError) {
+        // Before the database's clock is read, so that the lease never lasts longer by this clock than by that one.
+        let until = now() + Limits.leaseTime
+        let rows = try await session().query(
+            Statements.take,
+            [
+                Parameter(work.rawValue), .array(streams), Parameter(holder),
+                Parameter(Limits.leaseTime.components.seconds),
+            ], deadline: .now + Limits.readWaitMax)
+        for stream in streams { held[Lease(work: work, stream: stream)] = nil }
+        for row in rows { held[Lease(work: work, stream: try row.value(at: 0))] = until }
+    }
+
+    private func leave(_ work: StreamLeadership.Work) async throws(PostgresError) {
+        guard held.keys.contains(where: { $0.work == work }) else { return }
+        _ = try await session().query(
+            Statements.leave, [Parameter(work.rawValue), Parameter(holder)], deadline: .now + Limits.readWaitMax)
+        held = held.filter { $0.key.work != work }
+    }
+
+    private func session() async throws(PostgresError) -> PostgresConnection {
+        if let connection { return connection }
+        let connection = try await PostgresConnection.connect(configuration, deadline: .now + Limits.readWaitMax)
+        self.connection = connection
+        return connection
+    }
+
+    private enum Statements {
+        /// A lease of another process is not even locked. In the order of streams, so that two processes never wait for each
+        /// other.
+        static let take = Statement(
+            "lease_take",
+            """
+            insert into subledger.lease as lease (work, stream_id, holder, until)
+            select $1, input.stream_id, $3, clock_timestamp() + make_interval(secs => $4)
+            from unnest($2::integer[]) as input (stream_id)
+            where not exists (
+              select
+              from subledger.lease as other
+              where other.work = $1
+                and other.stream_id = input.stream_id
+                and other.holder <> $3
+                and other.until > clock_timestamp()
+            )
+            order by input.stream_id
+            on conflict (work, stream_id) do update
+            set holder = excluded.holder, until = excluded.until
+            where lease.holder = excluded.holder or lease.until <= clock_timestamp()
+            returning lease.stream_id
+            """)
+
+        static let leave = Statement(
+            "lease_leave",
+            """
+            update subledger.lease
+            set until = clock_timestamp()
+            where work = $1
+              and holder = $2
+              and until > clock_timestamp()
+            """)
+    }
+}
