@@ -38,6 +38,14 @@ struct LeadershipTests {
 
             try await Self.script("update subledger.lease set until = now()", database)
             #expect(try await first.lead([1, 2, 3]) == [1, 2, 3])
+
+            // A process that only reports that it is alive takes what no process leads any more.
+            let third = StreamLeadership(Elector(database.with(role: "subledger_poller")))
+            #expect(try await third.lead([1, 2, 3]) == [])
+            await first.release()
+            try await third.keep()
+            #expect(try await first.lead([1, 2, 3]) == [])
+            await third.release()
         }
     }
 

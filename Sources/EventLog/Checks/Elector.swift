@@ -20,6 +20,8 @@ package actor Elector {
     private var connection: PostgresConnection?
     /// Until when each lease is held, by this process's clock.
     private var held: [Lease: ContinuousClock.Instant] = [:]
+    /// The streams that this process would lead.
+    private var wanted: [StreamLeadership.Work: Set<Int32>] = [:]
     /// The work that this process would do, with the instant when the database last said who leads it.
     private var answered: [StreamLeadership.Work: ContinuousClock.Instant] = [:]
     /// The last request that was begun; each waits for the one before, since they share the session.
@@ -41,30 +43,31 @@ package actor Elector {
     ///
     /// - Returns: Those of the streams that this process leads now.
     func lead(_ streams: [Int32], for work: StreamLeadership.Work) async throws(ReadError) -> Set<Int32> {
+        guard !streams.isEmpty else { return [] }
+        wanted[work, default: []].formUnion(streams)
         if answered[work] == nil { answered[work] = now() }
         // A lease that was just renewed needs no question.
         let renewal = now() + Limits.leaseTime - Limits.leaseRenewalPause
         let isRecent = streams.allSatisfy { held[Lease(work: work, stream: $0)].map { $0 > renewal } ?? false }
-        if isRecent, !streams.isEmpty { return Set(streams) }
+        if isRecent { return Set(streams) }
+        defer { recordLead(of: work) }
         try await inTurn { (elector) async throws(PostgresError) in try await elector.take(streams, for: work) }
         answered[work] = now()
-        let led = Set(streams.filter { isHeld(Lease(work: work, stream: $0)) })
-        Self.gauge(of: work).record(held.contains { $0.key.work == work && $0.value > now() } ? 1 : 0)
-        return led
+        return Set(streams.filter { isHeld(Lease(work: work, stream: $0)) })
     }
 
-    /// Renews the leases of the work that will not last much longer.
+    /// Renews the leases of the work, and takes those that have run out.
     func keep(_ work: StreamLeadership.Work) async throws(ReadError) {
-        let streams = held.keys.filter { $0.work == work }.map(\.stream)
-        guard !streams.isEmpty else { return }
-        _ = try await lead(streams, for: work)
+        guard let streams = wanted[work] else { return }
+        _ = try await lead(streams.sorted(), for: work)
     }
 
     /// Leaves all streams of the work to others. When this returns, they can be led.
     func release(_ work: StreamLeadership.Work) async {
         answered[work] = nil
+        wanted[work] = nil
         try? await inTurn { (elector) async throws(PostgresError) in try await elector.leave(work) }
-        Self.gauge(of: work).record(0)
+        recordLead(of: work)
         if answered.isEmpty {
             let ended = connection
             connection = nil
@@ -78,6 +81,13 @@ package actor Elector {
         let now = now()
         return answered.filter { now - $0.value > Limits.unledTimeMax }.map { ($0.key, now - $0.value) }
             .sorted { $0.work.rawValue < $1.work.rawValue }
+    }
+
+    /// Of a process that has not asked yet: nothing is left undone.
+    static func recordNoWork(_ work: StreamLeadership.Work) { gauge(of: work).record(1) }
+
+    private func recordLead(of work: StreamLeadership.Work) {
+        Self.gauge(of: work).record(held.contains { $0.key.work == work && $0.value > now() } ? 1 : 0)
     }
 
     private static func gauge(of work: StreamLeadership.Work) -> Gauge {

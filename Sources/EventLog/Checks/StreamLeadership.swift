@@ -12,6 +12,8 @@ package struct StreamLeadership: Sendable {
     package init(_ elector: Elector, for work: Work = .checks) {
         self.elector = elector
         self.work = work
+        // A rule that looks for work without a leader needs the series from the start.
+        Elector.recordNoWork(work)
     }
 
     /// Takes the lead of those of the streams that no other process leads.
@@ -21,7 +23,7 @@ package struct StreamLeadership: Sendable {
         try await elector.lead(streams, for: work)
     }
 
-    /// Reports that this process is alive. Does nothing if it leads no stream.
+    /// Reports that this process is alive, and takes the lead of those of its streams that no process leads any more.
     package func keep() async throws(ReadError) {
         try await elector.keep(work)
     }

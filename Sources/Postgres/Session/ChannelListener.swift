@@ -27,7 +27,7 @@ package actor ChannelListener {
     private let configuration: ConnectionConfiguration
     private let channel: StaticString
     private var begun: ContinuousClock.Instant?
-    private var finished: Result<PostgresConnection, PostgresError>?
+    private var finished: Result<PostgresConnection, Failure>?
     private var due = ContinuousClock.now
     private var pause = ChannelListener.pauseFirst
 
@@ -53,15 +53,15 @@ package actor ChannelListener {
             return .listening(connection)
         case .failure(let error):
             due = .now + pause
-            pause = error.kind == .deadlineExceeded ? min(pause * 2, Self.pauseMax) : Self.pauseFirst
-            return .failed(error)
+            pause = error.isBacklog ? min(pause * 2, Self.pauseMax) : Self.pauseFirst
+            return .failed(error.error)
         }
     }
 
     private func begin() {
         begun = .now
         Task {
-            do throws(PostgresError) {
+            do throws(Failure) {
                 finished = .success(try await Self.listen(configuration, channel))
             } catch {
                 finished = .failure(error)
@@ -69,33 +69,49 @@ package actor ChannelListener {
         }
     }
 
+    private struct Failure: Error {
+        let error: PostgresError
+        /// Whether a session is, or may be, reading the backlog.
+        var isBacklog = false
+    }
+
     private static func listen(
         _ configuration: ConnectionConfiguration, _ channel: StaticString
-    ) async throws(PostgresError) -> PostgresConnection {
-        let connection = try await PostgresConnection.connect(configuration, deadline: .now + connectWaitMax)
+    ) async throws(Failure) -> PostgresConnection {
+        let connection: PostgresConnection
         do throws(PostgresError) {
+            connection = try await PostgresConnection.connect(configuration, deadline: .now + connectWaitMax)
+        } catch {
+            throw Failure(error: error)
+        }
+        do throws(PostgresError) {
+            // First, so that of two sessions at most one finds nobody before it.
+            try await connection.script("set application_name = '\(mark)'", deadline: .now + connectWaitMax)
             let others = try await connection.query(
                 Statements.others, [Parameter(mark.description)], deadline: .now + connectWaitMax)
             // As if this session had tried, too.
             guard others.isEmpty else { throw PostgresError(.deadlineExceeded) }
-            try await connection.script("set application_name = '\(mark)'", deadline: .now + connectWaitMax)
             try await connection.listen(to: channel, deadline: .now + listenWaitMax)
             try await connection.script("reset application_name", deadline: .now + connectWaitMax)
             return connection
         } catch {
             await connection.close()
-            throw error
+            throw Failure(error: error, isBacklog: error.kind == .deadlineExceeded)
         }
     }
 
     private enum Statements {
+        /// Of sessions of this login alone: others can have any name.
         static let others = Statement(
             "channel_others",
             """
-            select pid
-            from pg_stat_activity
-            where application_name = $1
-              and pid <> pg_backend_pid()
+            select other.pid
+            from pg_stat_activity as own
+            join pg_stat_activity as other
+              on other.usename = own.usename
+                and (other.backend_start, other.pid) < (own.backend_start, own.pid)
+            where own.pid = pg_backend_pid()
+              and other.application_name = $1
             limit 1
             """)
     }

@@ -167,7 +167,13 @@ struct PurchaseAsker: Sendable {
         // A customer who cannot be linked now is linked at the next question. Google refunds what is not acknowledged.
         var linked: [String: PurchaseLinks.Outcome] = [:]
         for customerId in claim.customerIds {
-            linked[customerId] = try? await links.link([statement.event], to: customerId, in: statement.stream)
+            do {
+                linked[customerId] = try await links.link([statement.event], to: customerId, in: statement.stream)
+            } catch {
+                logger.warning(
+                    "purchase not linked to who handed it in; it is linked at the next question",
+                    metadata: ["stream.app": "\(claim.app)", "error": "\(error)"])
+            }
         }
         record.settledCustomerIds = claim.customerIds.filter { linked[$0] != nil }
         record.acknowledgement = await acknowledge(snapshot, question, at: answer.answeredAt)

@@ -19,6 +19,8 @@ package struct VoidAudits: Sendable {
     private let leadership: StreamLeadership
     private let apps: [GoogleApp]
     private let clock: StoreClock
+    /// An app without a comparison is late from then on.
+    private let started: Instant
     private let found: Counter
     private let age: Gauge
     private let open: Gauge
@@ -41,6 +43,7 @@ package struct VoidAudits: Sendable {
         self.appender = appender
         self.leadership = leadership
         self.clock = clock
+        started = clock.date()
         self.logger = logger
         self.apps = apps.filter { $0.credentials != nil && $0.polling }
         asker = PurchaseAsker(
@@ -88,7 +91,12 @@ package struct VoidAudits: Sendable {
     /// - Returns: Those that were made. Others are still due.
     /// - Throws: ``ReadError``, ``AppendError``.
     package func round(at now: Instant) async throws -> [VoidLog.Audit] {
-        guard !apps.isEmpty, try await leadership.lead([Self.everyApp]).contains(Self.everyApp) else { return [] }
+        guard !apps.isEmpty, try await leadership.lead([Self.everyApp]).contains(Self.everyApp) else {
+            // The leader reports them.
+            age.record(0)
+            open.record(0)
+            return []
+        }
         var audits: [VoidLog.Audit] = []
         var oldest = Duration.zero
         var rowsOpen: Int64 = 0
@@ -101,8 +109,8 @@ package struct VoidAudits: Sendable {
             guard !Task.isCancelled else { break }
             if let audit = try await audit(app, after: last, at: now, &rowsOpen) {
                 audits.append(audit)
-            } else if let last {
-                oldest = max(oldest, last.auditedAt.duration(to: now))
+            } else {
+                oldest = max(oldest, (last?.auditedAt ?? started).duration(to: now))
             }
         }
         age.record(oldest / .seconds(1))
@@ -131,18 +139,21 @@ package struct VoidAudits: Sendable {
                 return nil
             }
             for row in page.rows {
+                guard !Task.isCancelled else { return nil }
                 listed += 1
                 switch try await state(row, app, at: answer.answeredAt) {
-                case .appended: appended += 1
+                case .appended:
+                    appended += 1
+                    found.increment()
                 case .known, .unknownPurchase: break
-                case .unavailable: unanswered += 1
+                case .unavailable:
+                    unanswered += 1
+                    rowsOpen += 1
                 }
             }
             pageToken = page.nextPageToken
             guard pageToken != nil else { break }
         }
-        found.increment(by: Int(appended))
-        rowsOpen += unanswered
         guard pageToken == nil, unanswered == 0 else {
             logger.warning(
                 pageToken == nil

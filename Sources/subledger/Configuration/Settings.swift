@@ -138,6 +138,9 @@ struct Settings {
 
     /// Where a browser on this machine finds the private listener.
     func privateURL() throws(SettingError) -> String {
+        guard try privateFront() != .tls else {
+            throw SettingError(description: "the private listener is behind a proxy: expected --url with its address")
+        }
         let address = try privateAddress()
         let scheme = text(["private", "tls", "certificate"]) == nil ? "http" : "https"
         let host = ["0.0.0.0", "::"].contains(address.host) ? "127.0.0.1" : address.host

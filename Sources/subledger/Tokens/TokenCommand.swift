@@ -100,9 +100,9 @@ struct TokenLink: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let configured = try Settings(flags: database.values).privateURL()
+            let address = try url ?? Settings(flags: database.values).privateURL()
             let ticket = try await withTokens(database) { try await $0.makeTicket(id: id) }
-            var base = (url ?? configured)[...]
+            var base = address[...]
             while base.hasSuffix("/") { base.removeLast() }
             print("\(base)/console/login?ticket=\(ticket.text)")
         }
