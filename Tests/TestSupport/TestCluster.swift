@@ -47,7 +47,7 @@ package enum TestCluster {
         } catch {
             outcome = .failure(error)
         }
-        // The clone is in nobody's way if it stays: the whole cluster is removed at the end.
+        // A clone that stays does no harm: the whole cluster is removed at the end.
         try? await drop(database)
         return try outcome.get()
     }

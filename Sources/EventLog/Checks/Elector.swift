@@ -75,15 +75,15 @@ package actor Elector {
         }
     }
 
-    /// The work of which this process has not been able to find out for ``Limits/unledTimeMax`` who leads it, and for how
-    /// long. If no other process can either, nobody does it.
+    /// The work whose leader this process could not determine for longer than ``Limits/unledTimeMax``, and for how long. If
+    /// every process fails in this way, the work is not done.
     package func unled() -> [(work: StreamLeadership.Work, time: Duration)] {
         let now = now()
         return answered.filter { now - $0.value > Limits.unledTimeMax }.map { ($0.key, now - $0.value) }
             .sorted { $0.work.rawValue < $1.work.rawValue }
     }
 
-    /// Of a process that has not asked yet: nothing is left undone.
+    /// The value of a process that has not asked for a lease yet: it leaves no work undone.
     static func recordNoWork(_ work: StreamLeadership.Work) { gauge(of: work).record(1) }
 
     private func recordLead(of work: StreamLeadership.Work) {

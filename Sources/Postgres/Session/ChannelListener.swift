@@ -1,9 +1,9 @@
 /// Opens a session that listens to a channel, in the background.
 ///
-/// A session that begins to listen reads the whole backlog of the notification queue, which all databases of the server share
-/// and any session can fill. It takes minutes if the backlog is long, the more sessions do it the longer, and PostgreSQL ends
-/// none of them before, even if its client is gone. So an attempt has minutes, nobody waits for it longer than for a
-/// connection, and none is begun while a session of any process is about to listen.
+/// A session that begins to listen first reads the whole backlog of the notification queue, which all databases of the server
+/// share and any session can fill. A long backlog takes minutes, and longer if several sessions read it. PostgreSQL does not
+/// end such a session, even if its client is gone. So an attempt has ten minutes, callers wait five seconds for it, and no
+/// attempt begins while another session of the same login is about to listen.
 package actor ChannelListener {
     package enum Outcome: Sendable {
         case listening(PostgresConnection)
@@ -85,7 +85,7 @@ package actor ChannelListener {
             throw Failure(error: error)
         }
         do throws(PostgresError) {
-            // First, so that of two sessions at most one finds nobody before it.
+            // Before the question, so that of two sessions at most one finds no older one.
             try await connection.script("set application_name = '\(mark)'", deadline: .now + connectWaitMax)
             let others = try await connection.query(
                 Statements.others, [Parameter(mark.description)], deadline: .now + connectWaitMax)
